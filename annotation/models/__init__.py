@@ -1,0 +1,27 @@
+"""The tables of annotation, one module for each noun."""
+
+from annotation.models.adjudication import Adjudication
+from annotation.models.labels import FinalLabel
+from annotation.models.people import Annotator, Invitation, Seat
+from annotation.models.protocols import Protocol
+from annotation.models.queue import Draft, Flag, Item, Skip, Slot
+from annotation.models.rounds import Round, Selection
+from annotation.models.votes import Annotation, AnnotationRevision
+
+__all__ = [
+    "Adjudication",
+    "Annotation",
+    "AnnotationRevision",
+    "Annotator",
+    "Draft",
+    "FinalLabel",
+    "Flag",
+    "Invitation",
+    "Item",
+    "Protocol",
+    "Round",
+    "Seat",
+    "Selection",
+    "Skip",
+    "Slot",
+]

@@ -1,0 +1,1 @@
+"""What needs judge and people together: merging, analysis, planner, reports, exports."""

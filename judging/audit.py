@@ -1,0 +1,27 @@
+"""Writing the audit trail: who did what when."""
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
+
+from judging.models import AuditEvent, Project
+
+
+def record(
+    project: Project | None,
+    user: AbstractBaseUser | AnonymousUser | None,
+    action: str,
+    subject: str = "",
+    **detail: Any,
+) -> AuditEvent:
+    """Add one line. `user` is None for the command line; detail must hold no secret."""
+    known = user is not None and user.is_authenticated
+    return AuditEvent.objects.create(
+        project=project,
+        project_slug=project.slug if project else "",
+        user=user if known else None,
+        actor=user.get_username() if known else "command line",
+        action=action,
+        subject=subject,
+        detail=detail,
+    )
