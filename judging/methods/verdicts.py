@@ -1,0 +1,134 @@
+"""The judge's verdict on one example: calibrated scores, label and BPDE (FairEval §3.2-3.3).
+
+Means are taken within each order first and then over the orders, so that a missing sample in
+one order does not tip the balance of positions.  With nothing missing this is eqs. 2-5.
+All arithmetic is exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+from judging.methods.entropy import entropy, smoothed_entropy
+from judging.methods.outcomes import Label, Number, ScorePair, outcome_of
+
+Samples = Sequence[tuple[Number, Number] | None]
+Shares = tuple[Fraction, Fraction, Fraction]
+
+NO_BAND = Fraction(0)
+
+
+class State(StrEnum):
+    """How far the judge has come with an example."""
+
+    PENDING = "pending"
+    UNJUDGED = "unjudged"
+    INCONSISTENT = "inconsistent"
+    JUDGED = "judged"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the samples of one example say.
+
+    `outcomes` holds one tuple per order, None for a sample without a verdict; `shares` are the
+    position-balanced shares of win, tie and lose.  Scores, shares, label and BPDE are None where
+    the state is pending or unjudged; an inconsistent example lacks the label only.
+    """
+
+    state: State
+    outcomes: tuple[tuple[Label | None, ...], ...]
+    n_valid: int
+    n_asked: int
+    cs_1: Fraction | None = None
+    cs_2: Fraction | None = None
+    shares: Shares | None = None
+    label: Label | None = None
+    bpde: float | None = None
+
+    @property
+    def gap(self) -> Fraction | None:
+        """|CS1 - CS2|."""
+        if self.cs_1 is None or self.cs_2 is None:
+            return None
+        return abs(self.cs_1 - self.cs_2)
+
+    @property
+    def smoothed_bpde(self) -> float | None:
+        """The entropy that adaptive runs are ranked by."""
+        return None if self.shares is None else smoothed_entropy(self.shares, self.n_valid)
+
+
+def verdict(
+    original: Samples,
+    swapped: Samples | None = None,
+    *,
+    k: int | None = None,
+    band: Fraction = NO_BAND,
+    probabilities: bool = False,
+    must_agree: bool = False,
+) -> Verdict:
+    """Scores, label and BPDE from the samples of each order that the method asks for.
+
+    original, swapped: one pair of scores a sample, turned back to responses 1 and 2; None for a
+        sample that was asked and has no verdict.  Without `swapped` the method asks one order.
+    k: samples that each order shall get; with fewer the example is pending.  None: all is asked.
+    band: largest difference of the scores that is a tie.
+    probabilities: the pairs are (P, 1-P), and BPDE is the entropy of the mean P.
+    must_agree: an example whose orders give different labels is inconsistent (PORTIA §2.4).
+    """
+    orders = [_exact(original)] + ([] if swapped is None else [_exact(swapped)])
+    outcomes = tuple(
+        tuple(None if pair is None else outcome_of(pair, band) for pair in order)
+        for order in orders
+    )
+    valid = [[pair for pair in order if pair is not None] for order in orders]
+    n_valid = sum(map(len, valid))
+    n_asked = sum(map(len, orders))
+    if k is not None and any(len(order) < k for order in orders):
+        return Verdict(State.PENDING, outcomes, n_valid, n_asked)
+    if not all(valid):
+        return Verdict(State.UNJUDGED, outcomes, n_valid, n_asked)
+
+    means = [_mean(order) for order in valid]
+    cs = _mean(means)
+    shares = _balanced_shares(outcomes)
+    agree = len({outcome_of(mean, band) for mean in means}) == 1
+    judged = agree or not must_agree
+    return Verdict(
+        State.JUDGED if judged else State.INCONSISTENT,
+        outcomes,
+        n_valid,
+        n_asked,
+        *cs,
+        shares,
+        outcome_of(cs, band) if judged else None,
+        entropy(cs if probabilities else shares),
+    )
+
+
+def _exact(samples: Samples) -> list[ScorePair | None]:
+    return [None if pair is None else (Fraction(pair[0]), Fraction(pair[1])) for pair in samples]
+
+
+def _mean(pairs: Sequence[ScorePair]) -> ScorePair:
+    n = len(pairs)
+    return (
+        sum((pair[0] for pair in pairs), Fraction(0)) / n,
+        sum((pair[1] for pair in pairs), Fraction(0)) / n,
+    )
+
+
+def _balanced_shares(outcomes: Sequence[Sequence[Label | None]]) -> Shares:
+    """Shares of win, tie and lose within each order, averaged over the orders."""
+
+    def share(label: Label) -> Fraction:
+        within = (
+            Fraction(order.count(label), len(order) - order.count(None)) for order in outcomes
+        )
+        return sum(within, Fraction(0)) / len(outcomes)
+
+    return share(Label.WIN), share(Label.TIE), share(Label.LOSE)
