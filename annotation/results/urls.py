@@ -1,0 +1,3 @@
+"""The pages that need judge and people together."""
+
+urlpatterns: list = []

@@ -1,0 +1,3 @@
+"""The pages of people, rounds and the annotator."""
+
+urlpatterns: list = []

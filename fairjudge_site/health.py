@@ -1,0 +1,63 @@
+"""`/healthz`: whether the parts answer, as JSON for a probe, with nothing secret in it."""
+
+from datetime import timedelta
+
+from django.db import DatabaseError, connection
+from django.db.models import Max
+from django.http import HttpRequest, JsonResponse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+from kombu.exceptions import OperationalError
+
+from fairjudge_site.celery import app
+from judging.models import Worker
+
+MISSING_AFTER = timedelta(seconds=30)
+
+
+@never_cache
+@require_safe
+def healthz(request: HttpRequest) -> JsonResponse:
+    database = database_answers()
+    broker = broker_answers()
+    age = worker_age() if database else None
+    workers = age is not None and age < MISSING_AFTER
+    healthy = database and broker and workers
+    return JsonResponse(
+        {
+            "status": "ok" if healthy else "unavailable",
+            "database": database,
+            "broker": broker,
+            "worker": workers,
+            "worker_seen_seconds_ago": None if age is None else round(age.total_seconds(), 1),
+        },
+        status=200 if healthy else 503,
+    )
+
+
+def database_answers() -> bool:
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except DatabaseError:
+        return False
+    return True
+
+
+def broker_answers() -> bool:
+    try:
+        with app.connection_for_write(connect_timeout=2) as broker:
+            broker.ensure_connection(max_retries=1, interval_start=0, timeout=3)
+    except (OperationalError, OSError):
+        return False
+    return True
+
+
+def worker_age() -> timedelta | None:
+    """How long ago the last sign of any worker came; None when none ever did."""
+    try:
+        seen = Worker.objects.aggregate(last=Max("seen_at"))["last"]
+    except DatabaseError:
+        return None
+    return None if seen is None else timezone.now() - seen

@@ -1,0 +1,232 @@
+"""Every setting of the site, read from the environment; `.env.example` lists the variables."""
+
+import os
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+from csp.constants import NONE, SELF
+from kombu import Queue
+
+from fairjudge_site.environment import Environment, SettingError, kept_secret
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+environment = Environment(os.environ)
+
+DEBUG = environment.flag("FAIRJUDGE_DEBUG")
+FAIRJUDGE_DATA = environment.folder("FAIRJUDGE_DATA", BASE_DIR / "data")
+FAIRJUDGE_URL = environment.origin("FAIRJUDGE_URL", "http://127.0.0.1:8000")
+site = urlsplit(FAIRJUDGE_URL)
+HTTPS = site.scheme == "https"
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+own_address = site.netloc if not HTTPS and site.hostname in LOOPBACK and site.port else ""
+FAIRJUDGE_BIND = environment.address("FAIRJUDGE_BIND", own_address or "127.0.0.1:8000")
+# Something has to end TLS in front of an https address, so one proxy is the default there.
+FAIRJUDGE_PROXIES = environment.integer("FAIRJUDGE_PROXIES", int(HTTPS), 0, 10)
+SECRET_KEY = environment.text("FAIRJUDGE_SECRET_KEY") or kept_secret(FAIRJUDGE_DATA / "secret_key")
+
+# The judge. Keys stay in this one mapping, by the name of their variable.
+FAIRJUDGE_JUDGE_MODEL = environment.text("FAIRJUDGE_JUDGE_MODEL")
+FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
+FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
+if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):
+    FAIRJUDGE_ENDPOINTS["default"] = {
+        "base_url": environment.base_url("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+        "key_variable": "OPENAI_API_KEY",
+    }
+FAIRJUDGE_ENDPOINT_KEYS = {
+    endpoint["key_variable"]: environment.text(endpoint["key_variable"])
+    for endpoint in FAIRJUDGE_ENDPOINTS.values()
+    if environment.text(endpoint["key_variable"])
+}
+
+INSTALLED_APPS = [
+    "fairjudge_site",
+    "annotation.results",
+    "annotation",
+    "judging",
+    "axes",
+    "csp",
+    "django_htmx",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+ROOT_URLCONF = "fairjudge_site.urls"
+WSGI_APPLICATION = "fairjudge_site.wsgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+# The database
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+database_url = environment.text("DATABASE_URL", f"sqlite:///{FAIRJUDGE_DATA / 'fairjudge.sqlite3'}")
+try:
+    DATABASES = {"default": dj_database_url.parse(database_url)}
+except (dj_database_url.ParseError, dj_database_url.UnknownSchemeError, ValueError):
+    raise SettingError(
+        "DATABASE_URL", "it must be postgres://user:password@host:5432/name or sqlite:///file"
+    ) from None
+if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
+    # A transaction that starts as a reader cannot become a writer while another one writes, and no
+    # timeout helps: hence IMMEDIATE.
+    DATABASES["default"]["OPTIONS"] = {
+        "timeout": 20,
+        "transaction_mode": "IMMEDIATE",
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+    DATABASES["default"]["TEST"] = {"NAME": FAIRJUDGE_DATA / "test.sqlite3"}
+elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    DATABASES["default"] |= {"CONN_MAX_AGE": 60, "CONN_HEALTH_CHECKS": True}
+else:
+    raise SettingError("DATABASE_URL", "only SQLite and PostgreSQL are supported")
+
+# The queue. The broker only wakes workers; which work is left stands in the database.
+QUEUE_FOLDER = FAIRJUDGE_DATA / "queue"
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "filesystem://")
+if CELERY_BROKER_URL.startswith("filesystem:"):
+    CELERY_BROKER_TRANSPORT_OPTIONS = {
+        "data_folder_in": str(QUEUE_FOLDER / "messages"),
+        "data_folder_out": str(QUEUE_FOLDER / "messages"),
+        "processed_folder": str(QUEUE_FOLDER / "taken"),
+        "control_folder": str(QUEUE_FOLDER / "control"),
+        "polling_interval": 0.2,
+    }
+    for folder in ("messages", "taken", "control"):
+        (QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqps://")):
+    raise SettingError("CELERY_BROKER_URL", "it must start with redis://, amqp:// or filesystem://")
+CELERY_TASK_QUEUES = [Queue("runs"), Queue("quick")]
+CELERY_TASK_DEFAULT_QUEUE = "quick"
+CELERY_TASK_CREATE_MISSING_QUEUES = False
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False
+CELERY_TASK_PUBLISH_RETRY_POLICY = {"max_retries": 1, "interval_start": 0.2}
+CELERY_BROKER_CONNECTION_TIMEOUT = 4
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_ENABLE_UTC = True
+
+# Who may come in, and how it is kept safe
+ALLOWED_HOSTS = [site.hostname, *LOOPBACK]
+CSRF_TRUSTED_ORIGINS = [FAIRJUDGE_URL]
+CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
+SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
+SECURE_HSTS_SECONDS = 365 * 24 * 3600 if HTTPS else 0
+# Neither the neighbours of this host nor browsers' preload lists are ours to decide on.
+SILENCED_SYSTEM_CHECKS = ["security.W005", "security.W021"]
+if FAIRJUDGE_PROXIES:
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CSRF_COOKIE_HTTPONLY = True
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+        "base-uri": [NONE],
+    }
+}
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+AXES_FAILURE_LIMIT = 8
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
+AXES_CLIENT_IP_CALLABLE = "fairjudge_site.clients.client_address"
+AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
+AXES_RESET_ON_SUCCESS = True
+AXES_DISABLE_ACCESS_LOG = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+
+# Files
+STATIC_URL = "/static/"
+STATIC_ROOT = FAIRJUDGE_DATA / "static"
+STATIC_ROOT.mkdir(exist_ok=True)
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "fairjudge_site.staticfiles.CollectedStorage"},
+}
+WHITENOISE_USE_FINDERS = True
+MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
+FILE_UPLOAD_PERMISSIONS = 0o600
+FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
+FILE_UPLOAD_HANDLERS = ["fairjudge_site.uploads.LimitedUploadHandler"]
+
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
+    "filters": {"secrets": {"()": "fairjudge_site.logs.SecretsFilter"}},
+    "handlers": {
+        "console": {
+            "class": "logging.StreamHandler",
+            "formatter": "line",
+            "filters": ["secrets"],
+        }
+    },
+    "root": {"handlers": ["console"], "level": environment.text("FAIRJUDGE_LOG_LEVEL", "INFO")},
+    "loggers": {
+        "django": {"handlers": [], "propagate": True},
+        # These write whole addresses and headers at lower levels.
+        "httpx": {"level": "WARNING"},
+        "openai": {"level": "WARNING"},
+        "aiohttp": {"level": "WARNING"},
+        "axes": {"level": "WARNING"},
+    },
+}

@@ -1,0 +1,25 @@
+"""Every address of the site: the pages of each app, logging in, and the health check."""
+
+from django.contrib.auth import views as auth
+from django.urls import include, path
+
+from fairjudge_site.health import healthz
+
+urlpatterns = [
+    path("healthz", healthz, name="healthz"),
+    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("logout/", auth.LogoutView.as_view(), name="logout"),
+    path(
+        "password/",
+        auth.PasswordChangeView.as_view(success_url="/"),
+        name="password_change",
+    ),
+    path(
+        "password/<uidb64>/<token>/",
+        auth.PasswordResetConfirmView.as_view(success_url="/login/"),
+        name="password_reset_confirm",
+    ),
+    path("", include("judging.urls")),
+    path("", include("annotation.urls")),
+    path("", include("annotation.results.urls")),
+]

@@ -1,0 +1,106 @@
+"""What every command shares: a database that is ready, plain errors, and progress."""
+
+import fcntl
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+from django.db.migrations.executor import MigrationExecutor
+from tqdm import tqdm
+
+from judging.errors import UserError
+
+LINE_EVERY = 10.0
+
+
+class FairJudgeCommand(BaseCommand):
+    """A command that prepares its database first and never shows a traceback for a user's mistake.
+
+    Subclasses write `handle` as usual and raise `UserError`, or call domain code that does.
+    """
+
+    requires_system_checks: list[str] = []
+    prepares_database = True
+
+    def execute(self, *args: Any, **options: Any) -> str | None:
+        try:
+            if self.prepares_database:
+                prepare_database()
+            return super().execute(*args, **options)
+        except UserError as error:
+            raise CommandError(str(error)) from error
+        except KeyboardInterrupt:
+            raise CommandError("Stopped. What was recorded is kept.", returncode=130) from None
+
+    @contextmanager
+    def progress(self, what: str, total: int | None = None) -> Iterator["Progress"]:
+        """Shows how far a long command is, on standard error."""
+        shown = Progress(what, total, self.stderr)
+        try:
+            yield shown
+        finally:
+            shown.close()
+
+
+class Progress:
+    """A bar on a terminal; elsewhere a plain line at times, so that logs stay readable."""
+
+    def __init__(self, what: str, total: int | None, stream: Any) -> None:
+        self.what, self.total, self.stream = what, total, stream
+        self.done, self.note = 0, ""
+        self.line_due = time.monotonic() + LINE_EVERY
+        self.bar = tqdm(total=total, desc=what, leave=True) if sys.stderr.isatty() else None
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        self.move_to(self.done + steps, note)
+
+    def move_to(self, done: int, note: str = "") -> None:
+        steps, self.done, self.note = done - self.done, done, note
+        if self.bar is not None:
+            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.update(steps)
+        elif time.monotonic() >= self.line_due:
+            self.write_line()
+
+    def write_line(self) -> None:
+        of_total = "" if self.total is None else f" of {self.total}"
+        note = f", {self.note}" if self.note else ""
+        self.stream.write(f"{self.what}: {self.done}{of_total}{note}", lambda text: text)
+        self.line_due = time.monotonic() + LINE_EVERY
+
+    def close(self) -> None:
+        if self.bar is not None:
+            self.bar.close()
+        else:
+            self.write_line()
+
+
+def prepare_database() -> None:
+    """Make the tables of an SQLite file; ask for `migrate` on a server, where others share them."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    try:
+        if not unapplied(connection):
+            return
+    except OperationalError as error:
+        raise UserError(
+            f"The database does not answer ({str(error).strip().splitlines()[0]}). Nothing was "
+            "changed. Start it, or correct DATABASE_URL."
+        ) from None
+    if connection.vendor != "sqlite":
+        raise UserError(
+            "The database lacks tables of this version. Nothing was changed. Run: manage.py migrate"
+        )
+    with open(settings.FAIRJUDGE_DATA / "migrate.lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        call_command("migrate", verbosity=0, interactive=False)
+
+
+def unapplied(connection: Any) -> bool:
+    executor = MigrationExecutor(connection)
+    return bool(executor.migration_plan(executor.loader.graph.leaf_nodes()))

@@ -1,0 +1,3 @@
+"""The pages of projects, examples and runs."""
+
+urlpatterns: list = []

@@ -1,0 +1,98 @@
+"""Shared by all tests: reference data, and what had to be skipped."""
+
+import json
+import os
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings
+
+# Playwright's synchronous interface runs a loop in the thread in which Django's ORM is used.
+os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
+
+REQUIRE_ALL = bool(os.environ.get("REQUIRE_ALL"))
+skips: dict[str, int] = {}
+
+
+def missing(what: str) -> None:
+    """Skip a test for want of `what`; a failure where REQUIRE_ALL asks for everything."""
+    if REQUIRE_ALL:
+        pytest.fail(f"{what} is missing, and REQUIRE_ALL is set", pytrace=False)
+    pytest.skip(f"missing: {what}")
+
+
+def answers(port: int, host: str = "127.0.0.1") -> bool:
+    try:
+        with socket.create_connection((host, port), timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def test_data():
+    """The folder of reference data: reference/, faireval/, pandalm/, llmbar/."""
+    folder = os.environ.get("FAIRJUDGE_TEST_DATA")
+    if not folder or not Path(folder).is_dir():
+        missing("reference data (FAIRJUDGE_TEST_DATA)")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def reference(test_data):
+    """Reads a file of reference/: JSON as its value, JSON lines as a list, others as text."""
+
+    def read(name: str) -> Any:
+        path = test_data / "reference" / name
+        if not path.is_file():
+            missing(f"reference/{name}")
+        text = path.read_text(encoding="utf-8")
+        if path.suffix == ".json":
+            return json.loads(text)
+        if path.suffix == ".jsonl":
+            return [json.loads(line) for line in text.splitlines() if line.strip()]
+        return text
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """The path of the browser that Playwright drives."""
+    path = shutil.which("chromium") or shutil.which("chromium-browser")
+    if path is None:
+        missing("Chromium")
+    return path
+
+
+@pytest.fixture(scope="session")
+def redis_url():
+    """A Redis on this machine; database 9, which the tests empty."""
+    if not answers(6379):
+        missing("Redis on localhost")
+    return "redis://127.0.0.1:6379/9"
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url():
+    if not answers(5672):
+        missing("RabbitMQ on localhost")
+    return "amqp://guest:guest@127.0.0.1:5672//"
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        reason = report.longrepr[2].removeprefix("Skipped: ")
+        skips[reason] = skips.get(reason, 0) + 1
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    for reason, count in sorted(skips.items()):
+        terminalreporter.write_line(f"skipped {count}: {reason}", yellow=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    shutil.rmtree(settings.FAIRJUDGE_DATA, ignore_errors=True)
