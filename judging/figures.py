@@ -1,0 +1,72 @@
+"""Numbers, money and spans of time as people read them, on pages and in commands alike."""
+
+from decimal import Decimal
+
+NARROW_SPACE = "\u202f"
+MINUS = "\u2212"
+UNKNOWN = "unknown"
+
+
+def count(value: int | None) -> str:
+    """12345 as `12 345`."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,}".replace(",", NARROW_SPACE).replace("-", MINUS)
+
+
+def decimals(value: float, digits: int = 3, *, signed: bool = False) -> str:
+    """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`."""
+    text = f"{abs(value):,.{digits}f}".replace(",", NARROW_SPACE)
+    if digits and text.startswith("0."):
+        text = text[1:]
+    rounds_to_zero = not text.strip("0.")
+    if value < 0 and not rounds_to_zero:
+        return MINUS + text
+    return "+" + text if signed and not rounds_to_zero else text
+
+
+def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+    """The two ends, one digit coarser than the value unless that would hide the width."""
+    coarse = max(digits - 1, 0)
+    places = coarse if high - low >= 2 * 10.0**-coarse else digits
+    ends = [decimals(end, places, signed=signed) for end in (low, high)]
+    return (" to " if signed or low < 0 else "–").join(ends)
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    if share is None:
+        return UNKNOWN
+    return f"{100 * share:.{digits}f}{NARROW_SPACE}%".replace("-", MINUS)
+
+
+def usd(amount: Decimal | float | None) -> str:
+    """Dollars and cents, or two significant digits below a dollar; unknown is never 0."""
+    if amount is None:
+        return UNKNOWN
+    amount = Decimal(str(amount))
+    sign, size = (MINUS if amount < 0 else ""), abs(amount)
+    if size == 0:
+        return "$0"
+    if size < Decimal("0.000001"):
+        return f"{sign}<$0.000001"
+    # adjusted() is the power of ten of the first digit: −3 for 0.0031.
+    places = 2 if size >= 1 else max(2, 1 - size.adjusted())
+    return f"{sign}${size:,.{places}f}".replace(",", NARROW_SPACE)
+
+
+def duration(seconds: float | None) -> str:
+    """`40 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s".replace(".0 s", " s")
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

@@ -1,0 +1,197 @@
+"""Figures, labels, times and glossary words, marked up alike on every page."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+
+from django import template
+from django.template.context import RequestContext
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from judging import figures
+from judging.glossary import GLOSSARY
+
+register = template.Library()
+
+OUTCOMES = ("win", "tie", "lose")
+
+register.filter("usd", figures.usd)
+register.filter("duration", figures.duration)
+register.filter("count", figures.count)
+register.filter("percent", figures.percent)
+
+
+@register.simple_tag
+def number(
+    value: float | Decimal | None,
+    low: float | None = None,
+    high: float | None = None,
+    digits: int = 3,
+    n: int | None = None,
+    of: int | None = None,
+    reason: str = "",
+    signed: bool = False,
+    percent: bool = False,
+) -> SafeString:
+    """A value, its 95 % interval and its coverage in a lighter weight, or why there is none."""
+    if value is None:
+        return format_html('<span class="number why">{}</span>', reason or "not known")
+    scale, unit = (100, figures.NARROW_SPACE + "%") if percent else (1, "")
+    places = max(digits - 2, 0) if percent else digits
+    text = figures.decimals(float(value) * scale, places, signed=signed)
+    return format_html(
+        '<span class="number">{}{}{}{}</span>',
+        text,
+        unit,
+        _interval(low, high, places, signed=signed, scale=scale),
+        _coverage(n, of),
+    )
+
+
+def _interval(
+    low: float | None, high: float | None, places: int, *, signed: bool, scale: int
+) -> SafeString | str:
+    if low is None or high is None:
+        return ""
+    return format_html(
+        ' <span class="interval"><span class="visually-hidden">95 % interval </span>{}</span>',
+        figures.interval(low * scale, high * scale, places, signed=signed),
+    )
+
+
+def _coverage(n: int | None, of: int | None) -> SafeString | str:
+    if n is None or of is None or n == of:
+        return ""
+    return format_html(
+        ' <span class="coverage">on {} of {}</span>', figures.count(n), figures.count(of)
+    )
+
+
+@register.simple_tag
+def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
+    """`number` for what the analysis returns: value, low, high, n, or a reason."""
+
+    def part(name: str) -> Any:
+        if isinstance(measured, Mapping):
+            return measured.get(name)
+        return getattr(measured, name, None)
+
+    return number(
+        part("value"),
+        part("low"),
+        part("high"),
+        digits,
+        n=part("n"),
+        reason=part("reason") or "",
+        **options,
+    )
+
+
+@register.simple_tag
+def label(outcome: str | None, who: str = "") -> SafeString:
+    """Win, tie or lose by word, shape and colour; `who` names the model that it speaks of."""
+    if not outcome:
+        return format_html('<span class="why">{}</span>', "no label")
+    if outcome not in OUTCOMES:
+        raise ValueError(f"{outcome!r} is not a label")
+    whose = format_html(' <span class="of" dir="auto">{}</span>', who) if who else ""
+    return format_html('<span class="label {}">{}{}</span>', outcome, outcome, whose)
+
+
+@register.simple_tag
+def shares(win: int, tie: int, lose: int) -> SafeString:
+    """The three labels' shares as one bar, with the counts in words beside it."""
+    counts = dict(zip(OUTCOMES, (win, tie, lose), strict=True))
+    total = sum(counts.values())
+    if not total:
+        return format_html('<span class="why">{}</span>', "none yet")
+    bars, start = [], 0.0
+    for outcome, part in counts.items():
+        width = round(100 * part / total, 3)
+        bars.append((outcome[0], start, width))
+        start += width
+    return format_html(
+        '<span class="shares"><svg viewBox="0 0 100 10" preserveAspectRatio="none"'
+        ' aria-hidden="true">{}</svg>{}</span>',
+        format_html_join("", '<rect class="{}" x="{}" width="{}" height="10"/>', bars),
+        format_html_join(
+            " ",
+            '<span class="label {0}">{1} {0}</span>',
+            ((outcome, figures.count(part)) for outcome, part in counts.items()),
+        ),
+    )
+
+
+@register.simple_tag
+def progress(done: int, total: int | None, word: str = "done") -> SafeString:
+    """A bar with its words; words alone while the total is not known."""
+    if not total:
+        return format_html('<span class="progress">{} {}</span>', figures.count(done), word)
+    return format_html(
+        '<span class="progress"><progress max="{}" value="{}" aria-label="{}"></progress>'
+        "<span>{} of {} {}</span></span>",
+        total,
+        done,
+        word,
+        figures.count(done),
+        figures.count(total),
+        word,
+    )
+
+
+@register.simple_tag
+def term(word: str, shown: str = "") -> SafeString:
+    """A glossary word; what it means appears on hover and focus, the link leads to the docs."""
+    entry = GLOSSARY[word]
+    return format_html(
+        '<a class="term-word" href="{}" data-meaning="{}">{}</a>',
+        entry.address,
+        entry.meaning,
+        shown or word,
+    )
+
+
+@register.filter
+def moment(when: datetime | None) -> SafeString | str:
+    """A time in UTC that times.js shows in the browser's zone."""
+    return _time(when, "local", "")
+
+
+@register.filter
+def ago(when: datetime | None) -> SafeString | str:
+    """How long ago, kept current by times.js."""
+    if when is None:
+        return "never"
+    return _time(when, "ago", f"{figures.duration((timezone.now() - when).total_seconds())} ago")
+
+
+def _time(when: datetime | None, kind: str, text: str) -> SafeString | str:
+    if when is None:
+        return "never"
+    utc = when.astimezone(UTC)
+    return format_html(
+        '<time datetime="{}" data-{}>{}</time>',
+        utc.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        kind,
+        text or f"{utc:%Y-%m-%d %H:%M} UTC",
+    )
+
+
+@register.simple_tag(takes_context=True)
+def sort_header(context: RequestContext, text: str, field: str, css: str = "") -> SafeString:
+    """The head of a column that the server sorts: `?sort=field`, and `?sort=-field` after that."""
+    query = context["request"].GET.copy()
+    current = query.get("sort", "")
+    state = {field: "ascending", f"-{field}": "descending"}.get(current, "none")
+    query["sort"] = f"-{field}" if state == "ascending" else field
+    query.pop("page", None)
+    return format_html(
+        '<th scope="col" class="{}" aria-sort="{}"><a href="?{}">{}</a></th>',
+        css,
+        state,
+        query.urlencode(),
+        text,
+    )

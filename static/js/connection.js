@@ -1,0 +1,32 @@
+// A part of the page that could not be fetched says so, and says so no longer once it could.
+(function () {
+  "use strict";
+  function say(text) {
+    const place = document.getElementById("messages");
+    if (!place) return;
+    clear();
+    const notice = document.createElement("p");
+    notice.id = "connection";
+    notice.className = "notice error";
+    notice.setAttribute("role", "alert");
+    const what = document.createElement("strong");
+    what.textContent = text[0];
+    notice.append(what, ` ${text[1]}`);
+    place.append(notice);
+  }
+
+  function clear() { document.getElementById("connection")?.remove(); }
+
+  const refused = {
+    401: ["You are logged out.", "Nothing is lost. Log in again, then reload this page."],
+    403: ["This was refused.", "Your session may have ended, or your role does not include it. Reload the page and try again."],
+    404: ["This is no longer there.", "Someone may have removed it. Reload the page."],
+    413: ["This is too large for the server.", "Nothing was stored."],
+  };
+
+  document.addEventListener("htmx:sendError", () => say(["The server can't be reached.", "What was stored is safe. This page goes on by itself once the connection is back."]));
+  document.addEventListener("htmx:timeout", () => say(["The server did not answer in time.", "What was stored is safe. Try again in a moment."]));
+  document.addEventListener("htmx:responseError", (event) => say(refused[event.detail.xhr.status]
+    || ["The server failed.", "What was stored is safe. Reload the page; if it fails again, tell the operator the time."]));
+  document.addEventListener("htmx:afterOnLoad", clear);
+})();

@@ -1,0 +1,18 @@
+// Dialogs that ask for a name before something is destroyed.
+(function () {
+  "use strict";
+  document.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element)) return;
+    const opener = event.target.closest("[data-opens]");
+    if (opener) document.getElementById(opener.dataset.opens)?.showModal();
+    const closer = event.target.closest("[data-closes]");
+    if (closer) document.getElementById(closer.dataset.closes)?.close();
+  });
+
+  document.addEventListener("input", (event) => {
+    const field = event.target;
+    if (!(field instanceof HTMLInputElement) || !("mustEqual" in field.dataset)) return;
+    const same = field.value.trim() === field.dataset.mustEqual.trim();
+    field.setCustomValidity(same ? "" : "This is not the name. Type it as it is shown.");
+  });
+})();
