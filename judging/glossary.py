@@ -22,66 +22,144 @@ class Term:
 
 FAIREVAL = "FairEval, §"
 _TERMS = (
-    Term("example", "A question with two responses, response 1 by model 1 and response 2 by model 2."),
-    Term("label", "Win, tie or lose, always from the point of view of response 1.", FAIREVAL + "4.1"),
-    Term("order", "Which response was shown first; swapped means that response 2 was.", FAIREVAL + "3.2"),
+    Term(
+        "example",
+        "A question with two responses, response 1 by model 1 and response 2 by model 2.",
+    ),
+    Term(
+        "label",
+        "Win, tie or lose, always from the point of view of response 1.",
+        FAIREVAL + "4.1",
+    ),
+    Term(
+        "order",
+        "Which response was shown first; swapped means that response 2 was.",
+        FAIREVAL + "3.2",
+    ),
     Term("evidence", "The explanation that the judge writes before its scores.", FAIREVAL + "3.1"),
-    Term("form", "What is asked of the judge: two scores, the better one, a rating, a choice, or a "
-         "score for one response alone.", "PORTIA, §2"),
+    Term(
+        "form",
+        "What is asked of the judge: two scores, the better one, a rating, a choice, or a score"
+        " for one response alone.",
+        "PORTIA, §2",
+    ),
     Term("call", "One request to the judge; it may return several samples."),
     Term("sample", "One completion that the judge returned."),
     Term("outcome", "Win, tie or lose of one sample.", FAIREVAL + "3.3, eq. 3"),
     Term("k", "How many samples are asked for in each order."),
-    Term("VANILLA", "One sample in one order, scores first and explanation after.", FAIREVAL + "3.1"),
-    Term("EC", "Evidence calibration: the judge explains first and scores after, once.",
-         FAIREVAL + "3.1"),
-    Term("MEC", "Multiple evidence calibration: k samples with the evidence first, averaged.",
-         FAIREVAL + "3.1"),
-    Term("BPC", "Balanced position calibration: everything is asked again with the responses "
-         "swapped, and the two orders are averaged.", FAIREVAL + "3.2"),
-    Term("CS", "Calibrated score: the mean score of a response over its samples and both orders.",
-         FAIREVAL + "3.2, eq. 2"),
-    Term("BPDE", "Balanced position diversity entropy: how much the judge's outcomes for one example "
-         "disagree with each other, within and across both orders; 0 when all agree.",
-         FAIREVAL + "3.3, eqs. 3–5"),
-    Term("HITLC", "Human-in-the-loop calibration: people label the examples on which the judge "
-         "contradicts itself most.", FAIREVAL + "3.3"),
+    Term(
+        "VANILLA",
+        "One sample in one order, scores first and explanation after.",
+        FAIREVAL + "3.1",
+    ),
+    Term(
+        "EC",
+        "Evidence calibration: the judge explains first and scores after, once.",
+        FAIREVAL + "3.1",
+    ),
+    Term(
+        "MEC",
+        "Multiple evidence calibration: k samples with the evidence first, averaged.",
+        FAIREVAL + "3.1",
+    ),
+    Term(
+        "BPC",
+        "Balanced position calibration: everything is asked again with the responses swapped, "
+        "and the two orders are averaged.",
+        FAIREVAL + "3.2",
+    ),
+    Term(
+        "CS",
+        "Calibrated score: the mean score of a response over its samples and both orders.",
+        FAIREVAL + "3.2, eq. 2",
+    ),
+    Term(
+        "BPDE",
+        "Balanced position diversity entropy: how much the judge's outcomes for one example "
+        "disagree with each other, within and across both orders; 0 when all agree.",
+        FAIREVAL + "3.3, eqs. 3–5",
+    ),
+    Term(
+        "HITLC",
+        "Human-in-the-loop calibration: people label the examples on which the judge "
+        "contradicts itself most.",
+        FAIREVAL + "3.3",
+    ),
     Term("β", "The share of the examples, in per cent, that people label.", FAIREVAL + "3.3"),
     Term("pending", "Not all samples of the example have been asked for yet."),
     Term("unjudged", "Finished, but an order that the method asks for has no valid sample."),
-    Term("unparsed", "The judge answered, but no score could be read from the answer; it counts as "
-         "no answer, never as a tie."),
+    Term(
+        "unparsed",
+        "The judge answered, but no score could be read from the answer; it counts as no "
+        "answer, never as a tie.",
+    ),
     Term("coverage", "The share of the examples that a number rests on."),
-    Term("conflict rate", "The share of examples whose label changes when the responses are swapped.",
-         FAIREVAL + "2.2"),
-    Term("consistency", "The share of examples that get the same label in both orders.",
-         "PORTIA, §4.2"),
-    Term("fixed coverage", "The share of examples that were inconsistent and became consistent.",
-         "PORTIA, §4.2"),
-    Term("permutation", "One of the four pairings of option names with contents and positions.",
-         "CalibraEval, eqs. 5–6"),
-    Term("kappa", "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, "
-         "0 is chance."),
-    Term("AUROC", "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect."),
-    Term("interval", "The 95 % interval: where the true value plausibly lies, given how much was "
-         "measured."),
+    Term(
+        "conflict rate",
+        "The share of examples whose label changes when the responses are swapped.",
+        FAIREVAL + "2.2",
+    ),
+    Term(
+        "consistency",
+        "The share of examples that get the same label in both orders.",
+        "PORTIA, §4.2",
+    ),
+    Term(
+        "fixed coverage",
+        "The share of the inconsistent examples that became consistent.",
+        "PORTIA, §4.2",
+    ),
+    Term(
+        "permutation",
+        "One of the four pairings of option names with contents and positions.",
+        "CalibraEval, eqs. 5–6",
+    ),
+    Term(
+        "kappa",
+        "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, 0 is chance.",
+    ),
+    Term(
+        "AUROC",
+        "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect.",
+    ),
+    Term(
+        "interval",
+        "The 95 % interval: where the true value plausibly lies, given how much was measured.",
+    ),
     Term("selected", "Sent to people because of its rank."),
-    Term("audit", "Examples drawn at random from those not selected, so that people also see what the "
-         "judge was trusted with."),
+    Term(
+        "audit",
+        "Examples drawn at random from those not selected, so that people also see what the "
+        "judge was trusted with.",
+    ),
     Term("learn", "Examples drawn at random first, to learn where the judge errs."),
-    Term("check", "An example with a known label, mixed in to test attention; it is left out of every "
-         "other number."),
+    Term(
+        "check",
+        "An example with a known label, mixed in to test attention; it is left out of every "
+        "other number.",
+    ),
     Term("routing", "Choosing which examples people label."),
     Term("adjudication", "A person's decision where the votes have no majority."),
-    Term("final label", "The label that is delivered: the people's where they voted, the judge's "
-         "elsewhere."),
+    Term(
+        "final label",
+        "The label that is delivered: the people's where they voted, the judge's elsewhere.",
+    ),
     Term("gold label", "A label known beforehand, from an imported file."),
-    Term("certificate", "A statement, planned before the audit, that labels left to the judge are "
-         "wrong at most so often, with a stated confidence."),
-    Term("protocol", "What people are asked: the question, the scale, the criteria and the guidelines."),
+    Term(
+        "certificate",
+        "A statement, planned before the audit, that labels left to the judge are wrong at most"
+        " so often, with a stated confidence.",
+    ),
+    Term(
+        "protocol",
+        "What people are asked: the question, the scale, the criteria and the guidelines.",
+    ),
     Term("round", "A set of examples sent to people, with the number of votes asked for each."),
     Term("run", "One judge with one method and one set of settings, over the project's examples."),
-    Term("win rate", "The share of examples on which response 1 is better, a tie counting one half."),
+    Term(
+        "win rate",
+        "The share of examples on which response 1 is better, a tie counting one half.",
+    ),
     Term("unblinded", "The person had seen judge output of this project before voting."),
-)  # fmt: skip
+)
 GLOSSARY: dict[str, Term] = {term.word: term for term in _TERMS}
