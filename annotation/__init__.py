@@ -1,1 +1,1 @@
-"""People: annotators, rounds, the queue, votes, adjudication; judge and people together in `results`."""
+"""People: annotators, rounds, the queue, votes; judge and people together in `results`."""

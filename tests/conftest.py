@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+pytest_plugins = ["tests.roles"]
+
 # Playwright's synchronous interface runs a loop in the thread in which Django's ORM is used.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 

@@ -1,0 +1,218 @@
+"""Handing out items: claim, heartbeat, skip, release. A lease that ends returns by itself.
+
+A claim is a conditional UPDATE of one free slot, so that two people never get the same slot and
+an item never gets more than n votes. Reading first and saving afterwards would double-claim.
+"""
+
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
+from annotation.settling import settle
+from annotation.sides import left_response
+
+LEASE = timedelta(minutes=10)
+# Enough that fifty people who start at once each find one within a try or two.
+_CANDIDATES = 16
+
+
+@dataclass(frozen=True)
+class NoItem:
+    """Why there is nothing to hand out. `until` is when a lease of somebody else's ends."""
+
+    reason: str  # done | in_work | not_assigned | limit | paused | closed
+    until: datetime | None = None
+
+
+def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
+    """The annotator's seat; made on the way in where the round is open to all."""
+    if not round_.open_to_all:
+        return Seat.objects.filter(round=round_, annotator=annotator, left_at=None).first()
+    seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator)
+    return seat if seat.left_at is None else None
+
+
+def claim_next(
+    round_: Round, annotator: Annotator, *, beside: str | None = None, now: datetime | None = None
+) -> Draft | NoItem:
+    """The item in hand if there is one, else the next free one in the round's order.
+
+    `beside` is the token of an item that stays in hand while the next one is fetched ahead.
+    """
+    now = now or timezone.now()
+    if round_.state != Round.State.OPEN:
+        return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
+    seat = seat_of(round_, annotator)
+    if seat is None or annotator.left_at is not None:
+        return NoItem("not_assigned")
+    held = _held(round_, annotator, beside, now)
+    if held is not None:
+        return held
+    if seat.limit is not None and _in_hand_or_done(round_, annotator) >= seat.limit:
+        return NoItem("limit")
+    slot = _claim_free_slot(seat, now)
+    if slot is None:
+        return _why_nothing(round_, annotator, now)
+    Seat.objects.filter(pk=seat.pk).update(cursor=slot.position)
+    return draft_of(slot.item, annotator, seat)
+
+
+def draft_of(item: Item, annotator: Annotator, seat: Seat) -> Draft:
+    """The draft of an item in hand; the side is drawn when it is first shown, and then stays."""
+    draft = Draft.objects.filter(item=item, annotator=annotator).first()
+    if draft is not None:
+        return draft
+    Seat.objects.filter(pk=seat.pk).update(n_shown=F("n_shown") + 1)
+    seat.refresh_from_db(fields=["n_shown"])
+    side = left_response(item.round.seed, annotator.pk, seat.n_shown - 1)
+    draft, _ = Draft.objects.get_or_create(
+        item=item,
+        annotator=annotator,
+        defaults={"token": secrets.token_urlsafe(24), "left_response": side},
+    )
+    return draft
+
+
+def free_slots(round_: Round, now: datetime) -> QuerySet[Slot]:
+    """Slots that nobody fills or holds."""
+    return Slot.objects.filter(round=round_, vote=None, item__state=Item.State.OPEN).filter(
+        Q(annotator=None) | Q(lease_until__lt=now)
+    )
+
+
+def claimable(round_: Round, annotator: Annotator, now: datetime) -> QuerySet[Slot]:
+    """Free slots of items that this person has not voted on, skipped, or in hand."""
+    item = OuterRef("item")
+    mine = {"annotator": annotator}
+    return free_slots(round_, now).filter(
+        ~Exists(Slot.objects.filter(item=item, **mine).filter(_held_or_filled(now))),
+        ~Exists(Skip.objects.filter(item=item, **mine)),
+        ~Exists(
+            Annotation.objects.filter(
+                example=OuterRef("item__example"), protocol=round_.protocol_id, **mine
+            )
+        ),
+    )
+
+
+def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
+    """Renew the lease. False when the slot went to somebody else meanwhile."""
+    now = now or timezone.now()
+    mine = Slot.objects.filter(item=draft.item_id, annotator=draft.annotator_id, vote=None)
+    return mine.update(lease_until=now + LEASE) == 1
+
+
+def release(draft: Draft) -> None:
+    """Give the slot back; what was entered stays in the draft."""
+    Slot.objects.filter(item=draft.item_id, annotator=draft.annotator_id, vote=None).update(
+        annotator=None, lease_until=None
+    )
+
+
+def skip(draft: Draft, reason: str = "") -> None:
+    """Return the item for others and hide it from this person; skipped by all → adjudication."""
+    with transaction.atomic():
+        Skip.objects.get_or_create(
+            item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
+        )
+        release(draft)
+        settle(draft.item)
+
+
+def unskip(draft: Draft) -> None:
+    """Take a skip back: the item may come again."""
+    with transaction.atomic():
+        Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id).delete()
+        settle(draft.item)
+
+
+def flag(draft: Draft, reason: str) -> Flag:
+    """Tell the project's owners that something is wrong with the item; it stays in hand."""
+    row, _ = Flag.objects.update_or_create(
+        item=draft.item, annotator=draft.annotator, defaults={"reason": reason, "settled_at": None}
+    )
+    return row
+
+
+def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | None:
+    """A slot of this very item, when one is free: for a vote whose lease ended meanwhile."""
+    own = Slot.objects.filter(item=item, annotator=annotator, vote=None).first()
+    if own is not None:
+        return own
+    for slot in free_slots(item.round, now).filter(item=item).order_by("index"):
+        if _take(slot, annotator, now):
+            return slot
+    return None
+
+
+def _held_or_filled(now: datetime) -> Q:
+    return Q(vote__isnull=False) | Q(lease_until__gte=now)
+
+
+def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime) -> Draft | None:
+    """The oldest item in hand, its lease renewed. One whose lease ended is still the person's
+    own as long as nobody else took it."""
+    slots = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
+    slots = slots.filter(item__state=Item.State.OPEN)
+    for slot in slots.order_by("position").select_related("item__round"):
+        renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
+        if not renewed.update(lease_until=now + LEASE):
+            continue
+        draft = Draft.objects.filter(item=slot.item, annotator=annotator).first()
+        if draft is None:
+            seat = seat_of(round_, annotator)
+            draft = draft_of(slot.item, annotator, seat) if seat else None
+        if draft is not None and draft.token != beside:
+            return draft
+    return None
+
+
+def _in_hand_or_done(round_: Round, annotator: Annotator) -> int:
+    return Slot.objects.filter(round=round_, annotator=annotator).count()
+
+
+def _claim_free_slot(seat: Seat, now: datetime) -> Slot | None:
+    """From the cursor on, then once more from the start: for what was skipped or given back."""
+    for after in (seat.cursor, float("-1e18")):
+        while True:
+            slots = claimable(seat.round, seat.annotator, now).filter(position__gt=after)
+            ordered = slots.order_by("position", "index").select_related("item__round")
+            candidates = list(ordered[:_CANDIDATES])
+            for slot in candidates:
+                if _take(slot, seat.annotator, now):
+                    return slot
+            if len(candidates) < _CANDIDATES:
+                break
+            after = candidates[-1].position
+    return None
+
+
+def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
+    """Claim one slot. False when somebody was faster, or another slot of the item is ours."""
+    still_free = Slot.objects.filter(pk=slot.pk, vote=None).filter(
+        Q(annotator=None) | Q(lease_until__lt=now)
+    )
+    try:
+        with transaction.atomic():
+            return still_free.update(annotator=annotator, lease_until=now + LEASE) == 1
+    except IntegrityError:
+        return False
+
+
+def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
+    """Done, or in the hands of others until the first of their leases ends."""
+    skipped = Skip.objects.filter(annotator=annotator).values("item")
+    voted = Annotation.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    others = (
+        Slot.objects.filter(round=round_, vote=None, lease_until__gte=now)
+        .exclude(annotator=annotator)
+        .exclude(item__in=skipped)
+        .exclude(item__example__in=voted.values("example"))
+    )
+    until = others.aggregate(first=Min("lease_until"))["first"]
+    return NoItem("in_work", until) if until else NoItem("done")

@@ -1,0 +1,221 @@
+"""Opening a round: the selection, the items in their random order, n slots each."""
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+from django.db.models import Max
+
+from annotation.models import Annotator, Item, Round, Seat, Selection, Slot
+from annotation.protocols import current_protocol
+from annotation.selecting import (
+    Drawn,
+    Ranked,
+    draw,
+    frame,
+    ranked_examples,
+    size_for_beta,
+    size_for_budget,
+)
+from annotation.voting import count_earlier_votes
+from judging import audit
+from judging.errors import UserError
+from judging.models import Example, Project, Run
+
+_CHUNK = 1000
+_MAX_VOTES = 99
+_SEEDS = 2**62
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """What a round is opened with. Exactly one of `beta`, `budget` and `everything`.
+
+    beta: percent of all examples; budget: human money in USD; audit: examples drawn at random
+    from the rest; partial: the run need not be finished; paper_mode: ties as in the paper.
+    """
+
+    beta: Decimal | None = None
+    budget: Decimal | None = None
+    everything: bool = False
+    votes: int = 3
+    audit: int = 0
+    partial: bool = False
+    paper_mode: bool = False
+    seed: int | None = None
+    annotators: Sequence[Annotator] = ()
+    limit: int | None = None
+
+
+def open_round(
+    project: Project, user: AbstractUser | None, run: Run | None, settings: RoundSettings
+) -> Round:
+    """Select, order and open. The same settings and seed select the same items.
+
+    Raises UserError with what to change.
+    """
+    _check(project, run, settings)
+    seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
+    protocol = current_protocol(project)
+    drawn = _select(project, run, settings, seed)
+    checks = list(
+        Example.objects.filter(project=project, is_check=True)
+        .visible()
+        .values_list("pk", flat=True)
+    )
+    with transaction.atomic():
+        round_ = Round.objects.create(
+            project=project,
+            number=_next_number(project),
+            run=run,
+            protocol=protocol,
+            votes_per_item=settings.votes,
+            seed=seed,
+            open_to_all=not settings.annotators,
+            no_majority=project.no_majority,
+            frame_size=drawn.frame_size,
+            paper_mode=settings.paper_mode,
+            parameters=_parameters(settings),
+            wage_usd=project.wage_usd,
+            minutes_per_vote=project.minutes_per_vote,
+            cost_basis=project.cost_basis,
+            opened_by=user,
+        )
+        for person in settings.annotators:
+            Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
+        _fill(round_, settings, drawn, checks)
+        count_earlier_votes(round_)
+        audit.record(
+            project,
+            user,
+            "round opened",
+            f"round {round_.number}",
+            items=len(drawn.top) + len(drawn.audit) + len(checks),
+            **_parameters(settings),
+        )
+    return round_
+
+
+def add_items(
+    round_: Round, selection: Selection, ranked: Sequence[Ranked], positions: Iterable[float]
+) -> None:
+    """Items of one selection at their places in the order, with n slots each."""
+    share = 1.0
+    if selection.kind == Selection.Kind.AUDIT:
+        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
+    places = list(positions)
+    for start in range(0, len(ranked), _CHUNK):
+        items = [
+            Item(
+                round=round_,
+                selection=selection,
+                example_id=one.example_id,
+                position=places[start + offset],
+                audit_order=start + offset if selection.kind == Selection.Kind.AUDIT else None,
+                rank=one.rank or None,
+                bpde=one.bpde,
+                routing_score=one.routing_score,
+                probability=share,
+            )
+            for offset, one in enumerate(ranked[start : start + _CHUNK])
+        ]
+        made = Item.objects.bulk_create(items)
+        Slot.objects.bulk_create(
+            Slot(round=round_, item=item, index=index, position=item.position)
+            for item in made
+            for index in range(round_.votes_per_item)
+        )
+    Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
+
+
+def _fill(round_: Round, settings: RoundSettings, drawn: Drawn, checks: Sequence[int]) -> None:
+    """Selected, audit and check items in one uniform order, so that a place tells nothing."""
+    parts = [
+        (Selection.Kind.ALL if settings.everything else Selection.Kind.TOP, drawn.top),
+        (Selection.Kind.AUDIT, drawn.audit),
+        (Selection.Kind.CHECK, [Ranked(example_id, 0, None) for example_id in checks]),
+    ]
+    places = [float(place) for place in range(sum(len(ranked) for _, ranked in parts))]
+    Random(f"order:{round_.seed}").shuffle(places)
+    for kind, ranked in parts:
+        if not ranked:
+            continue
+        selection = Selection.objects.create(
+            round=round_,
+            kind=kind,
+            seed=round_.seed,
+            frame_size=drawn.n_rest if kind == Selection.Kind.AUDIT else drawn.frame_size,
+            parameters=_parameters(settings),
+        )
+        add_items(round_, selection, ranked, [places.pop() for _ in ranked])
+
+
+def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
+    asked = [settings.beta is not None, settings.budget is not None, settings.everything]
+    if sum(asked) != 1:
+        raise UserError("Say how much people shall label: a β, a budget, or everything.")
+    if not 1 <= settings.votes <= _MAX_VOTES:
+        raise UserError(f"Votes an example must lie between 1 and {_MAX_VOTES}.")
+    if settings.audit < 0:
+        raise UserError("An audit cannot be smaller than 0.")
+    if settings.everything and settings.audit:
+        raise UserError("Everything is labelled, so there is nothing left to audit.")
+    if run is None and not settings.everything:
+        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+    if run is not None and run.ranked_at is None and not settings.everything:
+        raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it first.")
+    unfinished = run is not None and run.state != Run.State.DONE
+    if unfinished and not settings.partial and not settings.everything:
+        raise UserError(
+            f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
+            "on what there is with --partial: pending examples are not ranked then."
+        )
+
+
+def _select(project: Project, run: Run | None, settings: RoundSettings, seed: int) -> Drawn:
+    ids = list(frame(project).values_list("pk", flat=True))
+    if not ids:
+        raise UserError("There are no examples to label. Import some first.")
+    order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []
+    if settings.everything:
+        ranked = {one.example_id: one for one in order}
+        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0)
+    if settings.beta is not None:
+        m = size_for_beta(len(ids), settings.beta)
+    else:
+        m = size_for_budget(
+            settings.budget or Decimal(0),
+            settings.audit,
+            settings.votes,
+            project.minutes_per_vote,
+            project.wage_usd,
+            len(ids),
+        )
+    if m + settings.audit == 0:
+        raise UserError(
+            f"This selects no example: {settings.beta} % of {len(ids)} rounds to 0. Raise β."
+        )
+    return draw(order, ids, m, settings.audit, seed)
+
+
+def _parameters(settings: RoundSettings) -> dict[str, object]:
+    return {
+        "beta": str(settings.beta) if settings.beta is not None else None,
+        "budget": str(settings.budget) if settings.budget is not None else None,
+        "everything": settings.everything,
+        "votes": settings.votes,
+        "audit": settings.audit,
+        "partial": settings.partial,
+        "route": "bpde",
+    }
+
+
+def _next_number(project: Project) -> int:
+    # The lock makes two rounds opened at once take different numbers.
+    Project.objects.select_for_update().get(pk=project.pk)
+    last = Round.objects.filter(project=project).aggregate(last=Max("number"))["last"]
+    return (last or 0) + 1

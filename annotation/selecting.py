@@ -1,0 +1,104 @@
+"""Which examples a round asks people about: the cut by rank, an audit of the rest, or all."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import ROUND_FLOOR, Decimal
+from fractions import Fraction
+from random import Random
+
+from django.db.models import QuerySet
+
+from judging.errors import UserError
+from judging.methods.ranking import Candidate, cut, rank
+from judging.methods.verdicts import State
+from judging.models import Example, Project, Run, Verdict
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """An example in the order in which people should see it; rank 1 is the first."""
+
+    example_id: int
+    rank: int
+    bpde: float | None
+    routing_score: float | None = None
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What was selected, and the audit drawn from the rest, in the order of the draw."""
+
+    top: list[Ranked]
+    audit: list[Ranked]
+    frame_size: int
+    n_rest: int
+
+
+def frame(project: Project) -> QuerySet[Example]:
+    """The N examples that a cut of beta percent is about."""
+    return Example.objects.filter(project=project).judged().order_by("number", "pk")
+
+
+def ranked_examples(run: Run, *, paper_mode: bool = False) -> list[Ranked]:
+    """The run's examples, the most contested first. Pending ones are left out (SCIENCE: rank)."""
+    verdicts = list(
+        Verdict.objects.filter(run=run, example__in=frame(run.project))
+        .order_by("example__number", "example")
+        .values_list("example", "example__external_id", "state", "bpde", "n_valid", "gap")
+    )
+    candidates = [
+        Candidate(
+            external_id=external_id,
+            state=State(state),
+            bpde=bpde,
+            n_valid=n_valid,
+            gap=None if gap is None else Fraction(gap),
+        )
+        for _, external_id, state, bpde, n_valid, gap in verdicts
+    ]
+    order = rank(candidates, run.seed, paper_mode=paper_mode)
+    return [
+        Ranked(verdicts[index][0], place, verdicts[index][3])
+        for place, index in enumerate(order, start=1)
+    ]
+
+
+def size_for_budget(
+    budget: Decimal, n_audit: int, votes: int, minutes: Decimal, wage: Decimal, n_frame: int
+) -> int:
+    """The largest m with (m + audit) · votes · minutes / 60 · wage ≤ budget (SCIENCE: cost)."""
+    price = votes * minutes * wage / 60
+    if price <= 0:
+        return n_frame - n_audit
+    affordable = int((budget / price).to_integral_value(rounding=ROUND_FLOOR))
+    if affordable < n_audit + 1:
+        raise UserError(
+            f"${budget} buys {max(affordable, 0)} items at {votes} votes each "
+            f"(${price:.4f} an item), which leaves none to select beside an audit of {n_audit}. "
+            "Raise the budget, or ask for fewer votes or a smaller audit."
+        )
+    return min(affordable - n_audit, n_frame - n_audit)
+
+
+def draw(order: Sequence[Ranked], all_ids: Sequence[int], m: int, n_audit: int, seed: int) -> Drawn:
+    """The first m by rank, and a simple random sample of n_audit from all the others."""
+    top = list(order[:m])
+    chosen = {ranked.example_id for ranked in top}
+    rank_of = {ranked.example_id: ranked for ranked in order}
+    rest = [example_id for example_id in all_ids if example_id not in chosen]
+    if n_audit > len(rest):
+        raise UserError(
+            f"An audit of {n_audit} is more than the {len(rest)} examples that are not selected. "
+            "Ask for a smaller audit or a smaller β."
+        )
+    drawn = Random(f"audit:{seed}").sample(rest, n_audit)
+    audit = [rank_of.get(example_id, Ranked(example_id, 0, None)) for example_id in drawn]
+    return Drawn(top, audit, len(all_ids), len(rest))
+
+
+def size_for_beta(n_frame: int, beta: Decimal) -> int:
+    """m = floor(β·N/100 + ½), unjudged examples counted in N."""
+    try:
+        return cut(n_frame, beta)
+    except ValueError as error:
+        raise UserError(f"β must lie between 0 and 100 percent, not {beta}.") from error

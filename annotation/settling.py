@@ -1,0 +1,74 @@
+"""When an item is settled: n votes are in, or nobody is left who could vote."""
+
+from collections.abc import Iterable
+
+from django.db import transaction
+
+from annotation.majority import majority
+from annotation.models import Annotation, Annotator, Item, Round, Selection, Skip, Slot
+from judging.models import Project
+
+
+def votes_of(item: Item) -> list[Annotation]:
+    """The votes that count on an item, in slot order."""
+    slots = Slot.objects.filter(item=item, vote__isnull=False).select_related("vote")
+    return [slot.vote for slot in slots.order_by("index")]
+
+
+def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
+    """No majority, and the round's policy leaves it to a person. Audit items always do so when
+    the policy is the judge, whose label may not measure itself."""
+    if majority(labels) is not None:
+        return False
+    if round_.no_majority == Project.NoMajority.JUDGE:
+        return kind == Selection.Kind.AUDIT
+    return round_.no_majority == Project.NoMajority.ADJUDICATE
+
+
+def settle(item: Item) -> str:
+    """Bring the item's state up to date with its slots and votes. Idempotent.
+
+    The item's row is locked first: of two votes that arrive at once, the later one sees both.
+    """
+    with transaction.atomic():
+        locked = Item.objects.select_for_update(of=("self",)).select_related("round", "selection")
+        item.state = _state_of(locked.get(pk=item.pk))
+        Item.objects.filter(pk=item.pk).exclude(state=item.state).update(state=item.state)
+    return item.state
+
+
+def _state_of(item: Item) -> str:
+    votes = votes_of(item)
+    closed = item.round.state == Round.State.CLOSED
+    decided = item.adjudications.exists()
+    if len(votes) < Slot.objects.filter(item=item).count() and not closed:
+        if not _skipped_by_all(item):
+            return Item.State.OPEN
+        return Item.State.COMPLETE if decided else Item.State.ADJUDICATE
+    if decided:
+        return Item.State.COMPLETE
+    if not votes:
+        # Closed without a vote: there is nothing to merge, and the judge's label stays.
+        return Item.State.OPEN
+    labels = [vote.label for vote in votes]
+    undecided = needs_decision(item.round, item.selection.kind, labels)
+    return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+
+
+def could_vote(round_: Round) -> "set[int]":
+    """Ids of the annotators who may take items of this round."""
+    people = Annotator.objects.filter(project=round_.project_id, user__isnull=False, left_at=None)
+    people = people.filter(user__is_active=True, user__memberships__project=round_.project_id)
+    if not round_.open_to_all:
+        people = people.filter(seats__round=round_, seats__left_at=None)
+    return set(people.values_list("pk", flat=True))
+
+
+def _skipped_by_all(item: Item) -> bool:
+    skipped = set(Skip.objects.filter(item=item).values_list("annotator_id", flat=True))
+    if not skipped:
+        return False
+    voted = set(
+        Slot.objects.filter(item=item, vote__isnull=False).values_list("vote__annotator", flat=True)
+    )
+    return not could_vote(item.round) - skipped - voted

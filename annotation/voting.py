@@ -1,0 +1,194 @@
+"""Drafts and votes: kept on every change, recorded exactly once, edited with their history."""
+
+from datetime import datetime
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.utils import timezone
+
+from annotation.answers import MAX_COMMENT, checked, label_of
+from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Round, Slot
+from annotation.queue import claim_slot_of
+from annotation.settling import settle
+from judging.errors import UserError
+from judging.models import Membership
+
+# An item is not worked on longer than this without a pause; a broken clock must not cost money.
+MAX_ADDED_SECONDS = 3600.0
+
+
+class NotNeeded(UserError):
+    """The item got all its votes from others while this one was being made."""
+
+
+class RoundClosed(UserError):
+    """The round no longer takes votes."""
+
+
+def draft_by_token(token: str, annotator: Annotator) -> Draft | None:
+    """The draft that a token names, if it is this person's own."""
+    drafts = Draft.objects.select_related("item__round__protocol", "item__example", "annotator")
+    return drafts.filter(token=token, annotator=annotator).first()
+
+
+def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
+    """Keep what was entered so far. Active time adds up and never runs backwards."""
+    Draft.objects.filter(pk=draft.pk).update(
+        answer=answer,
+        comment=comment[:MAX_COMMENT],
+        active_seconds=F("active_seconds") + _sane(added_seconds),
+        updated_at=timezone.now(),
+    )
+    draft.refresh_from_db(fields=["answer", "comment", "active_seconds"])
+
+
+def record_vote(
+    draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0
+) -> Annotation:
+    """Store the vote. Posting the same item twice stores one vote and returns it.
+
+    Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
+    """
+    round_ = draft.item.round
+    given = checked(round_.protocol, answer)
+    save_draft(draft, given, comment, added_seconds)
+    recorded = Annotation.objects.filter(item=draft.item, annotator=draft.annotator).first()
+    if recorded is not None:
+        return recorded
+    if round_.state == Round.State.CLOSED:
+        raise RoundClosed("This round was closed. Your choice is kept, but is not counted.")
+    now = timezone.now()
+    slot = claim_slot_of(draft.item, draft.annotator, now)
+    if slot is None:
+        raise NotNeeded(
+            "This item got all the votes it needs while you were away. "
+            "Nothing else of yours is affected; go on with the next one."
+        )
+    try:
+        with transaction.atomic():
+            vote = _store(draft, slot, given, now)
+    except IntegrityError:
+        # The same vote arrived twice at once: the constraint kept one of them.
+        recorded = Annotation.objects.filter(item=draft.item, annotator=draft.annotator).first()
+        if recorded is None:
+            raise
+        return recorded
+    return vote
+
+
+def edit_vote(
+    vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
+) -> Annotation:
+    """Change one's own vote until the round is closed; what it was is kept as a revision."""
+    round_ = vote.item.round
+    if round_.state == Round.State.CLOSED:
+        raise RoundClosed("This round was closed, so its votes can no longer be changed.")
+    given = checked(vote.protocol, answer)
+    side = vote.left_response
+    if side is None:
+        raise UserError("A vote that was imported cannot be edited here.")
+    same = vote.answer == given and vote.comment == comment
+    with transaction.atomic():
+        if not same:
+            AnnotationRevision.objects.create(
+                annotation=vote,
+                label=vote.label,
+                answer=vote.answer,
+                comment=vote.comment,
+                active_seconds=vote.active_seconds,
+                submitted_at=vote.submitted_at,
+            )
+        vote.answer, vote.comment = given, comment[:MAX_COMMENT]
+        vote.label = label_of(given["overall"], side)
+        vote.active_seconds = (vote.active_seconds or 0.0) + _sane(added_seconds)
+        vote.save()
+        for slot in Slot.objects.filter(vote=vote).select_related("item__round"):
+            settle(slot.item)
+    return vote
+
+
+def count_earlier_votes(round_: Round) -> int:
+    """Let votes that were given under the same protocol elsewhere fill this round's slots.
+
+    Earliest first, never more than n an item. Returns how many slots were filled.
+    """
+    filled = 0
+    earlier = (
+        Annotation.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
+        .exclude(item__round=round_)
+        .exclude(counted_in__round=round_)
+        .order_by("example", "submitted_at", "pk")
+    )
+    for vote in earlier.iterator():
+        filled += _count_in(vote, round_)
+    return filled
+
+
+def _count_in(vote: Annotation, round_: Round) -> int:
+    slot = (
+        Slot.objects.filter(round=round_, item__example=vote.example_id, vote=None, annotator=None)
+        .select_related("item__round", "item__selection")
+        .order_by("index")
+        .first()
+    )
+    if slot is None:
+        return 0
+    if not Slot.objects.filter(pk=slot.pk, vote=None, annotator=None).update(vote=vote):
+        return 0
+    settle(slot.item)
+    return 1
+
+
+def _store(draft: Draft, slot: Slot, answer: dict[str, Any], now: datetime) -> Annotation:
+    item = draft.item
+    vote = Annotation.objects.create(
+        slot=slot,
+        item=item,
+        example_id=item.example_id,
+        protocol=item.round.protocol,
+        annotator=draft.annotator,
+        label=label_of(answer["overall"], draft.left_response),
+        answer=answer,
+        left_response=draft.left_response,
+        comment=draft.comment,
+        active_seconds=draft.active_seconds,
+        unblinded=_has_seen_judge(draft),
+        submitted_at=now,
+    )
+    filled = Slot.objects.filter(pk=slot.pk, annotator=draft.annotator, vote=None).update(
+        vote=vote, lease_until=None
+    )
+    if filled != 1:
+        raise IntegrityError("the slot was filled in the same moment")
+    settle(item)
+    _count_in_other_rounds(vote)
+    return vote
+
+
+def _count_in_other_rounds(vote: Annotation) -> None:
+    """An open round of the same protocol that holds the example counts the vote as well."""
+    others = (
+        Round.objects.filter(
+            protocol=vote.protocol_id, state__in=[Round.State.OPEN, Round.State.PAUSED]
+        )
+        .filter(kind=Round.Kind.ROUTED, items__example=vote.example_id)
+        .exclude(pk=vote.item.round_id)
+    )
+    for round_ in others:
+        _count_in(vote, round_)
+
+
+def _has_seen_judge(draft: Draft) -> bool:
+    user = draft.annotator.user
+    if user is None:
+        return False
+    membership = Membership.objects.filter(project=draft.item.round.project_id, user=user).first()
+    # A superuser outside the project sees every page of it.
+    return user.is_superuser if membership is None else membership.unblinded_at is not None
+
+
+def _sane(seconds: float) -> float:
+    if not 0 <= seconds < float("inf"):
+        return 0.0
+    return min(float(seconds), MAX_ADDED_SECONDS)

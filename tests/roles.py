@@ -1,0 +1,36 @@
+"""The cast: a project with its owner, a researcher, two annotators, and somebody outside."""
+
+import pytest
+
+from judging.models import Role
+from tests.factories import make_annotator, make_member, make_project, make_user
+
+
+@pytest.fixture
+def project(db):
+    return make_project("vicuna")
+
+
+@pytest.fixture
+def owner(project):
+    return make_member(project, Role.OWNER, "olga")
+
+
+@pytest.fixture
+def researcher(project):
+    return make_member(project, Role.RESEARCHER, "rosa")
+
+
+@pytest.fixture
+def annotator(project):
+    return make_annotator(project, "ana").user
+
+
+@pytest.fixture
+def other_annotator(project):
+    return make_annotator(project, "ben").user
+
+
+@pytest.fixture
+def outsider(db):
+    return make_user("otto", researcher=True)
