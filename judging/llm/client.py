@@ -1,0 +1,181 @@
+"""The judge client: one request in, a reply or a typed failure out, whatever the server does."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from judging.llm.adaptation import Learned, learn
+from judging.llm.endpoint import Endpoint
+from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
+from judging.llm.limits import Limits, ProcessLimits, SharedLimits
+from judging.llm.replies import Reply
+from judging.llm.requests import JudgeRequest
+from judging.llm.retries import Patience, RetryPolicy, persist
+from judging.llm.transport import Transport
+from judging.llm.waits import asked_wait
+from judging.llm.window import Place, Window
+
+USUAL_LIMITS = Limits()
+USUAL_RETRY = RetryPolicy()
+# A request meets at most as many refusals as it has parameters to adapt, some of them twice.
+MOST_ADAPTATIONS = 12
+
+
+class JudgeClient:
+    """Asks one endpoint, within its limits. Made inside the coroutine that uses it.
+
+    A model of which nothing is known is asked alone first, and a model that can't be had (no
+    account, no key, no such model) is not asked again: later calls get the same failure, with
+    `requests` = 0.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str | None,
+        limits: Limits = USUAL_LIMITS,
+        *,
+        shared: SharedLimits | None = None,
+        retry: RetryPolicy = USUAL_RETRY,
+        learned: Mapping[str, Learned] | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.limits = limits
+        self._shared = shared or ProcessLimits()
+        self._retry = retry
+        self._learned = dict(learned or {})
+        self._transport = Transport(endpoint, key)
+        self._window = Window(limits.concurrency)
+        self._scouts: dict[str, asyncio.Event] = {}
+        self._hopeless: dict[str, CallFailure] = {}
+        self._answered: set[str] = set()
+
+    async def __aenter__(self) -> Self:
+        await self._transport.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._transport.close()
+        await self._shared.close()
+
+    def learned(self, model: str) -> Learned:
+        return self._learned.get(model, Learned())
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests may be under way now."""
+        return self._window.size
+
+    async def paused_for(self) -> float:
+        """Seconds for which the endpoint has asked everybody to stay away."""
+        return await self._shared.paused_for()
+
+    async def complete(self, request: JudgeRequest) -> Reply | CallFailure:
+        async def attempt(patience: Patience) -> Reply | AttemptFailure:
+            return await self._scouted(request, patience)
+
+        hopeless = await self._known_hopeless(request.model)
+        outcome = hopeless or await persist(attempt, self._retry)
+        if isinstance(outcome, CallFailure) and outcome.kind.pauses_run:
+            self._hopeless[request.model] = replace(outcome, requests=0, duration_ms=0)
+        return outcome
+
+    async def _known_hopeless(self, model: str) -> CallFailure | None:
+        scout = self._scouts.get(model)
+        if scout is not None:
+            await scout.wait()
+        return self._hopeless.get(model)
+
+    async def _scouted(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        """The first request to an unknown model goes alone."""
+        model = request.model
+        if model in self._learned or model in self._scouts:
+            return await self._attempt(request, patience)
+        self._scouts[model] = asyncio.Event()
+        try:
+            return await self._attempt(request, patience)
+        finally:
+            self._learned.setdefault(model, Learned())
+            self._scouts.pop(model).set()
+
+    async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        place = await self._window.take()
+        try:
+            booked = request.prompt_tokens + request.n * request.max_tokens
+            late = await self._turn(booked, patience)
+            if late is not None:
+                return late
+            outcome = await self._adapting(request, patience)
+        finally:
+            self._window.give_back()
+        if isinstance(outcome, Reply):
+            self._answered.add(request.model)
+            self._window.succeeded()
+            used = outcome.usage.prompt_tokens + outcome.usage.completion_tokens
+            await self._shared.settle(self.limits, max(0, booked - used))
+        elif outcome.kind is FailureKind.RATE_LIMIT:
+            await self._refused(outcome, place)
+        return outcome
+
+    async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
+        """Wait for the pause to end and for this request's place in the minute."""
+        try:
+            async with asyncio.timeout(patience.left if patience.requests else None):
+                wait = await self._shared.reserve(self.limits, tokens)
+                while wait > 0:
+                    await asyncio.sleep(wait)
+                    wait = await self._shared.paused_for()
+        except TimeoutError:
+            message = "The endpoint asked to wait for longer than the call's deadline."
+            return AttemptFailure(FailureKind.RATE_LIMIT, message, 429)
+        return None
+
+    async def _refused(self, failure: AttemptFailure, place: Place) -> None:
+        self._window.refused(place)
+        wait = asked_wait(failure.headers)
+        if wait:
+            await self._shared.pause(wait)
+
+    async def _adapting(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        """Send, and send again what the server refused in the way that it asks for.
+
+        What was learned counts once a request so adapted has been answered.
+        """
+        known = learned = self.learned(request.model)
+        for _ in range(MOST_ADAPTATIONS):
+            patience.sending()
+            seconds = min(self._retry.request, patience.left)
+            outcome = await self._transport.send(request, learned, seconds)
+            if isinstance(outcome, Reply):
+                learned = _also_learned(request, learned, outcome)
+                if learned != known:
+                    self._learned[request.model] = learned
+                return outcome
+            failure = outcome
+            adapted = learn(learned, request, failure)
+            if adapted is None:
+                break
+            learned = adapted
+        return self._in_context(request.model, failure)
+
+    def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:
+        """A 403 to a model that has answered before is about this request's text alone."""
+        if failure.http_status == 403 and model in self._answered and failure.kind.pauses_run:
+            return replace(failure, kind=FailureKind.BAD_REQUEST)
+        return failure
+
+
+def _also_learned(request: JudgeRequest, learned: Learned, reply: Reply) -> Learned:
+    """What an answer shows without a refusal: n ignored, the tokens of one choice reported."""
+    if len(reply.choices) < min(request.n, learned.max_n or request.n):
+        learned = replace(learned, max_n=len(reply.choices))
+    if reply.usage.one_choice:
+        learned = replace(learned, usage_of_one_choice=True)
+    return learned

@@ -1,0 +1,124 @@
+"""Read the JSON of a chat completion: what servers send, and what they should not have sent."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from judging.llm.adaptation import Learned
+from judging.llm.errors import AttemptFailure, FailureKind, classify_answer
+from judging.llm.replies import Choice, Reply, TokenLogprobs
+from judging.llm.requests import JudgeRequest
+from judging.llm.usage import Usage, reported_usage
+
+# Stands for a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
+LEAST_LOGPROB = -9999.0
+
+
+def read_completion(
+    body: str, headers: Mapping[str, str], request: JudgeRequest, learned: Learned
+) -> Reply | AttemptFailure:
+    """A reply, or why an answer with HTTP 200 is none."""
+    try:
+        data = json.loads(body)
+    except ValueError:
+        return _unread("The endpoint's answer was cut off or is not JSON.", headers)
+    if not isinstance(data, dict):
+        return _unread("The endpoint's answer is not a chat completion.", headers)
+    found = data.get("choices")
+    raw = [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+    if not raw:
+        if data.get("error"):
+            return classify_answer(200, headers, body)
+        return _unread("The endpoint's answer holds no choices.", headers)
+    raw.sort(key=lambda c: c["index"] if isinstance(c.get("index"), int) else 0)
+    choices = tuple(_choice(c) for c in raw)
+    usage = _usage(data.get("usage"), request, choices, learned)
+    if len(choices) == 1 and choices[0].completion_tokens is None and not usage.estimated:
+        choices = (_counted(choices[0], usage.completion_tokens),)
+    return Reply(
+        choices=choices[: request.n],
+        usage=usage,
+        model=str(data.get("model") or ""),
+        request_id=headers.get("x-request-id") or str(data.get("id") or ""),
+        asked=request.n,
+    )
+
+
+def _unread(message: str, headers: Mapping[str, str]) -> AttemptFailure:
+    return AttemptFailure(
+        FailureKind.BAD_REPLY, message, 200, headers=headers, possibly_billed=True
+    )
+
+
+def _choice(raw: Mapping[str, Any]) -> Choice:
+    found = raw.get("message")
+    message = found if isinstance(found, dict) else {}
+    text, thought = _parts(message.get("content"))
+    for name in ("reasoning_content", "reasoning"):
+        if isinstance(message.get(name), str) and message[name]:
+            thought = message[name]
+            break
+    logprobs = _logprobs(raw.get("logprobs"))
+    return Choice(
+        text=text,
+        finish_reason=str(raw.get("finish_reason") or ""),
+        reasoning=thought,
+        logprobs=logprobs,
+        completion_tokens=len(logprobs) if logprobs else None,
+        refusal=str(message.get("refusal") or ""),
+    )
+
+
+def _parts(content: object) -> tuple[str | None, str]:
+    """The text and the reasoning of a content that is a string or a list of typed parts."""
+    if not isinstance(content, list):
+        return (content if isinstance(content, str) else None), ""
+    parts = [part for part in content if isinstance(part, dict)]
+    texts = [p["text"] for p in parts if p.get("type") == "text" and isinstance(p.get("text"), str)]
+    thoughts = [_parts(p["thinking"])[0] or "" for p in parts if "thinking" in p]
+    return ("".join(texts) if texts else None), "".join(thoughts)
+
+
+def _logprobs(raw: object) -> tuple[TokenLogprobs, ...] | None:
+    content = raw.get("content") if isinstance(raw, dict) else None
+    if not isinstance(content, list) or not content:
+        return None
+    tokens = []
+    for entry in content:
+        top = entry.get("top_logprobs") or []
+        pairs = [(str(t.get("token", "")), _logprob(t.get("logprob"))) for t in top]
+        pairs.sort(key=lambda pair: -pair[1])
+        token = TokenLogprobs(
+            str(entry.get("token", "")), _logprob(entry.get("logprob")), tuple(pairs)
+        )
+        tokens.append(token)
+    return tuple(tokens)
+
+
+def _logprob(value: object) -> float:
+    """A finite number: NaN compares as smaller than nothing and ends at the least one too."""
+    number = float(value) if isinstance(value, (int, float)) else LEAST_LOGPROB
+    return number if number >= LEAST_LOGPROB else LEAST_LOGPROB
+
+
+def _counted(choice: Choice, tokens: int) -> Choice:
+    return Choice(
+        choice.text,
+        choice.finish_reason,
+        choice.reasoning,
+        choice.logprobs,
+        tokens,
+        choice.refusal,
+    )
+
+
+def _usage(
+    report: object, request: JudgeRequest, choices: tuple[Choice, ...], learned: Learned
+) -> Usage:
+    return reported_usage(
+        report,
+        prompt_estimate=request.prompt_tokens,
+        texts=[(c.text or "") + c.reasoning for c in choices],
+        counted=[c.completion_tokens for c in choices],
+        one_choice_only=learned.usage_of_one_choice,
+    )

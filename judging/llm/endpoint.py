@@ -1,0 +1,70 @@
+"""Where a judge is reached: a base URL and the name of the variable that holds its key."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit, urlunsplit
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+# What people paste from a vendor's page or from a curl command.
+OPERATIONS = ("/chat/completions", "/completions", "/models", "/responses", "/embeddings")
+
+
+class EndpointError(ValueError):
+    """The address can't be used; the message says what to write instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    name: str
+    base_url: str
+    key_variable: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "base_url", normalised(self.base_url))
+
+    @property
+    def is_local(self) -> bool:
+        return self.name == "local"
+
+    def key(self, environ: Mapping[str, str]) -> str | None:
+        """The key's value, read when a client is made and kept nowhere else."""
+        if self.key_variable is None:
+            return None
+        return environ.get(self.key_variable, "").strip() or None
+
+
+def normalised(url: str) -> str:
+    """One spelling for `host`, `host/v1`, `host/v1/` and a pasted `…/chat/completions`."""
+    parts = _split(url.strip())
+    path = parts.path.rstrip("/")
+    for operation in OPERATIONS:
+        path = path.removesuffix(operation)
+    path = path.rstrip("/") or "/v1"
+    return urlunsplit((parts.scheme, parts.netloc.lower(), path, parts.query, ""))
+
+
+def _split(url: str) -> SplitResult:
+    if "://" not in url:
+        scheme = "http" if url.startswith(LOOPBACK) else "https"
+        url = f"{scheme}://{url}"
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or parts.scheme not in ("http", "https") or any(c.isspace() for c in url):
+        raise EndpointError(
+            "The endpoint's address is not a web address. Write it like https://host/v1."
+        )
+    _refuse_secrets(parts)
+    return parts
+
+
+def _refuse_secrets(parts: SplitResult) -> None:
+    """Addresses are shown and stored, so nothing secret may be in one."""
+    others = [p for p in parts.query.split("&") if p and not p.startswith("api-version=")]
+    if "@" in parts.netloc or others:
+        raise EndpointError(
+            "The endpoint's address holds a user, a password or a parameter. Addresses are shown "
+            "on pages and stored: leave it out, and name the variable that holds the key instead."
+        )

@@ -1,0 +1,81 @@
+"""What an endpoint may be asked: its limits, and the memory that its callers share."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+SECONDS_PER_MINUTE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Requests under way at most, and requests and tokens a minute where they are bounded."""
+
+    concurrency: int = 8
+    rpm: int | None = None
+    tpm: int | None = None
+
+    def __post_init__(self) -> None:
+        for value in (self.concurrency, self.rpm, self.tpm):
+            if value is not None and value < 1:
+                raise ValueError("A limit is at least 1.")
+
+
+class SharedLimits(Protocol):
+    """One endpoint's pause and its place in the minute, common to all who ask it."""
+
+    async def reserve(self, limits: Limits, tokens: int) -> float:
+        """Book one request of so many tokens; seconds until it may be sent."""
+
+    async def settle(self, limits: Limits, unused_tokens: int) -> None:
+        """Give back tokens that were booked and not used."""
+
+    async def pause(self, seconds: float) -> None:
+        """Keep everybody away; a shorter pause never cuts a longer one."""
+
+    async def paused_for(self) -> float:
+        """Seconds of pause left, 0 when there is none."""
+
+    async def close(self) -> None: ...
+
+
+class ProcessLimits:
+    """The shared memory of one process.
+
+    Requests are spaced evenly: at R a minute one leaves every 60/R seconds, so that no window of a
+    minute ever holds more than R. A request of T tokens likewise takes up T × 60/TPM seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._paused_until = 0.0
+        self._next_request = 0.0
+        self._next_token = 0.0
+
+    async def reserve(self, limits: Limits, tokens: int) -> float:
+        now = self._clock()
+        start = max(now, self._paused_until)
+        if limits.rpm:
+            start = max(start, self._next_request)
+        if limits.tpm:
+            start = max(start, self._next_token)
+        if limits.rpm:
+            self._next_request = start + SECONDS_PER_MINUTE / limits.rpm
+        if limits.tpm:
+            self._next_token = start + tokens * SECONDS_PER_MINUTE / limits.tpm
+        return start - now
+
+    async def settle(self, limits: Limits, unused_tokens: int) -> None:
+        if limits.tpm:
+            given_back = unused_tokens * SECONDS_PER_MINUTE / limits.tpm
+            self._next_token = max(self._clock(), self._next_token - given_back)
+
+    async def pause(self, seconds: float) -> None:
+        self._paused_until = max(self._paused_until, self._clock() + seconds)
+
+    async def paused_for(self) -> float:
+        return max(0.0, self._paused_until - self._clock())
+
+    async def close(self) -> None:
+        """Nothing is held open."""

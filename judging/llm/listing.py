@@ -1,0 +1,76 @@
+"""What an endpoint serves: its models, and whether a model gives log-probabilities."""
+
+import asyncio
+from dataclasses import dataclass
+
+import openai
+
+from judging.llm.client import JudgeClient
+from judging.llm.endpoint import Endpoint
+from judging.llm.errors import CallFailure
+from judging.llm.messages import Message
+from judging.llm.requests import JudgeRequest
+from judging.llm.transport import open_client
+
+LISTING_SECONDS = 20.0
+PROBED_TOP_LOGPROBS = 20
+MOST_NAMED = 10
+
+
+class ListingError(Exception):
+    """The models can't be listed, or none can be chosen; the message says what to do."""
+
+
+async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
+    """The names of the models that the endpoint says it serves, in its own order."""
+    client = open_client(endpoint, key)
+    try:
+        async with asyncio.timeout(LISTING_SECONDS):
+            page = await client.models.list()
+            return tuple(model.id for model in page.data or [] if model.id)
+    except (openai.OpenAIError, TimeoutError, AttributeError) as error:
+        reason = "it did not answer in time" if isinstance(error, TimeoutError) else str(error)
+        raise ListingError(
+            f"The endpoint {endpoint.name} did not list its models ({reason}). "
+            "Check that it runs, or name the model with --model."
+        ) from error
+    finally:
+        await client.close()
+
+
+def only_model(models: tuple[str, ...]) -> str:
+    """The model to use when none was named: the only one there is."""
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise ListingError("The endpoint serves no model. Name one with --model.")
+    named = ", ".join(models[:MOST_NAMED]) + (", …" if len(models) > MOST_NAMED else "")
+    raise ListingError(f"The endpoint serves several models: name one with --model ({named}).")
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobSupport:
+    """Whether a model gives log-probabilities, and of how many tokens in a place."""
+
+    supported: bool
+    top: int = 0
+    reason: str = ""
+
+
+async def probe_logprobs(client: JudgeClient, model: str) -> LogprobSupport:
+    """Ask for one token with its log-probabilities and look at what comes back."""
+    request = JudgeRequest(
+        messages=(Message("user", "Answer with the letter A or B: A"),),
+        model=model,
+        temperature=0.0,
+        max_tokens=1,
+        top_logprobs=PROBED_TOP_LOGPROBS,
+    )
+    outcome = await client.complete(request)
+    if isinstance(outcome, CallFailure):
+        return LogprobSupport(False, reason=outcome.message)
+    logprobs = outcome.choices[0].logprobs
+    if not logprobs or not logprobs[0].top:
+        reason = f"The model {model} gives no log-probabilities at this endpoint."
+        return LogprobSupport(False, reason=reason)
+    return LogprobSupport(True, top=len(logprobs[0].top))

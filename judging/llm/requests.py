@@ -1,0 +1,34 @@
+"""What a judge is asked, before any endpoint's peculiarities."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from judging.llm.messages import Message
+from judging.llm.usage import estimate_tokens
+
+# What a chat template adds around each message, and once to open the reply.
+TOKENS_PER_MESSAGE = 4
+TOKENS_TO_OPEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeRequest:
+    """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too."""
+
+    messages: tuple[Message, ...]
+    model: str
+    n: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 1024
+    schema: Mapping[str, object] | None = None
+    top_logprobs: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.messages or self.n < 1 or self.max_tokens < 1:
+            raise ValueError("A request has a message, n of at least 1 and a token to answer with.")
+
+    @property
+    def prompt_tokens(self) -> int:
+        """An estimate: the endpoint's own count is known only from its reply."""
+        texts = sum(estimate_tokens(m.content) + TOKENS_PER_MESSAGE for m in self.messages)
+        return texts + TOKENS_TO_OPEN

@@ -1,0 +1,113 @@
+"""The tokens that a call used: as reported, or corrected from the texts and marked estimated."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+# Tokenisers cut at these borders at the latest, so a text has at least this many tokens.
+# One sign in front of a letter may belong to the word's token.
+PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]{2,}|[^\w\s](?![^\W\d_])|_+")
+# Scripts written without spaces, where about each character is a token.
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+ASCII_PER_TOKEN = 4
+OTHER_PER_TOKEN = 2
+# Room for tokenisers with longer pieces than these before a report is called wrong.
+SLACK = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`cached_tokens` are part of `prompt_tokens`.
+
+    `one_choice` marks a report that held the tokens of one choice of several, corrected here.
+    """
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    estimated: bool = False
+    one_choice: bool = False
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has, rather too many than too few."""
+    fewest = fewest_tokens(text)
+    if text.isascii():
+        return max(fewest, -(-len(text) // ASCII_PER_TOKEN))
+    unspaced = len(UNSPACED.findall(text))
+    ascii_only = len(text.encode("ascii", "ignore"))
+    other = len(text) - ascii_only - unspaced
+    by_length = ascii_only / ASCII_PER_TOKEN + unspaced + other / OTHER_PER_TOKEN
+    return max(fewest, round(by_length + 0.5))
+
+
+def fewest_tokens(text: str) -> int:
+    """A count that no usual tokeniser falls below."""
+    return len(PIECE.findall(text))
+
+
+def reported_usage(
+    report: object,
+    prompt_estimate: int,
+    texts: Sequence[str],
+    counted: Sequence[int | None] = (),
+    one_choice_only: bool = False,
+) -> Usage:
+    """Read a reply's `usage` and correct what can't be true.
+
+    `counted` are the choices' token counts where log-probabilities gave them exactly;
+    `one_choice_only` says that this server reports the tokens of one choice whatever n is.
+    """
+    fields = report if isinstance(report, Mapping) else {}
+    prompt = _count(fields.get("prompt_tokens"))
+    completion = _count(fields.get("completion_tokens"))
+    prompt_known = prompt is not None and prompt >= prompt_estimate / 4
+    too_few = completion is not None and reports_too_few(completion, texts)
+    one_choice = len(texts) > 1 and (one_choice_only or too_few)
+    tokens_known = completion is not None and not (too_few or one_choice)
+    known_prompt = prompt if prompt is not None and prompt_known else prompt_estimate
+    known_tokens = completion if completion is not None and tokens_known else None
+    if known_tokens is None:
+        known_tokens = _from_texts(completion, texts, counted)
+    return Usage(
+        prompt_tokens=known_prompt,
+        cached_tokens=min(_cached(fields), known_prompt),
+        completion_tokens=known_tokens,
+        estimated=not (prompt_known and tokens_known),
+        one_choice=one_choice,
+    )
+
+
+def reports_too_few(completion: int, texts: Sequence[str]) -> bool:
+    """Whether the count is too small for these texts: most often it is one choice's of n."""
+    return completion < SLACK * sum(fewest_tokens(text) for text in texts)
+
+
+def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[int | None]) -> int:
+    """Estimate the tokens of all texts, on the scale of the one that the report fits best."""
+    exact = [count for count in counted if count is not None]
+    if exact and len(exact) == len(texts):
+        return sum(exact)
+    estimates = [estimate_tokens(text) for text in texts]
+    total = sum(estimates)
+    if reported and estimates:
+        nearest = min(estimates, key=lambda estimate: abs(estimate - reported))
+        scale = min(2.0, max(0.5, reported / nearest)) if nearest else 1.0
+        total = round(total * scale)
+    return max(total, reported or 0)
+
+
+def _cached(fields: Mapping[str, object]) -> int:
+    details = fields.get("prompt_tokens_details")
+    if isinstance(details, Mapping):
+        cached = _count(details.get("cached_tokens"))
+        if cached is not None:
+            return cached
+    return _count(fields.get("prompt_cache_hit_tokens")) or 0
+
+
+def _count(value: object) -> int | None:
+    """A positive whole number, or nothing."""
+    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+        return None
+    return value
