@@ -1,0 +1,1 @@
+"""Reading files of pairs, checking them, and writing them into a project."""

@@ -1,0 +1,141 @@
+"""The first pass over files: what they hold and all that is wrong, with nothing written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from judging.imports.columns import FIELDS, REQUIRED
+from judging.imports.layouts import detect_format
+from judging.imports.problems import Notice, Problem, Refused
+from judging.imports.reading import Reader
+from judging.imports.records import ExampleRow
+
+SHOWN_PROBLEMS = 100
+SHOWN_ROWS = 5
+SHOWN_LINES = 10
+
+SENTENCES = {
+    "empty response": "{} with an empty response. They are imported as they are.",
+    "same responses": "{} with two equal responses.",
+    "same texts": "{} with the texts of an earlier row under another id.",
+    "repeated": "{} that repeat an earlier row word for word. They are imported once.",
+}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """What a first pass found. `problems` are the first ones, `n_problems` counts all."""
+
+    format: str
+    n_rows: int
+    n_refused: int
+    n_problems: int
+    fatal: bool
+    problems: tuple[Problem, ...]
+    notices: tuple[Notice, ...]
+    columns: dict[str, str]
+    unused: tuple[str, ...]
+    missing: tuple[str, ...]
+    gold: dict[str, int]
+    rows: tuple[ExampleRow, ...]
+
+    @property
+    def acceptable(self) -> bool:
+        return self.n_rows > 0 and not self.n_problems
+
+
+class _Tally:
+    """Counts as the rows go by."""
+
+    def __init__(self) -> None:
+        self.n_rows = self.n_refused = self.n_problems = 0
+        self.fatal = False
+        self.problems: list[Problem] = []
+        self.rows: list[ExampleRow] = []
+        self.gold: Counter[str] = Counter()
+        self._lines: dict[str, list[int]] = {kind: [] for kind in SENTENCES}
+        self._counts: Counter[str] = Counter()
+        self._ids: set[int] = set()
+        self._texts: set[int] = set()
+
+    def refuse(self, refused: Refused) -> None:
+        self.n_refused += 1
+        self.n_problems += len(refused.problems)
+        self.fatal = self.fatal or refused.fatal
+        self.problems += refused.problems[: SHOWN_PROBLEMS - len(self.problems)]
+
+    def accept(self, row: ExampleRow) -> None:
+        name, texts = hash(row.external_id), hash(row.texts)
+        if name in self._ids:
+            self._notice("repeated", row)
+            return
+        self.n_rows += 1
+        if len(self.rows) < SHOWN_ROWS:
+            self.rows.append(row)
+        if row.gold_label:
+            self.gold[row.gold_label] += 1
+        if not row.response_1.strip() or not row.response_2.strip():
+            self._notice("empty response", row)
+        if row.response_1 == row.response_2:
+            self._notice("same responses", row)
+        if texts in self._texts:
+            self._notice("same texts", row)
+        self._ids.add(name)
+        self._texts.add(texts)
+
+    def _notice(self, kind: str, row: ExampleRow) -> None:
+        self._counts[kind] += 1
+        if len(self._lines[kind]) < SHOWN_LINES:
+            self._lines[kind].append(row.line)
+
+    def notices(self) -> tuple[Notice, ...]:
+        return tuple(
+            Notice(
+                kind,
+                count,
+                tuple(self._lines[kind]),
+                SENTENCES[kind].format("1 row" if count == 1 else f"{count} rows"),
+            )
+            for kind, count in self._counts.items()
+        )
+
+
+def check(
+    paths: Sequence[Path], file_format: str = "auto", mapping: Mapping[str, str] | None = None
+) -> Summary:
+    """Read all of the files without writing."""
+    reader = Reader(paths, file_format, mapping)
+    tally = _Tally()
+    for row in reader:
+        if isinstance(row, Refused):
+            tally.refuse(row)
+        else:
+            tally.accept(row)
+    if not tally.n_rows and not tally.n_problems:
+        sentence = "The file holds no rows. Nothing was imported."
+        problem = Problem(paths[0].name, 1, "", "rows", "none", sentence)
+        tally.refuse(Refused((problem,), fatal=True))
+    columns = {
+        field: " + ".join(layout.sources[field])
+        for layout in reversed(reader.columns.values())
+        for field in FIELDS
+        if field in layout.sources
+    }
+    names = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
+    return Summary(
+        format=detect_format(paths) if file_format == "auto" else file_format,
+        n_rows=tally.n_rows,
+        n_refused=tally.n_refused,
+        n_problems=tally.n_problems,
+        fatal=tally.fatal,
+        problems=tuple(tally.problems),
+        notices=tally.notices(),
+        columns=columns,
+        unused=tuple(names),
+        missing=tuple(field for field in REQUIRED if field not in columns),
+        gold={label: tally.gold[label] for label in ("win", "tie", "lose")},
+        rows=tuple(tally.rows),
+    )

@@ -1,0 +1,63 @@
+"""The layouts that files of pairs come in, and which of them a set of files has.
+
+PandaLM and LLMBar are JSON whose columns are recognised by name; FairEval is three files.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from judging.errors import UserError
+from judging.imports import delimited, faireval, jsonrecords
+from judging.imports.encodings import open_text
+from judging.imports.problems import Refused
+from judging.imports.records import Record
+
+Records = Iterator[Record | Refused]
+
+READERS: dict[str, Callable[[Path], Records]] = {
+    "csv": delimited.records,
+    "tsv": functools.partial(delimited.records, delimiter="\t"),
+    "jsonl": jsonrecords.lines,
+    "json": jsonrecords.array,
+    "pandalm": jsonrecords.array,
+    "llmbar": jsonrecords.array,
+}
+FORMATS = ("auto", *READERS, "faireval")
+SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
+
+
+def detect_format(paths: Sequence[Path]) -> str:
+    """`faireval` for three files two of which are answers, else the format of the first file."""
+    if len(paths) == 3 and sum(path.stem.startswith("answer") for path in paths) == 2:
+        return "faireval"
+    return _format_of(paths[0])
+
+
+def _format_of(path: Path) -> str:
+    suffix = path.suffix.casefold()
+    if suffix in SUFFIXES:
+        return SUFFIXES[suffix]
+    with open_text(path, newline="\n") as stream:
+        start = stream.read(4096).lstrip()[:1]
+    return {"[": "json", "{": "jsonl"}.get(start, "csv")
+
+
+def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
+    """All records of the files, one file after the other. Nothing is written."""
+    if not paths:
+        raise UserError("No file was named.")
+    if file_format not in FORMATS:
+        raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(FORMATS)}.")
+    for path in paths:
+        if not path.is_file():
+            raise UserError(f"There is no file {path}. Nothing was imported.")
+    if file_format == "auto" and detect_format(paths) == "faireval":
+        file_format = "faireval"
+    if file_format == "faireval":
+        yield from faireval.records(paths)
+        return
+    for path in paths:
+        yield from READERS[_format_of(path) if file_format == "auto" else file_format](path)
