@@ -7,7 +7,7 @@ from judging.models import Example, Label, Run
 
 
 class FinalLabel(models.Model):
-    """`run` null: people alone. `source` is `judge`, `majority`, `adjudicated`, `policy:…`, `none`."""
+    """`run` null: people alone. Sources: `judge`, `majority`, `adjudicated`, `policy:…`, `none`."""
 
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="final_labels")
     run = models.ForeignKey(Run, null=True, on_delete=models.CASCADE, related_name="final_labels")

@@ -1,0 +1,113 @@
+"""The final label of each example: people's where they were asked, the judge's elsewhere."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from annotation.models import FinalLabel
+from annotation.results.people import PeopleSay, human_cost, people_alone, people_for_run
+from annotation.selecting import frame
+from judging.models import Example, Label, Project, Run, Verdict
+
+_CHUNK = 1000
+
+
+@dataclass(frozen=True)
+class Merged:
+    """An example with the judge's verdict, what people say of it, and the label that results.
+
+    `people` holds the votes that speak about the example: those of the run's round where one
+    selected it, else the votes that people gave elsewhere, which leave the judge's label alone.
+    """
+
+    example: Example
+    verdict: Verdict | None
+    people: PeopleSay | None
+    label: Label | None
+    source: str
+    rule: str
+    human_label: Label | None
+
+    @property
+    def human_usd(self) -> Decimal | None:
+        """USD of the votes that were asked for this run's final label."""
+        return human_cost([self.people]) if self.people and self.people.selection else None
+
+
+def merge(judge: Label | None, people: PeopleSay | None) -> tuple[Label | None, str, str]:
+    """Final label, source and rule from the judge's label and people's say on one example."""
+    if people is not None and people.waits:
+        return None, "none", people.rule
+    if people is not None and people.source == "policy:judge":
+        return judge, people.source if judge else "none", people.rule
+    if people is not None and people.source:
+        return people.label, people.source, people.rule
+    if judge is not None:
+        return judge, "judge", "the judge's label"
+    return None, "none", "neither the judge nor people have a label"
+
+
+def merged(project: Project, run: Run | None) -> Iterator[Merged]:
+    """Every example in import order, merged for a run, or by people alone where run is None.
+
+    Streams: a chunk of examples and their verdicts at a time.
+    """
+    everywhere = people_alone(project)
+    asked = people_for_run(run) if run else everywhere
+    examples = frame(project)
+    after = (-1, -1)
+    while chunk := list(_after(examples, after)[:_CHUNK]):
+        verdicts = _verdicts(run, chunk)
+        for example in chunk:
+            verdict = verdicts.get(example.pk)
+            judge = Label(verdict.label) if verdict and verdict.label else None
+            said, gold = asked.get(example.pk), everywhere.get(example.pk)
+            label, source, rule = merge(judge, said)
+            shown = said if said is not None and said.votes else (gold or said)
+            human = said.label if said and said.label else (gold.label if gold else None)
+            yield Merged(example, verdict, shown, label, source, rule, human)
+        after = (chunk[-1].number, chunk[-1].pk)
+
+
+def rebuild_final_labels(project: Project, run: Run | None) -> int:
+    """Write the cache anew. Returns how many examples have a final label."""
+    rows = [_row(one, run) for one in merged(project, run)]
+    with transaction.atomic():
+        FinalLabel.objects.filter(example__project=project, run=run).delete()
+        FinalLabel.objects.bulk_create(rows, batch_size=_CHUNK)
+    return sum(row.label is not None for row in rows)
+
+
+def _row(one: Merged, run: Run | None) -> FinalLabel:
+    people = one.people
+    counts = people.counts if people else {}
+    return FinalLabel(
+        example=one.example,
+        run=run,
+        label=one.label,
+        source=one.source,
+        rule=one.rule,
+        human_label=one.human_label,
+        votes_win=counts.get("win", 0),
+        votes_tie=counts.get("tie", 0),
+        votes_lose=counts.get("lose", 0),
+        selection=people.selection if people else "",
+        probability=people.probability if people else None,
+        adjudicator=people.adjudicator if people else "",
+    )
+
+
+def _after(examples: QuerySet[Example], place: tuple[int, int]) -> QuerySet[Example]:
+    """Keyset paging: constant cost however far down."""
+    number, pk = place
+    return examples.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
+
+
+def _verdicts(run: Run | None, chunk: list[Example]) -> dict[int, Verdict]:
+    if run is None:
+        return {}
+    rows = Verdict.objects.filter(run=run, example__in=[example.pk for example in chunk])
+    return {verdict.example_id: verdict for verdict in rows}

@@ -1,0 +1,174 @@
+"""What people say of each example: their votes under one protocol, and what these come to.
+
+Two readings. For a run: the items that a round of that run selected, where votes enter the final
+label. For people alone: every vote under the newest protocol that the example has votes of.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from django.db.models import QuerySet
+
+from annotation.majority import majority
+from annotation.models import Adjudication, Item, Round, Selection, Slot
+from judging.models import Label, Project, Run
+
+# Where a vote enters the final label of a run. Imported votes elsewhere are gold.
+ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
+
+
+@dataclass(frozen=True)
+class Vote:
+    annotator_id: int
+    label: str
+    active_seconds: float | None
+    both_bad: bool = False
+    unblinded: bool = False
+
+
+@dataclass(frozen=True)
+class PeopleSay:
+    """The votes on an example and the label they come to, if they have come to one.
+
+    `source` is `majority`, `adjudicated`, `policy:tie`, `policy:judge`, or `` while undecided;
+    `waits` is true where a person has yet to decide. `selection` and `probability` say how the
+    example came into the round, and are empty for imported votes.
+    """
+
+    votes: tuple[Vote, ...]
+    label: Label | None
+    source: str
+    rule: str
+    waits: bool = False
+    selection: str = ""
+    probability: float | None = None
+    adjudicator: str = ""
+    round_number: int | None = None
+    wage_usd: Decimal = Decimal(0)
+    minutes_per_vote: Decimal = Decimal(0)
+    measured: bool = False
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def n_votes(self) -> int:
+        return len(self.votes)
+
+
+def people_for_run(run: Run) -> dict[int, PeopleSay]:
+    """By example id: what people say where a round of this run asked them.
+
+    Where several rounds of the run hold an example, the newest one with a decision speaks.
+    """
+    items = Item.objects.filter(
+        round__run=run, round__kind=Round.Kind.ROUTED, selection__kind__in=ENTERS
+    )
+    return _speak(items)
+
+
+def people_alone(project: Project) -> dict[int, PeopleSay]:
+    """By example id: what people say under the newest protocol that the example has votes of."""
+    items = Item.objects.filter(round__project=project).exclude(selection__kind="check")
+    return _speak(items, newest_protocol=True)
+
+
+def _speak(items: QuerySet[Item], *, newest_protocol: bool = False) -> dict[int, PeopleSay]:
+    votes = _votes(items)
+    decisions = _decisions(items)
+    said: dict[int, PeopleSay] = {}
+    order = ["round__protocol__number"] if newest_protocol else []
+    ordered = items.select_related("round__protocol", "selection")
+    for item in ordered.order_by(*order, "round__number", "pk").iterator(chunk_size=2000):
+        say = _say(item, votes.get(item.pk, ()), decisions.get(item.pk))
+        before = said.get(item.example_id)
+        if before is None or (say.votes and (say.source or not before.source)):
+            said[item.example_id] = say
+    return said
+
+
+def _say(item: Item, votes: Iterable[Vote], decision: Adjudication | None) -> PeopleSay:
+    votes = tuple(votes)
+    counts = {label: sum(vote.label == label for vote in votes) for label in Label.values}
+    label, source, rule = _decide(item, votes, counts, decision)
+    routed = item.round.kind == Round.Kind.ROUTED
+    return PeopleSay(
+        votes=votes,
+        label=label,
+        source=source,
+        rule=rule,
+        waits=item.state == Item.State.ADJUDICATE and not source,
+        selection=item.selection.kind if routed else "",
+        probability=item.probability if routed else None,
+        adjudicator=decision.decider if decision else "",
+        round_number=item.round.number,
+        wage_usd=item.round.wage_usd,
+        minutes_per_vote=item.round.minutes_per_vote,
+        measured=item.round.cost_basis == Project.CostBasis.MEASURED,
+        counts=counts,
+    )
+
+
+def _decide(
+    item: Item, votes: tuple[Vote, ...], counts: dict[str, int], decision: Adjudication | None
+) -> tuple[Label | None, str, str]:
+    if decision is not None:
+        return Label(decision.label), "adjudicated", "decided by a person"
+    settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
+    if not votes or not settled:
+        return None, "", ""
+    spread = f"{counts['win']}–{counts['tie']}–{counts['lose']}"
+    label = majority(vote.label for vote in votes)
+    if label is not None:
+        return label, "majority", f"more than half of {len(votes)} votes ({spread})"
+    policy = item.round.no_majority
+    audit = item.selection.kind == Selection.Kind.AUDIT
+    if policy == Project.NoMajority.TIE:
+        return Label.TIE, "policy:tie", f"no majority ({spread}): a tie by policy"
+    if policy == Project.NoMajority.JUDGE and not audit:
+        return None, "policy:judge", f"no majority ({spread}): the judge's label by policy"
+    return None, "", f"no majority ({spread}): waits for a decision"
+
+
+def _votes(items: QuerySet[Item]) -> dict[int, list[Vote]]:
+    rows = (
+        Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
+        .order_by("item", "index")
+        .values_list(
+            "item",
+            "vote__annotator",
+            "vote__label",
+            "vote__active_seconds",
+            "vote__answer__overall",
+            "vote__unblinded",
+        )
+    )
+    votes: dict[int, list[Vote]] = defaultdict(list)
+    for item, annotator, label, seconds, overall, unblinded in rows.iterator(chunk_size=5000):
+        votes[item].append(Vote(annotator, label, seconds, overall == "both_bad", unblinded))
+    return votes
+
+
+def _decisions(items: QuerySet[Item]) -> dict[int, Adjudication]:
+    rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
+    return {decision.item_id: decision for decision in rows}
+
+
+def human_cost(says: Iterable[PeopleSay]) -> Decimal:
+    """USD for these votes: each one costs wage × minutes, assumed or measured (SCIENCE: cost)."""
+    return sum((vote_cost(say, vote) for say in says for vote in say.votes), Decimal(0))
+
+
+def vote_cost(say: PeopleSay, vote: Vote) -> Decimal:
+    """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
+    minutes = say.minutes_per_vote
+    if say.measured and vote.active_seconds is not None:
+        minutes = Decimal(repr(vote.active_seconds)) / 60
+    return say.wage_usd * minutes / 60
+
+
+def labelled(says: dict[int, PeopleSay]) -> Iterator[tuple[int, Label]]:
+    """Example ids that people have settled, with their label."""
+    for example_id, say in says.items():
+        if say.label is not None:
+            yield example_id, say.label
