@@ -1,0 +1,66 @@
+"""Processes of this machine: whether one still lives, and children that end with their parent."""
+
+import ctypes
+import os
+import signal
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process, told apart from a later one that was given the same number."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessIdentity":
+        return cls(pid, start_time(pid) or 0)
+
+    def lives(self) -> bool:
+        if sys.platform == "linux":
+            started = start_time(self.pid)
+            return started is not None and started == self.started
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return True
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks from boot to the start of a process; None when it is dead or not known."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in brackets, may hold spaces; the state follows it.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def end_with_parent(parent: int, with_signal: int = signal.SIGTERM) -> None:
+    """Have the kernel signal this process when its parent dies, however that happens.
+
+    Only Linux can; elsewhere a killed parent leaves its children running.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, with_signal, 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit("The process that started this one has ended.")
+
+
+def main() -> None:
+    """`python -m judging.processes PARENT COMMAND…` becomes the command, ending with the parent."""
+    end_with_parent(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()
