@@ -1,0 +1,36 @@
+"""Characters that look alike, folded to one, so that a mark is one mark in any script's digits.
+
+The folded text has the length of the text: a position in one is a position in the other.
+"""
+
+import unicodedata
+
+
+class _Folds(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        folded = _fold_character(chr(code))
+        self[code] = folded
+        return folded
+
+
+def fold(text: str) -> str:
+    """Digits of all scripts as 0-9, full-width and styled letters as plain ones, one white space.
+
+    Superscript and circled numbers stay as they are: "8²" is not 82.
+    """
+    return text if text.isascii() else text.translate(_FOLDS)
+
+
+def _fold_character(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    if category == "Zs":
+        return " "
+    if category == "No":
+        return character
+    normal = unicodedata.normalize("NFKC", character)
+    return normal if len(normal) == 1 else character
+
+
+_FOLDS = _Folds()

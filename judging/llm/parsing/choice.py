@@ -1,0 +1,100 @@
+"""P of each option-ID token, from the log-probabilities of one token of the reply (CalibraEval).
+
+P sums over the ID's variants, such as "A", " A", "A." and "(A". The probabilities are renormalised
+over both IDs' variants, and the mass that these had together is kept.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from judging.llm.folding import fold
+from judging.llm.parsing.parsed import Parsed, Status
+from judging.llm.replies import TokenLogprobs
+
+_AROUND = " \t\r\n\u0120\u010a\u2581()[]{}<>*_`\"'.,:;"
+
+
+class UnusableIds(ValueError):
+    """Option IDs that no token tells apart."""
+
+    def __init__(self, ids: tuple[str, str]) -> None:
+        super().__init__(
+            f"The option IDs {ids[0]!r} and {ids[1]!r} can't be told apart: they must differ, be "
+            "letters or digits, and neither may begin with the other."
+        )
+
+
+def check_ids(ids: tuple[str, str]) -> None:
+    one, other = ids
+    plain = all(id_ and not set(id_[0] + id_[-1]) & set(_AROUND) for id_ in ids)
+    if not plain or one.startswith(other) or other.startswith(one):
+        raise UnusableIds(ids)
+
+
+def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> Parsed | None:
+    """`ids` in the order shown. The token in which the two differ decides; white space and what
+    both IDs begin with are passed over."""
+    begun = ""
+    for token in logprobs or ():
+        if _could_open(token.token, begun, ids):
+            begun += _stripped(token.token) if not begun else token.token
+            continue
+        return _probabilities(token.top, begun, ids)
+    return None
+
+
+def tokens_from_json(stored: Iterable[Mapping[str, object]] | None) -> list[TokenLogprobs] | None:
+    """The inverse of `Choice.logprobs_json`."""
+    if stored is None:
+        return None
+    tokens = []
+    for entry in stored:
+        top = entry["top"]
+        assert isinstance(top, list)
+        pairs = tuple((str(text), float(logprob)) for text, logprob in top)
+        tokens.append(TokenLogprobs(str(entry["token"]), float(str(entry["logprob"])), pairs))
+    return tokens
+
+
+def _could_open(token: str, begun: str, ids: tuple[str, str]) -> bool:
+    """Whether the token says nothing yet: white space or punctuation, or what both IDs share."""
+    text = begun + token if begun else _stripped(token)
+    return all(id_.startswith(text) and id_ != text for id_ in ids)
+
+
+def _probabilities(
+    top: Sequence[tuple[str, float]], begun: str, ids: tuple[str, str]
+) -> Parsed | None:
+    found: tuple[list[float], list[float]] = ([], [])
+    for token, logprob in top:
+        text = begun + token if begun else _stripped(token)
+        text = text.rstrip(_AROUND)
+        fits = [_is_variant(text, id_, begun) for id_ in ids]
+        if fits[0] != fits[1] and math.isfinite(logprob):
+            found[0 if fits[0] else 1].append(logprob)
+    if not any(found):
+        return None
+    bounded = not all(found)
+    smallest = min(logprob for _, logprob in top if math.isfinite(logprob))
+    first, second = (_log_sum_exp(logprobs or [smallest]) for logprobs in found)
+    p_first = 1 / (1 + math.exp(min(second - first, 700)))
+    mass = sum(math.exp(_log_sum_exp(logprobs)) for logprobs in found if logprobs)
+    return Parsed(Status.VALID, p_first=p_first, mass=min(mass, 1.0), bounded=bounded)
+
+
+def _is_variant(text: str, id_: str, begun: str) -> bool:
+    """The ID, its beginning, or the ID with more behind it that is no letter or digit."""
+    if len(text) <= len(begun):
+        return False
+    if id_.startswith(text):
+        return True
+    return text.startswith(id_) and not text[len(id_)].isalnum()
+
+
+def _stripped(token: str) -> str:
+    return fold(token).strip(_AROUND)
+
+
+def _log_sum_exp(logprobs: Sequence[float]) -> float:
+    highest = max(logprobs)
+    return highest + math.log(sum(math.exp(logprob - highest) for logprob in logprobs))

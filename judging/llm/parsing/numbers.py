@@ -1,0 +1,37 @@
+"""A number as a judge writes it, as an exact decimal."""
+
+import re
+from decimal import Decimal
+
+_NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,12})?")
+_THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}")
+
+# Digits with all that could belong to them, to be validated once it is matched.
+NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*"
+
+_OUT_OF = re.compile(r"[ \t*_`]*(?:/|out[ \t]+of|of)[ \t*_`]*([0-9]{1,9}(?:\.0)?)(?![0-9])", re.I)
+_RANGE = re.compile(r"[ \t*_`]*(?:-|\u2013|\u2014|~|\bto\b|\bor\b)[ \t*_`]*[0-9]", re.I)
+_BELONGS = re.compile(r"[^\W_]|%|:[0-9]|[ \t]?%|/(?![ \t]*[0-9])")
+
+
+def number(raw: str) -> Decimal | None:
+    """`raw` as a decimal; a comma is read as a decimal point, "1,000" and "8.5.1" as nothing."""
+    if _NUMBER.fullmatch(raw) is None or _THOUSANDS.fullmatch(raw):
+        return None
+    return Decimal(raw.replace(",", "."))
+
+
+def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Decimal | None, int]:
+    """The number at start:end with what follows it, and where that ends.
+
+    "8/10" and "8 out of 10" are 8 where 10 is the highest; "8/100", "8%", "8th", "8-9" and "8½"
+    are no score.
+    """
+    value = number(folded[start:end])
+    if match := _OUT_OF.match(folded, end):
+        if Decimal(match[1]) != highest:
+            value = None
+        end = match.end()
+    if _BELONGS.match(folded, end) or _RANGE.match(folded, end):
+        value = None
+    return value, end

@@ -1,0 +1,127 @@
+"""What a judge repeats from a response, where it shows: in quotation marks, or word for word.
+
+All positions are in folded text; every function takes time linear in the reply.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from judging.llm.marks import VERDICT_MARKS, holds_verdict_mark
+
+Span = tuple[int, int]
+
+_CLOSERS = {
+    "\u201c": "\u201d",
+    "\u201e": "\u201c",
+    "\u2018": "\u2019",
+    "\u00ab": "\u00bb",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
+}
+_STRAIGHT = "\"'`"
+_QUOTE = re.compile("\n\n|[\n" + _STRAIGHT + "".join({*_CLOSERS, *_CLOSERS.values()}) + "]")
+_BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+# A line that holds a verdict in quotation marks and nothing else is the judge's own.
+_OWN_LINE = re.compile(
+    r"[ \t*_#-]*(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment)"
+    r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
+    re.IGNORECASE,
+)
+_END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
+
+# How much of its surroundings tells a mark in a response from the same mark of the judge.
+CONTEXT = 60
+_OWN_WORDS = 3
+
+
+def delimited_spans(folded: str) -> Iterator[Span]:
+    """Quotations that hold a verdict's mark: in quotation marks, in backticks, in block quotes."""
+    for start, end in _in_quotes(folded):
+        if holds_verdict_mark(folded[start:end]) and not _is_own_line(folded, start, end):
+            yield start, end
+    lines = [line for line in folded.splitlines() if line.strip()]
+    if not all(_BLOCK_QUOTE.match(line) for line in lines):
+        yield from (match.span() for match in _BLOCK_QUOTE.finditer(folded))
+
+
+def _in_quotes(folded: str) -> Iterator[Span]:
+    """Straight marks pair within a line, others within a paragraph; an apostrophe is none."""
+    opened, closer = None, ""
+    for match in _QUOTE.finditer(folded):
+        mark, start, end = match[0], match.start(), match.end()
+        if mark[0] == "\n":
+            if mark == "\n\n" or closer in _STRAIGHT:
+                opened = None
+        elif opened is not None:
+            if mark == closer and not folded[end : end + 1].isalnum():
+                yield opened, start
+                opened = None
+        elif mark in _CLOSERS:
+            opened, closer = end, _CLOSERS[mark]
+        elif mark in _STRAIGHT and not folded[:start][-1:].isalnum():
+            opened, closer = end, mark
+
+
+def _is_own_line(folded: str, start: int, end: int) -> bool:
+    before = folded[folded.rfind("\n", 0, start) + 1 : start - 1]
+    return bool(_OWN_LINE.match(before[:80]) and _END_OF_LINE.match(folded, end + 1))
+
+
+def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
+    """Where the reply repeats, word for word, a passage of `quoted` that holds a verdict's mark.
+
+    White space may differ. A passage is the whole text; or a line with words beside its mark; or
+    lines of marks alone together with what stands before or after them.
+    """
+    passages = {
+        passage for text in quoted if holds_verdict_mark(text) for passage in _passages(text)
+    }
+    if not passages:
+        return
+    collapsed, places = _collapse(folded)
+    for passage in passages:
+        start = collapsed.find(passage)
+        while start >= 0:
+            end = start + len(passage)
+            yield places[start], places[end - 1] + 1
+            start = collapsed.find(passage, end)
+
+
+def _passages(text: str) -> Iterator[str]:
+    yield " ".join(text.split())
+    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
+    bare: list[str] = []
+    before = ""
+    for line in [*lines, ""]:
+        if line and holds_verdict_mark(line) and not _has_own_words(line):
+            bare.append(line)
+            continue
+        if bare:
+            run = " ".join(bare)
+            if before:
+                yield f"{before[-CONTEXT:]} {run}".strip()
+            if line:
+                yield f"{run} {line[:CONTEXT]}".strip()
+            bare = []
+        if holds_verdict_mark(line):
+            yield line
+        before = line
+
+
+def _has_own_words(line: str) -> bool:
+    for pattern in VERDICT_MARKS:
+        line = pattern.sub("", line)
+    return sum(character.isalpha() for character in line) >= _OWN_WORDS
+
+
+def _collapse(text: str) -> tuple[str, list[int]]:
+    """`text` with each run of white space as one space, and the place of each character."""
+    pieces: list[str] = []
+    places: list[int] = []
+    for word in re.finditer(r"\S+", text):
+        if places:
+            pieces.append(" ")
+            places.append(word.start() - 1)
+        pieces.append(word[0])
+        places.extend(range(word.start(), word.end()))
+    return "".join(pieces), places

@@ -1,0 +1,51 @@
+"""What `part` says about a call: which response is shown first, and which ID token it bears.
+
+A part is canonical text: `original`, `swapped`, `X0` to `X3`, `r1:fluency`, or a stage before an
+order, such as `portia:semantic:swapped`.
+"""
+
+from typing import Literal
+
+Order = Literal["original", "swapped"]
+
+PERMUTATIONS = ("X0", "X1", "X2", "X3")
+
+# CalibraEval, eqs. 5 and 6: X1 and X2 show response 2 first; X2 and X3 give it the first token.
+_SWAPPED = {"original": False, "swapped": True, "X0": False, "X1": True, "X2": True, "X3": False}
+_FIRST_TOKEN_IS_FIRST = {"X0": True, "X1": False, "X2": True, "X3": False}
+
+
+class UnknownPart(ValueError):
+    """A part that names no order."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(
+            f"The part {part!r} names no order; it ends in original, swapped or X0-X3."
+        )
+
+
+def is_swapped(part: str) -> bool:
+    """Whether response 2 is shown first."""
+    try:
+        return _SWAPPED[part.rpartition(":")[2]]
+    except KeyError:
+        raise UnknownPart(part) from None
+
+
+def order(part: str) -> Order:
+    return "swapped" if is_swapped(part) else "original"
+
+
+def first_token_is_first(part: str) -> bool:
+    """Whether the response shown first bears the first ID token; so it does outside X1 and X3."""
+    return _FIRST_TOKEN_IS_FIRST.get(part.rpartition(":")[2], True)
+
+
+def shown_ids(ids: tuple[str, str], part: str) -> tuple[str, str]:
+    """The ID tokens in the order in which they are shown."""
+    return ids if first_token_is_first(part) else (ids[1], ids[0])
+
+
+def token_probability(p_first: float, part: str) -> float:
+    """P(t1), CalibraEval's s, from the probability of the response that was shown first."""
+    return p_first if first_token_is_first(part) else 1 - p_first
