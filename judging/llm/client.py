@@ -108,7 +108,7 @@ class JudgeClient:
     async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
         place = await self._window.take()
         try:
-            booked = request.prompt_tokens + request.n * request.max_tokens
+            booked = self._tokens_to_book(request)
             late = await self._turn(booked, patience)
             if late is not None:
                 return late
@@ -118,11 +118,20 @@ class JudgeClient:
         if isinstance(outcome, Reply):
             self._answered.add(request.model)
             self._window.succeeded()
-            used = outcome.usage.prompt_tokens + outcome.usage.completion_tokens
-            await self._shared.settle(self.limits, max(0, booked - used))
+            await self._settle(booked, outcome)
         elif outcome.kind is FailureKind.RATE_LIMIT:
             await self._refused(outcome, place)
         return outcome
+
+    def _tokens_to_book(self, request: JudgeRequest) -> int:
+        if self.limits.tpm is None:
+            return 0
+        return request.prompt_tokens + request.n * request.max_tokens
+
+    async def _settle(self, booked: int, reply: Reply) -> None:
+        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+        if booked > used:
+            await self._shared.settle(self.limits, booked - used)
 
     async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
         """Wait for the pause to end and for this request's place in the minute."""

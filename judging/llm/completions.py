@@ -117,7 +117,7 @@ def _usage(
 ) -> Usage:
     return reported_usage(
         report,
-        prompt_estimate=request.prompt_tokens,
+        messages=[message.content for message in request.messages],
         texts=[(c.text or "") + c.reasoning for c in choices],
         counted=[c.completion_tokens for c in choices],
         one_choice_only=learned.usage_of_one_choice,

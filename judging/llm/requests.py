@@ -4,11 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from judging.llm.messages import Message
-from judging.llm.usage import estimate_tokens
-
-# What a chat template adds around each message, and once to open the reply.
-TOKENS_PER_MESSAGE = 4
-TOKENS_TO_OPEN = 3
+from judging.llm.usage import estimate_prompt
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,5 +26,4 @@ class JudgeRequest:
     @property
     def prompt_tokens(self) -> int:
         """An estimate: the endpoint's own count is known only from its reply."""
-        texts = sum(estimate_tokens(m.content) + TOKENS_PER_MESSAGE for m in self.messages)
-        return texts + TOKENS_TO_OPEN
+        return estimate_prompt([message.content for message in self.messages])

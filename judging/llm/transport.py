@@ -63,10 +63,14 @@ class Transport:
             raise RuntimeError("Use the judge client inside `async with`.")
         try:
             async with asyncio.timeout(seconds):
-                answer = await self._client.chat.completions.with_raw_response.create(
-                    **body(request, learned)  # type: ignore[call-overload]
+                # By path: the typed method checks every field of the body, and takes half of the
+                # time of a call for it.
+                answer = await self._client.post(
+                    "/chat/completions",
+                    cast_to=openai.HttpxBinaryResponseContent,
+                    body=body(request, learned),
                 )
-            return read_completion(answer.text, answer.headers, request, learned)
+            return read_completion(answer.text, answer.response.headers, request, learned)
         except TimeoutError:
             message = f"The endpoint did not answer within {seconds:.0f} seconds."
             return AttemptFailure(FailureKind.TIMEOUT, message, possibly_billed=True)

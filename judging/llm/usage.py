@@ -13,6 +13,11 @@ ASCII_PER_TOKEN = 4
 OTHER_PER_TOKEN = 2
 # Room for tokenisers with longer pieces than these before a report is called wrong.
 SLACK = 0.9
+# No prompt in any language needs so few tokens that each stands for more characters.
+MOST_CHARACTERS_PER_TOKEN = 40
+# What a chat template adds around each message, and once to open the reply.
+TOKENS_PER_MESSAGE = 4
+TOKENS_TO_OPEN = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +51,14 @@ def fewest_tokens(text: str) -> int:
     return len(PIECE.findall(text))
 
 
+def estimate_prompt(messages: Sequence[str]) -> int:
+    texts = sum(estimate_tokens(text) + TOKENS_PER_MESSAGE for text in messages)
+    return texts + TOKENS_TO_OPEN
+
+
 def reported_usage(
     report: object,
-    prompt_estimate: int,
+    messages: Sequence[str],
     texts: Sequence[str],
     counted: Sequence[int | None] = (),
     one_choice_only: bool = False,
@@ -61,11 +71,12 @@ def reported_usage(
     fields = report if isinstance(report, Mapping) else {}
     prompt = _count(fields.get("prompt_tokens"))
     completion = _count(fields.get("completion_tokens"))
-    prompt_known = prompt is not None and prompt >= prompt_estimate / 4
+    characters = sum(len(message) for message in messages)
+    prompt_known = prompt is not None and prompt >= characters / MOST_CHARACTERS_PER_TOKEN
     too_few = completion is not None and reports_too_few(completion, texts)
     one_choice = len(texts) > 1 and (one_choice_only or too_few)
     tokens_known = completion is not None and not (too_few or one_choice)
-    known_prompt = prompt if prompt is not None and prompt_known else prompt_estimate
+    known_prompt = prompt if prompt is not None and prompt_known else estimate_prompt(messages)
     known_tokens = completion if completion is not None and tokens_known else None
     if known_tokens is None:
         known_tokens = _from_texts(completion, texts, counted)

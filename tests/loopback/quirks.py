@@ -1,0 +1,161 @@
+"""What a loopback server refuses or ignores, in the words of the real servers."""
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tests.loopback.answers import Answer, error, token_count
+from tests.loopback.log import Asked
+
+Words = Literal["openai", "azure", "vllm", "llama.cpp", "ollama"]
+
+
+@dataclass(frozen=True)
+class Quirks:
+    """`ignores_n` answers with one choice; `one_choice_usage` counts the tokens of one alone."""
+
+    words: Words = "openai"
+    max_n: int | None = None
+    ignores_n: bool = False
+    tokens_field: Literal["max_tokens", "max_completion_tokens", "both"] = "both"
+    fixed_temperature: bool = False
+    no_system: bool = False
+    schema: Literal["json_schema", "json_object", "none"] = "json_schema"
+    logprobs: bool = True
+    max_top_logprobs: int | None = None
+    context_tokens: int | None = None
+    forbidden_text: str | None = None
+    one_choice_usage: bool = False
+
+    def refusal(self, asked: Asked) -> Answer | None:
+        """The first thing that this server does not take, or None."""
+        body = asked.body
+        return (
+            self._about_tokens(body)
+            or self._about_sampling(asked)
+            or self._about_format(body)
+            or self._about_texts(asked)
+        )
+
+    def _about_tokens(self, body: Any) -> Answer | None:
+        if self.tokens_field == "max_completion_tokens" and "max_tokens" in body:
+            return error(
+                400,
+                "Unsupported parameter: 'max_tokens' is not supported with this model. "
+                "Use 'max_completion_tokens' instead.",
+                code="unsupported_parameter",
+                param="max_tokens",
+            )
+        if self.tokens_field == "max_tokens" and "max_completion_tokens" in body:
+            return unknown_argument("max_completion_tokens", self.words)
+        return None
+
+    def _about_sampling(self, asked: Asked) -> Answer | None:
+        body = asked.body
+        if self.max_n is not None and asked.n > self.max_n:
+            return too_many_choices(self.words, self.max_n)
+        if self.fixed_temperature and body.get("temperature", 1) != 1:
+            return error(
+                400,
+                "Unsupported value: 'temperature' does not support "
+                f"{body['temperature']} with this model. Only the default (1) value is supported.",
+                code="unsupported_value",
+                param="temperature",
+            )
+        if not self.logprobs and body.get("logprobs"):
+            return error(403, "You are not allowed to request logprobs from this model")
+        most = self.max_top_logprobs
+        if most is not None and (body.get("top_logprobs") or 0) > most:
+            return too_many_logprobs(self.words, int(body["top_logprobs"]), most)
+        return None
+
+    def _about_format(self, body: Any) -> Answer | None:
+        asked_for = (body.get("response_format") or {}).get("type")
+        if asked_for is None or self.schema == "json_schema":
+            return None
+        if asked_for == "json_object" and self.schema == "json_object":
+            return None
+        if self.words == "llama.cpp":
+            message = 'response_format type must be one of "text" or "json_object", but got: '
+            return error(400, message + str(asked_for))
+        return error(
+            400,
+            f"Invalid parameter: 'response_format' of type '{asked_for}' is not supported with "
+            "this model.",
+            param="response_format",
+        )
+
+    def _about_texts(self, asked: Asked) -> Answer | None:
+        roles = [m.get("role") for m in asked.body.get("messages", [])]
+        if self.no_system and "system" in roles:
+            if self.words in ("vllm", "llama.cpp"):
+                return error(400, "System role not supported")
+            return error(
+                400,
+                "Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+                code="unsupported_value",
+                param="messages[0].role",
+            )
+        tokens = token_count(asked.prompt)
+        if self.context_tokens is not None and tokens > self.context_tokens:
+            return too_long(self.words, tokens, self.context_tokens)
+        if self.forbidden_text is not None and self.forbidden_text in asked.prompt:
+            return filtered(self.words)
+        return None
+
+
+def unknown_argument(name: str, words: Words) -> Answer:
+    if words == "vllm":
+        detail = [{"type": "extra_forbidden", "loc": ["body", name], "msg": "Extra inputs ..."}]
+        return Answer(422, json.dumps({"detail": detail}))
+    return error(400, f"Unrecognized request argument supplied: {name}")
+
+
+def too_many_choices(words: Words, most: int) -> Answer:
+    messages = {
+        "openai": f"Invalid 'n': integer above maximum value. Expected a value <= {most}.",
+        "azure": f"Invalid 'n': integer above maximum value. Expected a value <= {most}.",
+        "vllm": f"n must be at most {most}",
+        "llama.cpp": f"n_cmpl cannot be greater than the number of slots, which is {most}",
+        "ollama": "multiple completions are not supported: n must be 1",
+    }
+    named = words in ("openai", "azure")
+    return error(400, messages[words], param="n" if named else None)
+
+
+def too_many_logprobs(words: Words, asked: int, most: int) -> Answer:
+    if words == "vllm":
+        return error(
+            400,
+            f"Requested sample logprobs of {asked}, which is greater than max allowed: {most}",
+        )
+    message = f"Invalid value for 'top_logprobs': must be less than or equal to {most}."
+    return error(400, message, param="top_logprobs")
+
+
+def too_long(words: Words, tokens: int, most: int) -> Answer:
+    messages = {
+        "openai": f"This model's maximum context length is {most} tokens. However, your messages "
+        f"resulted in {tokens} tokens. Please reduce the length of the messages.",
+        "vllm": f"This model's maximum context length is {most} tokens. However, you requested "
+        f"{tokens} tokens. Please reduce the length of the messages or completion.",
+        "llama.cpp": f"request ({tokens} tokens) exceeds the available context size ({most} "
+        "tokens), try increasing it",
+        "ollama": "the input length exceeds the context length",
+    }
+    codes = {"openai": "context_length_exceeded", "llama.cpp": "exceed_context_size_error"}
+    words = "openai" if words == "azure" else words
+    return error(400, messages[words], code=codes.get(words))
+
+
+def filtered(words: Words) -> Answer:
+    if words == "azure":
+        return error(
+            400,
+            "The response was filtered due to the prompt triggering Azure OpenAI's content "
+            "management policy. Please modify your prompt and retry.",
+            code="content_filter",
+            param="prompt",
+        )
+    message = "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+    return error(400, message, code="invalid_prompt")
