@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from judging.llm.endpoint import Endpoint, EndpointError
+
 WORDS = {"1": True, "true": True, "yes": True, "on": True}
 WORDS |= {"0": False, "false": False, "no": False, "off": False}
 
@@ -18,7 +20,9 @@ class SettingError(ImproperlyConfigured):
     """A variable of the environment holds something that cannot be used."""
 
     def __init__(self, name: str, expected: str) -> None:
-        super().__init__(f"{name} is not usable: {expected}. Correct it and start again.")
+        super().__init__(
+            f"{name} is not usable: {expected.removesuffix('.')}. Correct it and start again."
+        )
 
 
 class Environment:
@@ -78,11 +82,10 @@ class Environment:
             raise SettingError(name, "it must be an address without a path, such as https://host")
         return text
 
-    def base_url(self, name: str) -> str:
-        """The address of an API, or empty when unset."""
-        text = self.text(name)
-        if text:
-            check_base_url(name, text)
+    def base_url(self, name: str, default: str) -> str:
+        """The address of an API."""
+        text = self.text(name, default)
+        check_base_url(name, text)
         return text
 
     def address(self, name: str, default: str) -> str:
@@ -140,8 +143,10 @@ def split_url(name: str, text: str):
 
 
 def check_base_url(name: str, text: str) -> None:
-    if split_url(name, text).password:
-        raise SettingError(name, "an address may not carry a password; name a key variable instead")
+    try:
+        Endpoint(name, text)
+    except EndpointError as error:
+        raise SettingError(name, str(error)) from None
 
 
 def kept_secret(path: Path) -> str:

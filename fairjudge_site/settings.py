@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import dj_database_url
 from csp.constants import NONE, SELF
-from kombu import Queue
+from kombu import Exchange, Queue
 
 from fairjudge_site.environment import Environment, SettingError, kept_secret
 
@@ -32,7 +32,7 @@ FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
 FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
 if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):
     FAIRJUDGE_ENDPOINTS["default"] = {
-        "base_url": environment.base_url("OPENAI_BASE_URL") or "https://api.openai.com/v1",
+        "base_url": environment.base_url("OPENAI_BASE_URL", "https://api.openai.com/v1"),
         "key_variable": "OPENAI_API_KEY",
     }
 FAIRJUDGE_ENDPOINT_KEYS = {
@@ -111,7 +111,7 @@ else:
 
 # The queue. The broker only wakes workers; which work is left stands in the database.
 QUEUE_FOLDER = FAIRJUDGE_DATA / "queue"
-CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "filesystem://")
+CELERY_BROKER_URL = environment.text("CELERY_BROKER_URL", "filesystem://localhost")
 if CELERY_BROKER_URL.startswith("filesystem:"):
     CELERY_BROKER_TRANSPORT_OPTIONS = {
         "data_folder_in": str(QUEUE_FOLDER / "messages"),
@@ -124,7 +124,7 @@ if CELERY_BROKER_URL.startswith("filesystem:"):
         (QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
 elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqps://")):
     raise SettingError("CELERY_BROKER_URL", "it must start with redis://, amqp:// or filesystem://")
-CELERY_TASK_QUEUES = [Queue("runs"), Queue("quick")]
+CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True

@@ -1,5 +1,5 @@
 """A real small LLM on this machine, behind an OpenAI-compatible server on loopback."""
 
-from judging.local_judge.running import local_base_url, running_local_judge
+from judging.local_judge.running import local_base_url, local_judge, running_local_judge
 
-__all__ = ["local_base_url", "running_local_judge"]
+__all__ = ["local_base_url", "local_judge", "running_local_judge"]

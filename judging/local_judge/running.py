@@ -1,4 +1,4 @@
-"""One local judge for all processes of a data folder: found when it runs, started when it doesn't."""
+"""One local judge for a data folder: found when it runs, started when it does not."""
 
 import fcntl
 import importlib.util
@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from judging.errors import UserError
@@ -18,6 +19,14 @@ from judging.local_judge.model import MODEL_NAME, local_model
 from judging.processes import ProcessIdentity
 
 HEALTHY_WITHIN = 60.0
+
+
+@dataclass(frozen=True)
+class LocalJudge:
+    """Where it answers, and its process when it was started here."""
+
+    base_url: str
+    server: subprocess.Popen[str] | None
 
 
 def local_base_url(folder: Path) -> str | None:
@@ -34,10 +43,16 @@ def local_base_url(folder: Path) -> str | None:
 def running_local_judge(
     folder: Path, report: Callable[[str], None] = lambda line: None
 ) -> Iterator[str]:
-    """The base URL of a local judge that runs for as long as the block does.
+    """The base URL of a local judge that runs for as long as the block does."""
+    with local_judge(folder, report) as judge:
+        yield judge.base_url
 
-    One that runs already is used and left running; otherwise one is started here and stopped at
-    the end. `report` is told what takes time.
+
+@contextmanager
+def local_judge(folder: Path, report: Callable[[str], None]) -> Iterator[LocalJudge]:
+    """One that runs already is used and left running; else one is started, and stopped at the end.
+
+    `report` is told what takes time.
     """
     server = None
     with starting_alone(folder):
@@ -45,7 +60,7 @@ def running_local_judge(
         if base_url is None:
             server, base_url = start_server(folder, report)
     try:
-        yield base_url
+        yield LocalJudge(base_url, server)
     finally:
         if server is not None:
             stop(server)
@@ -60,9 +75,7 @@ def starting_alone(folder: Path) -> Iterator[None]:
         yield
 
 
-def start_server(
-    folder: Path, report: Callable[[str], None]
-) -> tuple[subprocess.Popen[str], str]:
+def start_server(folder: Path, report: Callable[[str], None]) -> tuple[subprocess.Popen[str], str]:
     if importlib.util.find_spec("xllamacpp") is None:
         raise UserError(
             "The local judge needs the package xllamacpp, which is not installed. Install it with "

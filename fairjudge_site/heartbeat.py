@@ -1,0 +1,56 @@
+"""A worker's sign of life in the database, and its turn at taking up abandoned runs."""
+
+import logging
+import os
+import socket
+import threading
+import time
+
+from django.db import close_old_connections
+from django.utils import timezone
+
+from judging.models import Worker
+from judging.runs.recovery import sweep
+
+BEAT_EVERY = 5.0
+SWEEP_EVERY = 15.0
+logger = logging.getLogger(__name__)
+
+
+class Heartbeat(threading.Thread):
+    """Beats beside the worker's tasks, however long they take."""
+
+    def __init__(self, name: str, queues: list[str]) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self.row = {"queues": ",".join(sorted(queues)), "hostname": socket.gethostname()}
+        self.row |= {"pid": os.getpid(), "started_at": timezone.now()}
+        self.worker_name = name
+        self.ended = threading.Event()
+
+    def run(self) -> None:
+        sweep_due = time.monotonic()
+        while not self.ended.is_set():
+            self.attempt(self.beat)
+            if time.monotonic() >= sweep_due:
+                self.attempt(sweep)
+                sweep_due = time.monotonic() + SWEEP_EVERY
+            self.ended.wait(BEAT_EVERY)
+        self.attempt(Worker.objects.filter(name=self.worker_name).delete)
+        close_old_connections()
+
+    def beat(self) -> None:
+        Worker.objects.update_or_create(
+            name=self.worker_name, defaults={**self.row, "seen_at": timezone.now()}
+        )
+
+    def attempt(self, action) -> None:
+        """A database that is away for a while must not end the sign of life for good."""
+        close_old_connections()
+        try:
+            action()
+        except Exception:
+            logger.exception("The worker's heartbeat failed; it goes on.")
+
+    def end(self) -> None:
+        self.ended.set()
+        self.join(timeout=BEAT_EVERY)

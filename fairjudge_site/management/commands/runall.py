@@ -1,0 +1,158 @@
+"""`manage.py runall`: web, workers and local judge, started and stopped together."""
+
+import os
+import signal
+import socket
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn
+
+from django.conf import settings
+from django.core.management import CommandError, call_command
+
+from fairjudge_site.processes import Part, Supervisor
+from judging.errors import UserError
+from judging.local_judge import local_judge
+from judging.management.base import FairJudgeCommand
+
+NAMES = ("web", "runs", "quick", "judge")
+
+
+class Command(FairJudgeCommand):
+    help = "Run the web pages, the workers and the local judge until Ctrl-C."
+
+    def add_arguments(self, parser: Any) -> None:
+        parser.add_argument(
+            "--only",
+            action="append",
+            choices=NAMES,
+            help="run this part alone; may be given several times",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = options["only"] or NAMES
+        supervisor = Supervisor(self.say)
+        with ExitStack() as started, stopped_by_signals():
+            if "web" in names:
+                check_free(settings.FAIRJUDGE_BIND)
+                call_command("collectstatic", interactive=False, verbosity=0)
+            started.callback(supervisor.stop)
+            for name in names:
+                if name != "judge":
+                    supervisor.start(Part(name, command_of(name)))
+            if "judge" in names:
+                self.start_judge(started, supervisor, needed=len(names) == 1)
+            if "web" in names:
+                self.wait_for_pages(supervisor)
+            while supervisor.ended() is None:
+                time.sleep(0.2)
+            ended = supervisor.ended()
+            raise CommandError(
+                f"The part {ended} ended by itself; its last lines above say why. The others were "
+                "stopped with it. What was recorded is kept; start again with: manage.py runall"
+            )
+
+    def start_judge(self, started: ExitStack, supervisor: Supervisor, needed: bool) -> None:
+        """Everything but judging with `local` works without the local judge."""
+        try:
+            judge = started.enter_context(local_judge(settings.FAIRJUDGE_DATA, self.say))
+        except UserError as error:
+            if needed:
+                raise
+            self.say(f"The local judge is not running: {error}")
+            return
+        if judge.server is not None:
+            supervisor.watch("judge", judge.server)
+
+    def wait_for_pages(self, supervisor: Supervisor) -> None:
+        address = f"http://{settings.FAIRJUDGE_BIND.replace('0.0.0.0', '127.0.0.1')}/login/"
+        while supervisor.ended() is None:
+            try:
+                urllib.request.urlopen(address, timeout=5).close()
+            except urllib.error.HTTPError:
+                pass
+            except OSError:
+                time.sleep(0.1)
+                continue
+            self.say(f"FairJudge is at {settings.FAIRJUDGE_URL} (Ctrl-C stops it)")
+            return
+
+    def say(self, line: str) -> None:
+        self.stdout.write(line)
+        self.stdout.flush()
+
+
+def command_of(name: str) -> list[str]:
+    if name == "web":
+        gunicorn = [sys.executable, "-m", "gunicorn", "fairjudge_site.wsgi"]
+        return [
+            *gunicorn,
+            f"--bind={settings.FAIRJUDGE_BIND}",
+            "--workers=2",
+            "--threads=8",
+            "--timeout=120",
+            "--graceful-timeout=10",
+            "--no-control-socket",
+        ]
+    # Threads, since a run is one long loop that waits for answers, and a stop reaches them all.
+    # Messages are JSON, so that Celery's warning to superusers, who could be fed pickles, is moot.
+    python = [sys.executable, "-W", "ignore:You're running the worker with superuser"]
+    return [
+        *python,
+        "-m",
+        "celery",
+        "--app=fairjudge_site",
+        "--quiet",
+        "worker",
+        f"--queues={name}",
+        f"--hostname={name}.{os.getpid()}@%h",
+        "--pool=threads",
+        f"--concurrency={4 if name == 'runs' else 2}",
+        "--loglevel=INFO",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+    ]
+
+
+def check_free(address: str) -> None:
+    host, _, port = address.rpartition(":")
+    host = host.strip("[]")
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((host, int(port)))
+        except OSError as error:
+            raise UserError(
+                f"{address} cannot be listened on ({error.strerror}). Nothing was started. Stop "
+                "what uses it, or set FAIRJUDGE_URL and FAIRJUDGE_BIND to another port."
+            ) from None
+
+
+@contextmanager
+def stopped_by_signals() -> Iterator[None]:
+    """Ctrl-C, a closed terminal and SIGTERM end the block the same way, which is no failure."""
+
+    def stop(number: int, frame: Any) -> NoReturn:
+        for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(name, signal.SIG_IGN)
+        raise Stopped
+
+    before = {
+        name: signal.signal(name, stop) for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    }
+    try:
+        yield
+    except Stopped:
+        pass
+    finally:
+        for name, handler in before.items():
+            signal.signal(name, handler)
+
+
+class Stopped(BaseException):
+    """Someone asked for the end."""
