@@ -1,0 +1,197 @@
+"""`manage.py judge`: start or resume a run, and work on it here or in a worker."""
+
+import time
+from argparse import ArgumentTypeError
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.models import Form, Method, Parse, Project, Run
+from judging.runs import lease, recovery, states
+from judging.runs.estimate import RunEstimate, estimate_run
+from judging.runs.finding import find_run
+from judging.runs.progress import progress_of
+from judging.runs.pump import Pump
+from judging.runs.reparse import reparse
+from judging.runs.starting import start_run
+from judging.runs.working import work_on
+
+State = Run.State
+JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price")
+PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+
+
+class Command(FairJudgeCommand):
+    help = "Ask a judge about every pair of a project, or resume a run."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", metavar="PROJECT")
+        add_judge_arguments(parser)
+        add_pace_arguments(parser)
+        parser.add_argument("--background", action="store_true", help="leave it to a worker")
+        parser.add_argument("--estimate", action="store_true", help="say what it costs, and stop")
+        parser.add_argument("--resume", metavar="RUN", help="a run's number, its name, or latest")
+        parser.add_argument(
+            "--reparse", action="store_true", help="with --resume: read stored replies again"
+        )
+        parser.add_argument(
+            "--retry",
+            metavar="STATUS",
+            action="append",
+            default=[],
+            choices=sorted(states.RETRIABLE),
+            help="with --resume: ask again what ended so; errors always are",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = Project.objects.filter(slug=options["project"]).first()
+        if project is None:
+            raise UserError(
+                f"There is no project {options['project']}. Import examples first: "
+                "manage.py import_examples PROJECT FILE"
+            )
+        judge = {name: options[name] for name in JUDGE if options[name] is not None}
+        pace = {name: options[name] for name in PACE if options[name] is not None}
+        if options["estimate"]:
+            estimate = estimate_run(project, concurrency=options["concurrency"], **judge)
+            self.stdout.write(estimate_text(estimate))
+        elif options["resume"]:
+            self.resume(find_run(project, options["resume"]), options)
+        else:
+            if options["reparse"] or options["retry"]:
+                raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
+            background = options["background"]
+            run = start_run(project, None, background=background, **judge, **pace)
+            self.stdout.write(f"Run {run.number} ({run.name}): {run.model} at {run.endpoint}.")
+            if not background:
+                self.work(run)
+
+    def resume(self, run: Run, options: dict[str, Any]) -> None:
+        if options["reparse"]:
+            counts = reparse(run)
+            self.stdout.write(f"{counts.read} replies read again, {counts.changed} differently.")
+            return
+        if run.state in (State.PAUSING, State.CANCELLING):
+            recovery.recover(run)
+        self.wait_for_holder(run)
+        states.resume(
+            run,
+            retry={Parse.Status.ERROR, *options["retry"]},
+            max_tokens=options["max_tokens"],
+            budget=options["budget"],
+            background=options["background"],
+        )
+        if options["background"]:
+            self.stdout.write(f"Run {run.number} ({run.name}) waits for a worker.")
+        else:
+            self.work(run)
+
+    def wait_for_holder(self, run: Run) -> None:
+        """Another process may be at it; one of this machine that is dead is not waited for."""
+        run.refresh_from_db()
+        told = False
+        while not Run.objects.filter(lease.abandoned(run), pk=run.pk).exists():
+            if not told:
+                self.stderr.write(f"Waiting: run {run.name} is held by {run.holder} …")
+                told = True
+            time.sleep(1)
+            run.refresh_from_db()
+
+    def work(self, run: Run) -> None:
+        before = progress_of(run)
+
+        def show(pump: Pump) -> None:
+            bar.move_to(before.settled + pump.desk.settled, note(pump))
+
+        with self.progress("Judging", before.expected) as bar:
+            if not work_on(run, report=show, say=self.stderr.write, at_keyboard=True):
+                raise UserError(f"Run {run.name} is being worked on elsewhere. Nothing was sent.")
+            after = progress_of(run)
+            bar.move_to(after.settled)
+        for line in summary(run, after):
+            self.stdout.write(line)
+        if after.state != State.DONE:
+            raise UserError(after.reason or f"Run {run.name} is {run.get_state_display()}.")
+
+
+def note(pump: Pump) -> str:
+    if pump.paused_for:
+        return f"the endpoint asked to wait {pump.paused_for:.0f} s"
+    return f"{len(pump.sending)} in flight"
+
+
+def summary(run: Run, progress: Any) -> list[str]:
+    counts = ", ".join(f"{n} {status}" for status, n in progress.statuses.items()) or "none"
+    lines = [f"Samples: {counts}, of {progress.expected}."]
+    if progress.calls_lost:
+        lines.append(f"Calls lost: {progress.calls_lost}, possibly billed.")
+    cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
+    lines.append(f"Cost of run {run.number} ({run.name}): {cost}.")
+    return lines
+
+
+def estimate_text(estimate: RunEstimate) -> str:
+    def dollars(usd: Decimal | None) -> str:
+        return "unknown, as the price is" if usd is None else f"{usd:.4f} USD"
+
+    time_needed = "not known" if estimate.seconds is None else f"{estimate.seconds / 60:.1f} min"
+    return "\n".join(
+        [
+            f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, "
+            f"{estimate.n_calls} calls.",
+            f"Tokens: about {estimate.prompt_tokens} prompt, "
+            f"{estimate.completion_tokens} completion.",
+            f"Cost: about {dollars(estimate.usd)}; at most {dollars(estimate.usd_most)}.",
+            f"Time: about {time_needed}.",
+            estimate.basis,
+        ]
+    )
+
+
+def add_judge_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--endpoint", help="an endpoint that the operator named")
+    parser.add_argument("--model")
+    parser.add_argument("--method", choices=[m for m in Method.values if m != Method.IMPORTED])
+    parser.add_argument("--form", choices=Form.values)
+    parser.add_argument("--template", metavar="NAME")
+    parser.add_argument("--k", type=positive, help="samples in each order")
+    parser.add_argument("--max-tokens", type=positive)
+    parser.add_argument(
+        "--price", type=price, metavar="IN,OUT", help="USD a million prompt, completion tokens"
+    )
+
+
+def add_pace_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--name", metavar="RUN")
+    parser.add_argument("--seed", type=int)
+    parser.add_argument("--temperature", type=amount)
+    parser.add_argument("--budget", type=amount, metavar="USD")
+    parser.add_argument("--concurrency", type=positive)
+    parser.add_argument("--rpm", type=positive, help="requests a minute at most")
+    parser.add_argument("--tpm", type=positive, help="tokens a minute at most")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    return int(text)
+
+
+def amount(text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        value = Decimal("NaN")
+    if not value.is_finite() or value < 0:
+        raise ArgumentTypeError(f"{text!r} is not an amount")
+    return value
+
+
+def price(text: str) -> tuple[Decimal, Decimal]:
+    prompt, comma, completion = text.partition(",")
+    if not comma:
+        raise ArgumentTypeError("give two prices, such as 2.50,10")
+    return amount(prompt), amount(completion)

@@ -1,0 +1,1 @@
+"""Runs: started, asked, recorded as answers come in, and recovered after whatever cut them off."""

@@ -1,0 +1,53 @@
+"""A run's money. Every call holds its upper bound before it is sent, and its cost afterwards.
+
+Invariant: spent is the sum of the calls' known costs, reserved the sum of what calls without a
+known cost hold. A call that was cut off may have been billed, so it keeps holding.
+"""
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, Decimal
+
+from django.db.models import F, Q, Sum
+
+from judging.models import Call, Run
+
+ZERO = Decimal(0)
+# What the columns hold; sums of rounded amounts stay equal to the rounded rows.
+SMALLEST = Decimal("1e-10")
+
+
+def rounded_up(usd: Decimal) -> Decimal:
+    return usd.quantize(SMALLEST, ROUND_CEILING)
+
+
+def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
+    """Reserve for as many of the first calls as fit; the number of them.
+
+    The UPDATE holds only for the run's holder while the run is running, which also fences off
+    a worker that was given up for dead. Call it in the transaction that claims.
+    """
+    run = Run.objects.filter(pk=run_id, holder=holder, state=Run.State.RUNNING)
+    count = len(amounts)
+    while count:
+        total = sum((amount or ZERO for amount in amounts[:count]), ZERO)
+        fits = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + total)
+        if run.filter(fits).update(reserved_usd=F("reserved_usd") + total):
+            return count
+        count //= 2
+    return 0
+
+
+def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
+    Run.objects.filter(pk=run_id).update(
+        reserved_usd=F("reserved_usd") - released, spent_usd=F("spent_usd") + spent
+    )
+
+
+def recount(run_id: int) -> None:
+    """Set both sums from the calls themselves, as when a run changes hands."""
+    sums = Call.objects.filter(run_id=run_id).aggregate(
+        spent=Sum("usd"), reserved=Sum("reserved_usd", filter=Q(usd=None))
+    )
+    Run.objects.filter(pk=run_id).update(
+        spent_usd=sums["spent"] or ZERO, reserved_usd=sums["reserved"] or ZERO
+    )

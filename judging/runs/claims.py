@@ -1,0 +1,89 @@
+"""Claiming calls before they are sent: by the run's holder alone, while the run is running."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import count
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from judging.llm.prices import PriceSnapshot
+from judging.llm.requests import JudgeRequest
+from judging.models import Call
+from judging.runs import budget
+from judging.runs.plan import Ask
+from judging.runs.questions import Questioner
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A call that is ours to send."""
+
+    call: Call
+    ask: Ask
+    request: JudgeRequest
+
+
+def claim(
+    run_id: int,
+    holder: str,
+    asks: Sequence[Ask],
+    questioner: Questioner,
+    price: PriceSnapshot | None,
+) -> list[Claim]:
+    """Claim as many of the first asks as the budget holds; none once the run is no longer ours.
+
+    A call whose `seq` is taken was made by somebody else in the meantime: unique (run, example,
+    part, seq) refuses it, and with it the transaction.
+    """
+    requests = [questioner.request(ask.example, ask.part, len(ask.slots)) for ask in asks]
+    upper_bounds = [upper_bound(request, price) for request in requests]
+    with transaction.atomic():
+        affordable = budget.reserve(run_id, holder, upper_bounds)
+        seqs = next_seqs(run_id, asks[:affordable])
+        calls = Call.objects.bulk_create(
+            Call(
+                run_id=run_id,
+                example=ask.example,
+                part=ask.part,
+                seq=next(seqs[ask.example.pk, ask.part]),
+                slots=list(ask.slots),
+                attempt=ask.attempt,
+                holder=holder,
+                claimed_at=timezone.now(),
+                reserved_usd=reserved,
+            )
+            for ask, reserved in zip(asks[:affordable], upper_bounds[:affordable], strict=True)
+        )
+    return [
+        Claim(call, ask, request) for call, ask, request in zip(calls, asks, requests, strict=False)
+    ]
+
+
+def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[tuple[int, str], Iterator[int]]:
+    """For each order of an example, the numbers that its further calls get."""
+    seqs: defaultdict[tuple[int, str], Iterator[int]] = defaultdict(count)
+    made = Call.objects.filter(run_id=run_id, example__in={ask.example.pk for ask in asks})
+    last = made.values_list("example_id", "part").order_by("example_id").annotate(Max("seq"))
+    for example_id, part, seq in last:
+        seqs[example_id, part] = count(seq + 1)
+    return seqs
+
+
+def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal | None:
+    if price is None:
+        return None
+    most = price.reserve(request.prompt_tokens, request.n, request.max_tokens)
+    return budget.rounded_up(most)
+
+
+def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
+    """Claims that were never sent, as if they had not been made."""
+    with transaction.atomic():
+        ids = [claim.call.pk for claim in claims]
+        ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+        ours.delete()
+        budget.recount(run_id)

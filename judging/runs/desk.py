@@ -1,0 +1,131 @@
+"""The database side of a pump. Everything here is called from one thread, and never waits."""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from judging.llm.adaptation import Learned
+from judging.llm.errors import CallFailure
+from judging.llm.prices import PriceSnapshot
+from judging.models import Run
+from judging.runs import claims, learned, recording, recovery, states
+from judging.runs.claims import Claim
+from judging.runs.plan import Ask, asks_left
+from judging.runs.questions import Questioner
+from judging.runs.recording import Arrival
+from judging.runs.verdicts import rebuild_verdicts
+
+State = Run.State
+
+OVER_BUDGET = (
+    "The budget is used up: {spent} USD are spent and {reserved} USD may still be billed, of "
+    "{budget} USD. Nothing recorded is lost. Raise the budget and resume."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where the pump is, for whoever watches the run."""
+
+    in_flight: int
+    window: int
+    paused_until: datetime | None
+
+    def to_json(self) -> dict[str, object]:
+        until = self.paused_until.isoformat() if self.paused_until else None
+        return {"in_flight": self.in_flight, "window": self.window, "paused_until": until}
+
+
+class Desk:
+    """One run in the hands of one holder."""
+
+    def __init__(self, run: Run, holder: str) -> None:
+        self.run = run
+        self.holder = holder
+        self.questioner = Questioner.of(run)
+        self.price = PriceSnapshot.from_json(run.price) if run.price else None
+        self.known, self.known_good = learned.recall(run)
+        self.settled = 0
+        self.standing: Standing | None = None
+        self.start_plan()
+
+    def start_plan(self) -> None:
+        self.planned_for = self.example_count()
+        self.pages = asks_left(self.run)
+        self.ready: deque[Ask] = deque()
+
+    def example_count(self) -> int:
+        return self.run.project.examples.judged().count()
+
+    def next_claims(self, most: int) -> list[Claim]:
+        """Claim the next calls: none when none is left, the budget is short, or it isn't ours."""
+        while len(self.ready) < most and (page := next(self.pages, None)) is not None:
+            self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
+        asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
+        claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price)
+        self.ready.extendleft(reversed(asks[len(claimed) :]))
+        return claimed
+
+    @property
+    def most_slots(self) -> int | None:
+        return self.known.max_n if self.known else None
+
+    def everything_asked(self) -> bool:
+        """Whether no ask is left. Examples that an import added meanwhile start another pass."""
+        if self.ready:
+            return False
+        if self.planned_for == self.example_count():
+            return True
+        self.start_plan()
+        return False
+
+    def write(self, arrivals: Sequence[Arrival], now_known: Learned) -> bool:
+        """Record; False when an arrival says that nothing more should be sent."""
+        further = recording.record(
+            self.run.pk, self.holder, arrivals, self.questioner.template, self.price
+        )
+        self.settled += sum(arrival.settled for arrival in arrivals)
+        answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)
+        if answered and (now_known != self.known or not self.known_good):
+            learned.keep(self.run, now_known)
+            self.known, self.known_good = now_known, True
+        pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
+        self.ready.extendleft(reversed(pieces))
+        failures = [a.outcome for a in arrivals if isinstance(a.outcome, CallFailure)]
+        fatal = next((failure for failure in failures if failure.kind.pauses_run), None)
+        if fatal is not None:
+            states.pause(self.run, reason=fatal.message)
+        return fatal is None
+
+    def look(self, standing: Standing) -> str | None:
+        """The run's state, and the pump's standing put beside it. None: another one holds it."""
+        ours = Run.objects.filter(pk=self.run.pk, holder=self.holder)
+        if standing != self.standing:
+            ours.update(progress=standing.to_json())
+            self.standing = standing
+        return ours.values_list("state", flat=True).first()
+
+    def pause_for_budget(self) -> None:
+        self.run.refresh_from_db()
+        amounts = {
+            "spent": f"{self.run.spent_usd:.4f}",
+            "reserved": f"{self.run.reserved_usd:.4f}",
+            "budget": f"{self.run.budget_usd or 0:.4f}",
+        }
+        states.pause(self.run, reason=OVER_BUDGET.format(**amounts))
+
+    def settle(self, unsent: Sequence[Claim]) -> None:
+        """Give back what was never sent, rank what there is, and give the run its end state."""
+        if self.look(Standing(0, 0, None)) is None:
+            return
+        claims.give_back(self.run.pk, self.holder, unsent)
+        recovery.lose_claims(self.run.pk)
+        rebuild_verdicts(self.run)
+        moves = {
+            State.RUNNING: State.DONE,
+            State.PAUSING: State.PAUSED,
+            State.CANCELLING: State.CANCELLED,
+        }
+        states.settle(self.run.pk, self.holder, moves)
+        states.make_primary(self.run)

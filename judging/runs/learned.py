@@ -1,0 +1,27 @@
+"""What endpoints taught, kept from run to run."""
+
+from datetime import timedelta
+
+from django.utils import timezone
+
+from judging.llm.adaptation import Learned
+from judging.models import EndpointLearned, Run
+
+# For so long an answer shows that the key works and the account is not empty.
+KNOWN_GOOD = timedelta(minutes=10)
+
+
+def recall(run: Run) -> tuple[Learned | None, bool]:
+    """What is known of the run's judge, and whether it answered a short while ago."""
+    row = EndpointLearned.objects.filter(base_url=run.base_url, model=run.model).first()
+    if row is None:
+        return None, False
+    return Learned.from_json(row.learned), row.updated_at > timezone.now() - KNOWN_GOOD
+
+
+def keep(run: Run, learned: Learned) -> None:
+    """Called when an answer came in: for the next run, and for this run's page."""
+    EndpointLearned.objects.update_or_create(
+        base_url=run.base_url, model=run.model, defaults={"learned": learned.to_json()}
+    )
+    Run.objects.filter(pk=run.pk).update(learned=learned.to_json())

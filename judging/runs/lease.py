@@ -1,0 +1,88 @@
+"""Who works on a run. A lease is taken by conditional UPDATE and must be renewed to be kept."""
+
+import os
+import socket
+import threading
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+from django.db import connection
+from django.db.models import Q
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+
+from judging.models import Run
+from judging.processes import ProcessIdentity
+
+LEASE = timedelta(seconds=20)
+RENEW_SECONDS = 5.0
+# A queued run has no holder: its `lease_until` says when to wake a worker once more.
+SEND_AGAIN = timedelta(seconds=60)
+
+
+def new_holder() -> str:
+    """A name for this piece of work: host, process, its start, and something nobody else has."""
+    me = ProcessIdentity.of(os.getpid())
+    return f"{socket.gethostname()}:{me.pid}:{me.started}:{uuid.uuid4().hex[:12]}"
+
+
+def is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine that is gone. False where unknown."""
+    host, *process = holder.split(":")
+    if host != socket.gethostname() or len(process) != 3:
+        return False
+    return not ProcessIdentity(int(process[0]), int(process[1])).lives()
+
+
+def abandoned(run: Run) -> Q:
+    """The condition under which `run`, as it was read, has lost its holder."""
+    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    return gone | Q(holder=run.holder) if is_dead(run.holder) else gone
+
+
+def take(run: Run, holder: str) -> bool:
+    """Make `holder` the only one who may claim calls of the run. False when another one is."""
+    work_is_left = Q(state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    taken = (
+        Run.objects.filter(work_is_left, pk=run.pk)
+        .filter(abandoned(run))
+        .update(
+            state=Run.State.RUNNING,
+            holder=holder,
+            lease_until=timezone.now() + LEASE,
+            started_at=Coalesce("started_at", Now()),
+            finished_at=None,
+            reason="",
+        )
+    )
+    return taken == 1
+
+
+def renew(run_id: int, holder: str) -> bool:
+    """Keep the lease for another while. False when another holder took the run over."""
+    until = timezone.now() + LEASE
+    return Run.objects.filter(pk=run_id, holder=holder).update(lease_until=until) == 1
+
+
+@contextmanager
+def kept(run_id: int, holder: str) -> Iterator[None]:
+    """Renew the lease from a thread of its own, whatever else takes long."""
+    ended = threading.Event()
+
+    def keep() -> None:
+        try:
+            while not ended.wait(RENEW_SECONDS):
+                if not renew(run_id, holder):
+                    return
+        finally:
+            connection.close()
+
+    keeper = threading.Thread(target=keep, name=f"lease of run {run_id}", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()

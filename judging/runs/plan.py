@@ -1,0 +1,127 @@
+"""What is left to ask: which slots of which example and order have no answer yet.
+
+The examples are read page by page in import order, so the memory does not grow with a project.
+Both orders of an example follow each other, and the samples of one order are one request.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from django.db.models import Q
+
+from judging.models import Call, Example, Run, Sample
+
+PAGE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to come: the `slots` of one order of an example that it shall fill."""
+
+    example: Example
+    part: str
+    slots: tuple[int, ...]
+    attempt: int = 0
+
+    def split(self, most_slots: int | None) -> Iterator["Ask"]:
+        """Pieces that a server takes which gives at most so many choices a request."""
+        size = most_slots or len(self.slots)
+        for start in range(0, len(self.slots), size):
+            yield replace(self, slots=self.slots[start : start + size])
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Statuses that a person asked for again, as far as they were recorded before that."""
+
+    statuses: frozenset[str] = frozenset()
+    before: datetime | None = None
+
+    @classmethod
+    def of(cls, run: Run) -> "Retry":
+        asked = run.parameters.get("retry")
+        if not asked:
+            return cls()
+        return cls(frozenset(asked["statuses"]), datetime.fromisoformat(asked["before"]))
+
+
+@dataclass(slots=True)
+class History:
+    """What one order of an example has seen so far."""
+
+    in_flight: set[int] = field(default_factory=set)
+    attempts: dict[int, int] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
+
+    def left(self, k: int) -> dict[int, list[int]]:
+        """Slots to ask, by the attempt that it will be."""
+        by_attempt: dict[int, list[int]] = defaultdict(list)
+        for slot in range(k):
+            if slot not in self.settled and slot not in self.in_flight:
+                by_attempt[self.attempts.get(slot, -1) + 1].append(slot)
+        return by_attempt
+
+
+def asks_left(run: Run) -> Iterator[list[Ask]]:
+    """What is left, a page of examples at a time."""
+    for examples in pages(run):
+        histories = read_histories(run, [example.pk for example in examples])
+        yield [
+            Ask(example, part, tuple(slots), attempt)
+            for example in examples
+            for part in run.orders
+            for attempt, slots in sorted(histories[example.pk, part].left(run.k).items())
+        ]
+
+
+def pages(run: Run, size: int = PAGE) -> Iterator[list[Example]]:
+    """The project's examples in import order."""
+    examples = Example.objects.filter(project_id=run.project_id).judged()
+    last: tuple[int, int] | None = None
+    while True:
+        page = examples.order_by("number", "pk")
+        if last is not None:
+            number, pk = last
+            page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
+        found = list(page[:size])
+        if not found:
+            return
+        yield found
+        last = found[-1].number, found[-1].pk
+
+
+def read_histories(run: Run, example_ids: list[int]) -> defaultdict[tuple[int, str], History]:
+    histories: defaultdict[tuple[int, str], History] = defaultdict(History)
+    calls = Call.objects.filter(run=run, example__in=example_ids)
+    asked = calls.values_list("example_id", "part", "state", "slots")
+    for example_id, part, state, slots in asked:
+        history = histories[example_id, part]
+        if state == Call.State.CLAIMED:
+            history.in_flight.update(slots)
+    if histories:
+        add_samples(histories, run, calls)
+    return histories
+
+
+def add_samples(
+    histories: defaultdict[tuple[int, str], History], run: Run, calls: Iterable[Call]
+) -> None:
+    retry = Retry.of(run)
+    samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
+    for example_id, part, slot, attempt, status, at in samples.values_list(
+        "call__example_id",
+        "call__part",
+        "slot",
+        "attempt",
+        "parses__status",
+        "call__finished_at",
+    ):
+        history = histories[example_id, part]
+        history.attempts[slot] = attempt
+        again = status in retry.statuses and retry.before is not None and at < retry.before
+        if again:
+            history.settled.discard(slot)
+        else:
+            history.settled.add(slot)

@@ -1,0 +1,197 @@
+"""The pump: one coroutine a run that keeps its judge busy and has written down what comes back.
+
+Calls are claimed a little ahead of the callers, who never wait for each other; what returns
+within a moment is written together.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.utils import timezone
+
+from judging.llm.client import JudgeClient
+from judging.llm.errors import CallFailure
+from judging.llm.replies import Reply
+from judging.models import Run
+from judging.runs import states
+from judging.runs.claims import Claim
+from judging.runs.desk import Desk, Standing
+from judging.runs.recording import Arrival
+
+FLUSH_SECONDS = 0.05
+WATCH_SECONDS = 0.5
+# After a stop, calls in flight get this long to end, or twice the longest call so far.
+LEAST_PATIENCE = 30.0
+INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
+
+Outcome = Reply | CallFailure
+
+
+@dataclass
+class Pump:
+    """`open` counts the calls that are claimed and not yet written."""
+
+    desk: Desk
+    client: JudgeClient
+    thread: Executor
+    concurrency: int
+    report: Callable[["Pump"], None] = lambda pump: None
+    open: int = 0
+    paused_for: float = 0.0
+    longest: float = 0.0
+    stopped_at: float | None = None
+    arrived: list[Arrival] = field(default_factory=list)
+    unsent: list[Claim] = field(default_factory=list)
+    sending: set[asyncio.Future[Outcome]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
+        self.something_arrived = asyncio.Event()
+        self.something_written = asyncio.Event()
+        self.last_arrival = False
+
+    @property
+    def batch(self) -> int:
+        """Half a batch waits and half is being claimed: one call ahead for each caller."""
+        return max(1, self.concurrency // 2)
+
+    async def run(self) -> None:
+        """Ask until nothing is left or the run is stopped, and write everything that came back."""
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(self.watch())
+            writer = group.create_task(self.write())
+            if not self.desk.known_good:
+                await self.ask_alone()
+            callers = [group.create_task(self.call()) for _ in range(self.concurrency)]
+            await self.feed()
+            for _ in callers:
+                await self.waiting.put(None)
+            await asyncio.wait(callers)
+            self.last_arrival = True
+            self.something_arrived.set()
+            await writer
+            watcher.cancel()
+        await self.on_desk(self.desk.settle, self.unsent)
+
+    async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.thread, partial(work, *values))
+
+    async def ask_alone(self) -> None:
+        """A judge that has not answered lately gets one call first: a bad key costs no more."""
+        for claim in await self.claim(1):
+            await self.send(claim)
+            if self.arrived:
+                self.something_written.clear()
+                await self.something_written.wait()
+
+    async def claim(self, most: int) -> list[Claim]:
+        self.something_written.clear()
+        claimed: list[Claim] = await self.on_desk(self.desk.next_claims, most)
+        self.open += len(claimed)
+        return claimed
+
+    async def feed(self) -> None:
+        """Keep the callers supplied until there is nothing more to ask."""
+        while self.stopped_at is None:
+            claimed = await self.claim(self.batch)
+            for claim in claimed:
+                await self.waiting.put(claim)
+            if claimed:
+                continue
+            if self.open:
+                await self.something_written.wait()
+            elif await self.on_desk(self.desk.everything_asked):
+                return
+            elif self.desk.ready:
+                await self.nothing_claimed()
+
+    async def nothing_claimed(self) -> None:
+        """Something is left, and yet it could not be claimed: stopped, taken over, or no money."""
+        state = await self.on_desk(self.desk.look, self.standing())
+        if state == Run.State.RUNNING:
+            await self.on_desk(self.desk.pause_for_budget)
+        self.stop()
+
+    async def call(self) -> None:
+        while (claim := await self.waiting.get()) is not None:
+            if self.stopped_at is None:
+                await self.send(claim)
+            else:
+                self.unsent.append(claim)
+
+    async def send(self, claim: Claim) -> None:
+        sending = asyncio.ensure_future(self.client.complete(claim.request))
+        self.sending.add(sending)
+        started = time.monotonic()
+        await asyncio.wait([sending])
+        self.sending.discard(sending)
+        self.longest = max(self.longest, time.monotonic() - started)
+        if not sending.cancelled():
+            self.arrived.append(Arrival(claim, sending.result()))
+            self.something_arrived.set()
+
+    async def write(self) -> None:
+        while True:
+            await self.something_arrived.wait()
+            if not self.last_arrival:
+                await asyncio.sleep(FLUSH_SECONDS)
+            self.something_arrived.clear()
+            arrivals, self.arrived = self.arrived, []
+            if arrivals:
+                known = self.client.learned(arrivals[0].claim.request.model)
+                go_on = await self.on_desk(self.desk.write, arrivals, known)
+                self.open -= len(arrivals)
+                if not go_on:
+                    self.stop()
+            self.something_written.set()
+            if self.last_arrival and not self.arrived:
+                return
+
+    async def watch(self) -> None:
+        """See a pause, a cancel or a take-over within half a second."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            self.paused_for = await self.client.paused_for()
+            state = await self.on_desk(self.desk.look, self.standing())
+            if state != Run.State.RUNNING:
+                self.stop()
+            self.report(self)
+            if self.stopped_at is not None and (state is None or self.out_of_patience):
+                self.abandon()
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        if self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+        self.something_written.set()
+
+    @property
+    def out_of_patience(self) -> bool:
+        waited = time.monotonic() - (self.stopped_at or time.monotonic())
+        return waited > max(LEAST_PATIENCE, 2 * self.longest)
+
+    def abandon(self) -> None:
+        """Cut off what is in flight: it becomes lost, and is asked again by a resume."""
+        self.stop()
+        for sending in self.sending:
+            sending.cancel()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: pause, and when pressed again cut off what is in flight."""
+        if self.stopped_at is not None:
+            self.abandon()
+            return
+        self.stop()
+        self.pausing = asyncio.ensure_future(self.on_desk(states.pause, self.desk.run, INTERRUPTED))
+
+    def standing(self) -> Standing:
+        ends = timezone.now() + timedelta(seconds=round(self.paused_for))
+        until = ends.replace(microsecond=0) if self.paused_for else None
+        return Standing(len(self.sending), self.client.concurrency, until)

@@ -1,0 +1,163 @@
+"""Writing down what came back, many calls in one short transaction."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from judging.llm.errors import CallFailure
+from judging.llm.prices import PriceSnapshot
+from judging.llm.replies import Choice, Reply
+from judging.llm.templating import Template
+from judging.models import Call, Parse, Run, Sample
+from judging.runs import budget
+from judging.runs.claims import Claim
+from judging.runs.plan import Ask
+from judging.runs.reading import failed_parse, read_choice
+
+ZERO = Decimal(0)
+CALL_RESULT = [
+    "state",
+    "finished_at",
+    "duration_ms",
+    "requests",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "estimated",
+    "usd",
+    "model",
+    "request_id",
+    "http_status",
+    "error_kind",
+    "error",
+]
+LONGEST_ERROR = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A call that ended, and how."""
+
+    claim: Claim
+    outcome: Reply | CallFailure
+
+    @property
+    def settled(self) -> int:
+        """How many slots it gives a sample."""
+        slots = len(self.claim.ask.slots)
+        if isinstance(self.outcome, CallFailure):
+            return 0 if self.outcome.kind.pauses_run else slots
+        return min(slots, len(self.outcome.choices))
+
+
+def record(
+    run_id: int,
+    holder: str,
+    arrivals: Sequence[Arrival],
+    template: Template,
+    price: PriceSnapshot | None,
+) -> list[Ask]:
+    """Write the arrivals; what their replies left open comes back as further asks.
+
+    A call that was marked lost in the meantime belongs to somebody else: its answer is dropped,
+    since its slots have been asked for again.
+    """
+    for arrival in arrivals:
+        fill_in(arrival, price)
+    read = {arrival.claim.call.pk: list(samples_in(arrival, template)) for arrival in arrivals}
+    with transaction.atomic():
+        # Everybody takes the run before its calls, so that no two wait for each other.
+        Run.objects.select_for_update().only("pk").get(pk=run_id)
+        claimed = Call.objects.filter(pk__in=read, holder=holder, state=Call.State.CLAIMED)
+        still_ours = set(claimed.values_list("pk", flat=True))
+        ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
+        calls = [arrival.claim.call for arrival in ours]
+        budget.reconcile(run_id, sum(map(held, calls), ZERO), sum(map(cost, calls), ZERO))
+        Call.objects.bulk_create(
+            calls, update_conflicts=True, unique_fields=["id"], update_fields=CALL_RESULT
+        )
+        pairs = [pair for call in calls for pair in read[call.pk]]
+        Sample.objects.bulk_create(sample for sample, _ in pairs)
+        Parse.objects.bulk_create(parse for _, parse in pairs)
+    return [ask for arrival in ours for ask in left_open(arrival)]
+
+
+def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
+    """Put the outcome into the call."""
+    call, outcome = arrival.claim.call, arrival.outcome
+    call.finished_at = timezone.now()
+    call.duration_ms = outcome.duration_ms
+    call.requests = outcome.requests
+    call.request_id = outcome.request_id[:200]
+    if isinstance(outcome, CallFailure):
+        call.state = Call.State.FAILED
+        call.http_status = outcome.http_status
+        call.error_kind = outcome.kind.value
+        call.error = outcome.message[:LONGEST_ERROR]
+        # What may have been billed has no known cost, and its reservation stays.
+        call.usd = None if outcome.possibly_billed or price is None else ZERO
+        return
+    usage = outcome.usage
+    call.state = Call.State.DONE
+    call.http_status = 200
+    call.prompt_tokens = usage.prompt_tokens
+    call.cached_tokens = usage.cached_tokens
+    call.completion_tokens = usage.completion_tokens
+    call.estimated = usage.estimated
+    call.model = outcome.model[:200]
+    call.usd = None if price is None else budget.rounded_up(price.cost(usage))
+
+
+def held(call: Call) -> Decimal:
+    """The reservation that ends with this result."""
+    return ZERO if call.usd is None or call.reserved_usd is None else call.reserved_usd
+
+
+def cost(call: Call) -> Decimal:
+    return ZERO if call.usd is None else call.usd
+
+
+def samples_in(arrival: Arrival, template: Template) -> Iterator[tuple[Sample, Parse]]:
+    """A sample and its reading for each slot that the outcome settles.
+
+    A failure that stops the run settles nothing: the question was never put to a judge.
+    """
+    call, ask, outcome = arrival.claim.call, arrival.claim.ask, arrival.outcome
+    if isinstance(outcome, CallFailure):
+        if outcome.kind.pauses_run:
+            return
+        for index, slot in enumerate(ask.slots):
+            sample = Sample(call=call, index=index, slot=slot, attempt=ask.attempt)
+            yield sample, failed_parse(sample, outcome.kind.status)
+        return
+    for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
+        sample = sample_of(choice, call=call, index=index, slot=slot, attempt=ask.attempt)
+        yield sample, read_choice(sample, choice, template, ask.example, ask.part)
+
+
+def sample_of(choice: Choice, **place: Any) -> Sample:
+    return Sample(
+        raw_text=without_nul(choice.text),
+        reasoning=without_nul(choice.reasoning) or "",
+        finish_reason=choice.finish_reason[:40],
+        logprobs=choice.logprobs_json(),
+        completion_tokens=choice.completion_tokens,
+        **place,
+    )
+
+
+def without_nul(text: str | None) -> str | None:
+    """PostgreSQL's text holds no NUL, which a broken model may well emit."""
+    return text if text is None else text.replace("\0", "\ufffd")
+
+
+def left_open(arrival: Arrival) -> Iterator[Ask]:
+    """Fewer choices than asked: the other slots are asked for in this same run."""
+    ask, outcome = arrival.claim.ask, arrival.outcome
+    if isinstance(outcome, Reply) and len(outcome.choices) < len(ask.slots):
+        missing = ask.slots[len(outcome.choices) :]
+        yield replace(ask, slots=missing)

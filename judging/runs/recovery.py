@@ -1,0 +1,72 @@
+"""What happens after a worker died: its calls are marked lost, its runs go on by themselves."""
+
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from judging.models import Call, Run
+from judging.runs import budget, lease, states
+
+State = Run.State
+AFTER_A_DEATH = {
+    State.RUNNING: State.QUEUED,
+    State.PAUSING: State.PAUSED,
+    State.CANCELLING: State.CANCELLED,
+}
+
+
+def take_over(run: Run, holder: str) -> bool:
+    """Take the lease, and mark as lost what an earlier holder had in flight."""
+    with transaction.atomic():
+        if not lease.take(run, holder):
+            return False
+        lose_claims(run.pk)
+    return True
+
+
+def lose_claims(run_id: int) -> int:
+    """Claims whose holder is gone: possibly billed, so they go on holding their reservation."""
+    lost = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED).update(
+        state=Call.State.LOST,
+        finished_at=timezone.now(),
+        error="The worker stopped before the answer was recorded. It may have been billed.",
+    )
+    budget.recount(run_id)
+    return lost
+
+
+def recover(run: Run) -> bool:
+    """Give a run that lost its holder its next state; a running one is queued again."""
+    after = AFTER_A_DEATH.get(State(run.state))
+    if after is None:
+        return False
+    with transaction.atomic():
+        ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lease.abandoned(run))
+        if not ownerless.update(
+            state=after, holder="", lease_until=timezone.now() + lease.SEND_AGAIN
+        ):
+            return False
+        lose_claims(run.pk)
+        if after == State.QUEUED:
+            states.send(run.pk)
+    return True
+
+
+def sweep() -> int:
+    """Called by every worker every 15 s; how many runs it set going again."""
+    now = timezone.now()
+    held = Run.objects.filter(state__in=AFTER_A_DEATH)
+    recovered = sum(recover(run) for run in held)
+    unheard = Q(lease_until=None) | Q(lease_until__lt=now)
+    waiting = Run.objects.filter(unheard, state=State.QUEUED)
+    return recovered + sum(send_again(run) for run in waiting)
+
+
+def send_again(run: Run) -> bool:
+    """Wake a worker for a queued run whose message was lost."""
+    with transaction.atomic():
+        same = Run.objects.filter(pk=run.pk, state=State.QUEUED, lease_until=run.lease_until)
+        if not same.update(lease_until=timezone.now() + lease.SEND_AGAIN):
+            return False
+        states.send(run.pk)
+    return True

@@ -1,0 +1,64 @@
+"""Reading the stored replies again with today's parser, without a call."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db import transaction
+
+from judging.errors import UserError
+from judging.llm.parsing import PARSER_VERSION
+from judging.models import Method, Parse, Run
+from judging.runs.reading import read_again
+from judging.runs.verdicts import rebuild_verdicts
+from judging.runs.wording import template_of
+
+CHUNK = 500
+COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class ReparseCounts:
+    read: int
+    changed: int
+
+
+def reparse(run: Run) -> ReparseCounts:
+    """Add a version to every reply that an older parser read, and rebuild the verdicts.
+
+    Interrupted and repeated it goes on where it was: what today's parser has read is left alone.
+    """
+    if run.method == Method.IMPORTED:
+        raise UserError(f"Run {run.name} was recorded elsewhere: it holds no replies to read.")
+    read = changed = 0
+    while chunk := next_chunk(run):
+        changed += read_chunk(run, chunk)
+        read += len(chunk)
+    rebuild_verdicts(run)
+    return ReparseCounts(read, changed)
+
+
+def next_chunk(run: Run) -> list[Parse]:
+    older = Parse.objects.filter(
+        sample__call__run=run,
+        sample__raw_text__isnull=False,
+        current=True,
+        version__lt=PARSER_VERSION,
+    )
+    return list(older.select_related("sample__call__example").order_by("pk")[:CHUNK])
+
+
+def read_chunk(run: Run, older: Sequence[Parse]) -> int:
+    """How many are read otherwise than before."""
+    template = template_of(run)
+    newer = [
+        read_again(old.sample, template, old.sample.call.example, old.sample.call.part)
+        for old in older
+    ]
+    with transaction.atomic():
+        Parse.objects.filter(pk__in=[old.pk for old in older]).update(current=False)
+        Parse.objects.bulk_create(newer)
+    return sum(values(old) != values(new) for old, new in zip(older, newer, strict=True))
+
+
+def values(parse: Parse) -> tuple[object, ...]:
+    return tuple(getattr(parse, name) for name in COMPARED)

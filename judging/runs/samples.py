@@ -1,0 +1,106 @@
+"""Reading back what a run recorded, example by example, in constant memory."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+
+from judging.llm.parts import is_swapped
+from judging.methods.outcomes import (
+    Label,
+    Number,
+    score_pair_from_outcome,
+    score_pair_from_probability,
+    score_pair_from_rating,
+    score_pair_from_scores,
+)
+from judging.models import Form, Parse, Run
+from judging.runs.plan import pages
+
+PAGE = 500
+Pair = tuple[Number, Number]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSample:
+    """The last attempt at one slot, turned back to responses 1 and 2. `p_first` is by position."""
+
+    part: str
+    slot: int
+    attempt: int
+    status: str
+    score_1: Decimal | None
+    score_2: Decimal | None
+    rating: Decimal | None
+    p_first: float | None
+    mass: float | None
+    outcome: str | None
+
+    def pair(self, form: str) -> Pair | None:
+        """What `methods.verdict` takes: None for a sample without a verdict."""
+        if self.status != Parse.Status.VALID:
+            return None
+        if form == Form.SCORE and self.score_1 is not None and self.score_2 is not None:
+            return score_pair_from_scores(self.score_1, self.score_2)
+        if form == Form.LIKERT and self.rating is not None:
+            return score_pair_from_rating(self.rating)
+        if form == Form.CHOICE and self.p_first is not None:
+            p_first = Fraction(self.p_first)
+            return score_pair_from_probability(1 - p_first if is_swapped(self.part) else p_first)
+        return score_pair_from_outcome(Label(self.outcome)) if self.outcome else None
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleSamples:
+    """One example of the run; without samples where nothing was recorded yet."""
+
+    example_id: int
+    external_id: str
+    number: int
+    samples: tuple[RecordedSample, ...]
+
+    def of(self, part: str) -> list[RecordedSample]:
+        return [sample for sample in self.samples if sample.part == part]
+
+    def pairs(self, part: str, form: str) -> list[Pair | None]:
+        return [sample.pair(form) for sample in self.of(part)]
+
+
+def samples_of(run: Run) -> Iterator[ExampleSamples]:
+    """Every judged example of the project, in import order."""
+    for examples in pages(run, PAGE):
+        found = last_attempts(run, [example.pk for example in examples])
+        for example in examples:
+            yield ExampleSamples(
+                example.pk, example.external_id, example.number, tuple(found[example.pk])
+            )
+
+
+def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:
+    parses = Parse.objects.filter(
+        current=True, sample__call__run=run, sample__call__example__in=example_ids
+    )
+    rows = parses.order_by(
+        "sample__call__example_id", "sample__call__part", "sample__slot", "sample__attempt"
+    ).values_list(
+        "sample__call__example_id",
+        "sample__call__part",
+        "sample__slot",
+        "sample__attempt",
+        "status",
+        "score_1",
+        "score_2",
+        "rating",
+        "p_first",
+        "mass",
+        "outcome",
+    )
+    found: defaultdict[int, list[RecordedSample]] = defaultdict(list)
+    for example_id, *values in rows.iterator(chunk_size=2000):
+        sample, earlier = RecordedSample(*values), found[example_id]
+        if earlier and (earlier[-1].part, earlier[-1].slot) == (sample.part, sample.slot):
+            earlier[-1] = sample
+        else:
+            earlier.append(sample)
+    return found

@@ -1,0 +1,187 @@
+"""Starting a run: what was left open is decided here, once, and kept with the run."""
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from judging import audit
+from judging.errors import UserError
+from judging.llm.endpoint import Endpoint
+from judging.llm.listing import ListingError, list_models, only_model
+from judging.llm.prices import PriceSnapshot
+from judging.llm.templating import Template
+from judging.local_judge.model import MODEL_NAME
+from judging.models import Form, Method, Project, Run
+from judging.runs import states
+from judging.runs.endpoints import (
+    default_endpoint_name,
+    find_price_of,
+    key_of,
+    named_endpoint,
+)
+from judging.runs.lease import SEND_AGAIN
+from judging.runs.wording import choose_template, kept_fields, output_of
+
+METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC)
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
+ONE_SAMPLE = (Method.VANILLA, Method.EC)
+K = 3
+MOST_K = 100
+LONGEST_SEED = 2**31
+# Two requests of three samples keep the local model's four places busy.
+LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
+LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024
+Price = tuple[Decimal, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who is asked what, and at which price; None where the price is unknown."""
+
+    endpoint: Endpoint
+    model: str
+    method: str
+    form: str
+    template: Template
+    k: int
+    max_tokens: int
+    price: PriceSnapshot | None
+
+
+def choose_judge(
+    project: Project,
+    *,
+    endpoint: str = "",
+    model: str = "",
+    method: str = Method.MEC_BPC,
+    form: str = Form.SCORE,
+    template: str = "",
+    k: int | None = None,
+    max_tokens: int | None = None,
+    price: Price | None = None,
+) -> Judge:
+    """Fill in what was left open. Raises UserError for what can't be asked."""
+    check_kind(method, form, k)
+    chosen = named_endpoint(endpoint or default_endpoint_name())
+    wording = choose_template(project, template, method, form, local=chosen.is_local)
+    name = model or choose_model(chosen)
+    return Judge(
+        endpoint=chosen,
+        model=name,
+        method=method,
+        form=form,
+        template=wording,
+        k=k or (1 if method in ONE_SAMPLE else K),
+        max_tokens=max_tokens or (LOCAL_MAX_TOKENS if chosen.is_local else MAX_TOKENS),
+        price=find_price_of(chosen, name, price),
+    )
+
+
+def start_run(
+    project: Project,
+    user: Any,
+    *,
+    name: str = "",
+    seed: int | None = None,
+    temperature: Decimal = Decimal(1),
+    budget: Decimal | None = None,
+    concurrency: int | None = None,
+    rpm: int | None = None,
+    tpm: int | None = None,
+    background: bool = True,
+    **choices: Any,
+) -> Run:
+    """Make the run, and wake a worker unless the caller pumps it. `choices`: see choose_judge."""
+    if not project.examples.judged().exists():
+        raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
+    judge = choose_judge(project, **choices)
+    if budget is not None and judge.price is None:
+        raise UserError(
+            f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
+            "be kept. Nothing was started. Give the price (USD a million prompt and completion "
+            "tokens) or leave the budget out."
+        )
+    fields = run_fields(judge) | {
+        "project": project,
+        "seed": secrets.randbelow(LONGEST_SEED) if seed is None else seed,
+        "temperature": temperature,
+        "budget_usd": budget,
+        "concurrency": concurrency
+        or (LOCAL_CONCURRENCY if judge.endpoint.is_local else CONCURRENCY),
+        "rpm": rpm,
+        "tpm": tpm,
+        "lease_until": timezone.now() + SEND_AGAIN,
+        "created_by": user,
+    }
+    with transaction.atomic():
+        run = create(name, fields)
+        audit.record(project, user, "run started", run.name, model=run.model, method=run.method)
+        if background:
+            states.send(run.pk)
+    return run
+
+
+def usual_concurrency(endpoint: Endpoint) -> int:
+    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
+
+
+def check_kind(method: str, form: str, k: int | None) -> None:
+    if method not in METHODS:
+        raise UserError(f"Method {method} is not available. Choose from: {', '.join(METHODS)}.")
+    if form not in FORMS:
+        raise UserError(f"Form {form} is not available. Choose from: {', '.join(FORMS)}.")
+    if k is not None and not 1 <= k <= MOST_K:
+        raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
+    if method in ONE_SAMPLE and k not in (None, 1):
+        raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
+
+
+def choose_model(endpoint: Endpoint) -> str:
+    """The operator's model, else the only one that the endpoint lists."""
+    if endpoint.is_local:
+        return MODEL_NAME
+    if settings.FAIRJUDGE_JUDGE_MODEL:
+        return settings.FAIRJUDGE_JUDGE_MODEL
+    try:
+        return only_model(asyncio.run(list_models(endpoint, key_of(endpoint))))
+    except ListingError as error:
+        raise UserError(str(error)) from None
+
+
+def run_fields(judge: Judge) -> dict[str, Any]:
+    return kept_fields(judge.template, judge.max_tokens) | {
+        "method": judge.method,
+        "form": judge.form,
+        "endpoint": judge.endpoint.name,
+        "base_url": judge.endpoint.base_url,
+        "model": judge.model,
+        "k": judge.k,
+        "max_tokens": judge.max_tokens,
+        "price": judge.price.to_json() if judge.price else None,
+        "price_source": judge.price.source if judge.price else "",
+        "parameters": {"output": output_of(judge.template)},
+    }
+
+
+def create(name: str, fields: dict[str, Any]) -> Run:
+    """Number the run; a name that is taken is the user's to change."""
+    project = fields["project"]
+    # Two starts at once wait here for each other, and get two numbers.
+    Project.objects.select_for_update().only("pk").get(pk=project.pk)
+    last = project.runs.aggregate(last=Max("number"))["last"] or 0
+    default = f"{fields['model'].rpartition('/')[2][:80]} {fields['method']} {last + 1}"
+    try:
+        with transaction.atomic():
+            return Run.objects.create(number=last + 1, name=name or default, **fields)
+    except IntegrityError:
+        raise UserError(
+            f"Project {project.slug} has a run named {name or default} already. "
+            "Nothing was started. Choose another name."
+        ) from None

@@ -1,0 +1,130 @@
+"""Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
+
+from collections import Counter
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from judging.methods.outcomes import outcome_of
+from judging.methods.ranking import Candidate, rank
+from judging.methods.verdicts import NO_BAND, State, verdict
+from judging.methods.verdicts import Verdict as Result
+from judging.models import Form, Method, Run, Verdict
+from judging.runs.samples import ExampleSamples, Pair, samples_of
+
+CHUNK = 500
+FIELDS = [
+    field.name
+    for field in Verdict._meta.concrete_fields
+    if field.name not in ("id", "run", "example")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    judged: int = 0
+    unjudged: int = 0
+    inconsistent: int = 0
+    pending: int = 0
+
+
+def rebuild_verdicts(run: Run) -> VerdictCounts:
+    """Judge, rank and write every example. Readers see the old rows or the new ones of a chunk.
+
+    The samples are read twice, so that only what an example is ranked by is held for all.
+    """
+    candidates, ids = [], []
+    for example in samples_of(run):
+        result = judge(run, example)
+        candidates.append(candidate(example, result))
+        ids.append(example.example_id)
+    ranks = {ids[index]: place for place, index in enumerate(rank(candidates, run.seed), start=1)}
+    rows = samples_of(run)
+    while chunk := list(islice(rows, CHUNK)):
+        write(run, chunk, ranks)
+    Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
+    Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
+    return VerdictCounts(**Counter(str(c.state) for c in candidates))
+
+
+def judge(run: Run, example: ExampleSamples) -> Result:
+    """The run's verdict on one example, by its method."""
+    original, *swapped = (example.pairs(part, run.form) for part in run.orders)
+    return verdict(
+        original,
+        swapped[0] if swapped else None,
+        k=None if run.method == Method.IMPORTED else run.k,
+        probabilities=run.form == Form.CHOICE,
+        must_agree=run.method == Method.PORTIA,
+    )
+
+
+def candidate(example: ExampleSamples, result: Result) -> Candidate:
+    return Candidate(example.external_id, result.state, result.bpde, result.n_valid, result.gap)
+
+
+def write(run: Run, examples: list[ExampleSamples], ranks: dict[int, int]) -> None:
+    usd = costs(run, [example.example_id for example in examples])
+    rows = []
+    for example in examples:
+        result = judge(run, example)
+        place = ranks.get(example.example_id) if result.state != State.PENDING else None
+        rows.append(row(run, example, result, place, usd.get(example.example_id)))
+    with transaction.atomic():
+        Verdict.objects.bulk_create(
+            rows,
+            update_conflicts=True,
+            unique_fields=["run", "example"],
+            update_fields=FIELDS,
+        )
+
+
+def row(
+    run: Run, example: ExampleSamples, result: Result, place: int | None, usd: Decimal | None
+) -> Verdict:
+    return Verdict(
+        run=run,
+        example_id=example.example_id,
+        state=result.state.value,
+        label=result.label.value if result.label else None,
+        cs_1=as_float(result.cs_1),
+        cs_2=as_float(result.cs_2),
+        gap=as_float(result.gap),
+        bpde=result.bpde,
+        rank=place,
+        routing_score=result.bpde,
+        n_valid=result.n_valid,
+        n_asked=result.n_asked,
+        conflict=conflict(run, example),
+        outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
+        usd=usd,
+    )
+
+
+def conflict(run: Run, example: ExampleSamples) -> bool | None:
+    """Whether the two orders, each by its own mean, give different labels (FairEval, §2.2)."""
+    labels = set()
+    for part in run.orders:
+        valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
+        if not valid or len(run.orders) < 2:
+            return None
+        labels.add(outcome_of(total(valid), NO_BAND))
+    return len(labels) > 1
+
+
+def total(pairs: list[Pair]) -> Pair:
+    """The sums, whose difference has the sign of the means' difference."""
+    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+
+def costs(run: Run, example_ids: list[int]) -> dict[int, Decimal]:
+    calls = run.calls.filter(example__in=example_ids).values("example").order_by("example")
+    return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
+
+
+def as_float(value: object) -> float | None:
+    return None if value is None else float(value)

@@ -1,0 +1,81 @@
+"""The template of a run: chosen once, kept with the run, and never looked up again."""
+
+from decimal import Decimal
+from typing import Any
+
+from judging.errors import UserError
+from judging.llm.catalogue import UnknownTemplate, default_template, template
+from judging.llm.schemas import reply_schema
+from judging.llm.templating import Form, ReplyFormat, Scale, Template
+from judging.models import JudgeTemplate, Method, Project, Run
+
+# FairEval's Table 1 asks for the scores first, which is what VANILLA is.
+VANILLA_TEMPLATE = "faireval-table1"
+
+
+def choose_template(
+    project: Project, name: str, method: str, form: str, *, local: bool
+) -> Template:
+    """The named template of the project or the catalogue, else the default of method and form."""
+    if not name:
+        if method == Method.VANILLA and form == Form.SCORE:
+            return template(VANILLA_TEMPLATE)
+        return default_template(Form(form), json=local)
+    own = JudgeTemplate.objects.filter(project=project, name=name).order_by("-pk").first()
+    try:
+        found = restored(own.name, own.text, own.form, own.output) if own else template(name)
+    except UnknownTemplate as error:
+        raise UserError(f"{error} Nothing was started.") from None
+    if found.form != form:
+        raise UserError(
+            f"Template {name} asks for the form {found.form}, and the run for {form}. "
+            "Choose another template or another form."
+        )
+    return found
+
+
+def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
+    """The fields of a Run that hold its template whole."""
+    in_json = chosen.reply is ReplyFormat.SCORE_JSON
+    return {
+        "template_name": chosen.name,
+        "template_text": chosen.text,
+        "template_hash": chosen.sha256,
+        "template_source": chosen.source,
+        "schema": reply_schema(chosen, max_tokens) if in_json else None,
+    }
+
+
+def output_of(chosen: Template) -> dict[str, Any]:
+    """How replies are read, as JSON."""
+    scale = chosen.scale
+    return {
+        "reply": chosen.reply.value,
+        "scale": [str(scale.low), str(scale.high), scale.whole],
+        "ids": list(chosen.ids),
+        "task": chosen.task,
+    }
+
+
+def template_of(run: Run) -> Template:
+    """The run's own copy."""
+    output = run.parameters["output"]
+    return restored(run.template_name, run.template_text, run.form, output)
+
+
+def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Template:
+    optional: dict[str, Any] = {}
+    if "scale" in output:
+        low, high, whole = output["scale"]
+        optional["scale"] = Scale(Decimal(low), Decimal(high), bool(whole))
+    if "ids" in output:
+        first, second = output["ids"]
+        optional["ids"] = (first, second)
+    return Template(
+        name=name,
+        text=text,
+        form=Form(form),
+        reply=ReplyFormat(output["reply"]),
+        task=output.get("task", ""),
+        **optional,
+    )

@@ -1,0 +1,130 @@
+"""Working on a run from taking its lease to giving it back: in a worker, or in a command."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, connections
+
+from judging.errors import UserError
+from judging.llm.adaptation import Learned
+from judging.llm.client import JudgeClient
+from judging.llm.endpoint import Endpoint
+from judging.llm.limits import Limits, SharedLimits
+from judging.llm.shared import RedisLimits
+from judging.local_judge import running_local_judge
+from judging.models import Run
+from judging.runs import lease, recovery, states
+from judging.runs.desk import Desk
+from judging.runs.endpoints import LOCAL, key_of, named_endpoint
+from judging.runs.pump import Pump
+
+log = logging.getLogger(__name__)
+
+DATABASE_AWAY = (OperationalError, InterfaceError)
+Report = Callable[[Pump], None]
+
+
+def work_on(
+    run: Run,
+    *,
+    report: Report = lambda pump: None,
+    say: Callable[[str], None] = log.info,
+    at_keyboard: bool = False,
+) -> bool:
+    """Pump the run until it is done or stopped. False when another holder has it, or it is over.
+
+    A database that went away leaves the lease to run out, and the run is queued again by the
+    sweep; any other error would meet the next attempt too, and fails the run.
+    """
+    holder = lease.new_holder()
+    if not recovery.take_over(run, holder):
+        return False
+    run.refresh_from_db()
+    try:
+        with lease.kept(run.pk, holder), live_endpoint(run.endpoint, say) as endpoint:
+            work = pumped(run, holder, endpoint, report, at_keyboard=at_keyboard)
+            asyncio.run(work)
+    except UserError as error:
+        states.fail(run.pk, holder, str(error))
+    except Exception as error:
+        cause = first_cause(error)
+        if isinstance(cause, DATABASE_AWAY):
+            raise
+        log.exception("run %s stopped", run.pk)
+        states.fail(run.pk, holder, failure_reason(cause))
+    return True
+
+
+async def pumped(
+    run: Run, holder: str, endpoint: Endpoint, report: Report, *, at_keyboard: bool
+) -> None:
+    with ThreadPoolExecutor(1, "run database") as thread:
+        loop = asyncio.get_running_loop()
+        try:
+            desk = await loop.run_in_executor(thread, Desk, run, holder)
+            limits = Limits(run.concurrency, run.rpm, run.tpm)
+            async with JudgeClient(
+                endpoint,
+                key_of(endpoint),
+                limits,
+                shared=shared_limits(endpoint),
+                # The pump itself asks a judge alone that has not answered lately.
+                learned={run.model: desk.known or Learned()},
+            ) as client:
+                pump = Pump(desk, client, thread, run.concurrency, report)
+                with interrupted_by_keyboard(pump, loop, at_keyboard):
+                    await pump.run()
+        finally:
+            await loop.run_in_executor(thread, connections.close_all)
+
+
+@contextmanager
+def interrupted_by_keyboard(
+    pump: Pump, loop: asyncio.AbstractEventLoop, at_keyboard: bool
+) -> Iterator[None]:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    mine = at_keyboard and current_thread() is main_thread()
+    for number in signals if mine else ():
+        loop.add_signal_handler(number, pump.interrupt)
+    try:
+        yield
+    finally:
+        for number in signals if mine else ():
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
+    """The endpoint as it can be reached now; the local judge is started where it isn't running."""
+    if name != LOCAL:
+        yield named_endpoint(name)
+        return
+    with running_local_judge(settings.FAIRJUDGE_DATA, say) as base_url:
+        yield Endpoint(LOCAL, base_url)
+
+
+def shared_limits(endpoint: Endpoint) -> SharedLimits | None:
+    """With Redis as the broker, all workers share an endpoint's pause and its minute."""
+    broker = settings.CELERY_BROKER_URL
+    if not broker.startswith(("redis:", "rediss:")):
+        return None
+    return RedisLimits(broker, endpoint.base_url)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def failure_reason(error: BaseException) -> str:
+    return (
+        f"Stopped by an error ({type(error).__name__}: {error}). What was recorded is kept: "
+        "resume the run to go on, and report the error if it returns."
+    )
