@@ -1,0 +1,74 @@
+"""open_round PROJECT: select what people shall label, and open it for them."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.models import Item, Round
+from annotation.rounds import RoundSettings, open_round
+from annotation.settling import could_vote
+from judging.errors import UserError
+from judging.management.arguments import decimal_argument
+from judging.management.base import FairJudgeCommand
+from judging.models import Project, Run
+from judging.projects import project_for_command
+from judging.runs.finding import find_run
+
+
+class Command(FairJudgeCommand):
+    help = "Select the examples on which the judge contradicts itself most, and ask people."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project")
+        parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
+        how_much = parser.add_mutually_exclusive_group(required=True)
+        how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
+        how_much.add_argument("--budget", type=decimal_argument, help="human money in USD")
+        how_much.add_argument("--all", action="store_true", help="label everything")
+        parser.add_argument("--votes", type=int, default=3, help="votes an example (default 3)")
+        parser.add_argument("--audit", type=int, default=0, help="drawn at random from the rest")
+        parser.add_argument("--route", choices=["bpde"], default="bpde", help="what to rank by")
+        parser.add_argument("--ties", choices=["default", "paper"], default="default")
+        parser.add_argument("--partial", action="store_true", help="the run need not be finished")
+        parser.add_argument("--seed", type=int, help="repeats a selection and its order")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        run = _run(project, options["run"], needed=not options["all"])
+        settings = RoundSettings(
+            beta=options["beta"],
+            budget=options["budget"],
+            everything=options["all"],
+            votes=options["votes"],
+            audit=options["audit"],
+            partial=options["partial"],
+            paper_mode=options["ties"] == "paper",
+            seed=options["seed"],
+        )
+        round_ = open_round(project, None, run, settings)
+        self._tell(round_)
+
+    def _tell(self, round_: Round) -> None:
+        items = Item.objects.filter(round=round_).count()
+        complete = Item.objects.filter(round=round_, state=Item.State.COMPLETE).count()
+        self.stdout.write(
+            f"Round {round_.number} is open: {items} items, {round_.votes_per_item} votes each"
+            + (f"; earlier votes complete {complete} of them." if complete else ".")
+        )
+        people = len(could_vote(round_))
+        if people < round_.votes_per_item and complete < items:
+            self.stderr.write(
+                f"Only {people} people can vote, and {round_.votes_per_item} votes are asked for. "
+                "Invite more, or close the round early: what is there is merged then."
+            )
+
+
+def _run(project: Project, text: str | None, *, needed: bool) -> Run | None:
+    if text:
+        return find_run(project, text)
+    run = project.primary_run
+    if run is None and needed:
+        raise UserError(
+            f"{project.slug} has no run to rank by. Judge first: manage.py judge {project.slug}"
+        )
+    return run

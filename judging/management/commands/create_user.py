@@ -1,0 +1,26 @@
+"""create_user NAME: make a login and print the link that sets its password."""
+
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.management.base import FairJudgeCommand
+from judging.people import create_login, password_link
+
+
+class Command(FairJudgeCommand):
+    help = "Make a login and print a one-time link to set its password."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name")
+        parser.add_argument(
+            "--researcher", action="store_true", help="may create projects and start runs"
+        )
+        parser.add_argument("--superuser", action="store_true", help="may do everything")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = create_login(
+            options["name"], researcher=options["researcher"], superuser=options["superuser"]
+        )
+        self.stdout.write(f"{user.get_username()} sets a password here, once:")
+        self.stdout.write(password_link(user))

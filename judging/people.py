@@ -1,0 +1,60 @@
+"""Logins: made with a one-time link to set the password, since no mail server is needed."""
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, Permission, User
+from django.contrib.auth.tokens import default_token_generator
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.urls import reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from judging.errors import UserError
+from judging.models import Preferences
+from judging.projects import adopt_projects
+
+
+def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
+    """A login whose password the one-time link sets. The first superuser adopts projects."""
+    name = name.strip()
+    try:
+        User.username_validator(name)
+    except ValidationError:
+        raise UserError(
+            f"“{name}” cannot be a user name. Use letters, digits and @ . + - _ only."
+        ) from None
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)
+            if researcher:
+                grant_research(user)
+            if superuser and User.objects.filter(is_superuser=True).count() == 1:
+                adopt_projects(user)
+    except IntegrityError:
+        raise UserError(f"A user “{name}” exists already.") from None
+    return user
+
+
+def grant_research(user: AbstractUser) -> None:
+    """The site permission to create projects and start runs that cost."""
+    user.user_permissions.add(
+        Permission.objects.get(codename="researcher", content_type__app_label="judging")
+    )
+
+
+def password_link(user: AbstractUser) -> str:
+    """A link that sets the password once: it stops working when used, or after a while."""
+    path = reverse(
+        "password_reset_confirm",
+        args=[
+            urlsafe_base64_encode(force_bytes(user.pk)),
+            default_token_generator.make_token(user),
+        ],
+    )
+    return settings.FAIRJUDGE_URL.rstrip("/") + path
+
+
+def preferences_of(user: AbstractUser) -> Preferences:
+    """The person's own settings, made with their defaults on first use."""
+    found, _ = Preferences.objects.get_or_create(user=user)
+    return found
