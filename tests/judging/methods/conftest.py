@@ -1,17 +1,26 @@
 import json
-import os
 from decimal import Decimal
-from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import settings
+
+# A shared machine may stall any single example.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
-def golden():
+def golden(test_data):
     """Read a reference file; its decimals stay decimals."""
 
     def read(name):
-        path = Path(os.environ["FAIRJUDGE_TEST_DATA"]) / "reference" / name
-        return json.loads(path.read_text(encoding="utf-8"), parse_float=Decimal)
+        text = (test_data / "reference" / name).read_text(encoding="utf-8")
+        return json.loads(text, parse_float=Decimal)
 
     return read
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20230529)

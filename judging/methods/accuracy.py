@@ -1,0 +1,79 @@
+"""How often the judge's label is the people's (weighted), with both conventions for ties."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.comparison import Booleans, Comparison, Signs
+from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.proportions import wilson
+
+Floats = NDArray[np.float64]
+
+NOT_JUDGED = "the judge has given no label to any of these examples"
+
+
+class Ties(StrEnum):
+    """What a judge's tie earns where the people's labels know no ties."""
+
+    HALF = "half"
+    WRONG = "wrong"
+
+
+def credit(judge: Signs, judged: Booleans, human: Signs, ties: Ties = Ties.HALF) -> Floats:
+    """1 for the right label, 0 for a wrong one and for an unjudged example.
+
+    Where no human label is a tie, a judge's tie earns 1/2 (or 0, `Ties.WRONG`): it could not
+    have been right.
+    """
+    right = (judge == human) & judged
+    earned: Floats = right.astype(np.float64)
+    if ties is Ties.HALF and not np.any(human == 0):
+        earned[(judge == 0) & judged] = 0.5
+    return earned
+
+
+def accuracy(
+    compared: Comparison,
+    rng: np.random.Generator,
+    *,
+    ties: Ties = Ties.HALF,
+    unjudged_wrong: bool = False,
+) -> Figure:
+    """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
+
+    Wilson's interval where every example weighs 1 and earns 0 or 1; else the bootstrap's.
+    """
+    earned = credit(compared.judge, compared.judged, compared.human, ties)
+    rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
+    earned, weight = earned[rows], compared.weight[rows]
+    if not len(earned):
+        return Undefined(NOT_JUDGED)
+    if compared.plain and not np.any(earned == 0.5):
+        return wilson(int(earned.sum()), len(earned))
+    return bootstrap_estimate(
+        _weighted_mean,
+        (earned, weight),
+        rng,
+        question=compared.question[rows],
+        stratum=compared.stratum[rows],
+    )
+
+
+def coverage(compared: Comparison) -> Estimate:
+    """Share of the labelled examples that the judge gave a label; shown beside its accuracy."""
+    return Estimate(compared.coverage, len(compared))
+
+
+def _weighted_mean(counts: Floats, values: Floats) -> Floats:
+    earned, weight = values.T
+    total = counts @ weight
+    return np.asarray(
+        np.divide(
+            counts @ (earned * weight), total, where=total > 0, out=np.full(len(total), np.nan)
+        )
+    )

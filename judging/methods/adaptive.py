@@ -1,0 +1,120 @@
+"""Fewer calls for the same verdict: when an example needs no more samples.
+
+One sample of each order a round.  These rules are about the judge, whether its label would still
+change, and never about the truth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from judging.methods.comparison import Booleans, Floats
+from judging.methods.estimates import Figure, Undefined
+from judging.methods.proportions import wilson
+
+Integers = NDArray[np.integer]
+
+FEWEST_PILOT = 30
+
+
+def label_is_settled(
+    differences: Sequence[Sequence[Fraction]], remaining: Sequence[int], reach: Fraction
+) -> bool:
+    """Whether no result of the remaining samples can change the sign of the calibrated gap.
+
+    differences: for each order score 1 - score 2 of its valid samples.
+    remaining: samples still to be asked in each order; any number of them may fail.
+    reach: the largest |difference| of one sample, b - a for scores on [a, b], 1 for verdicts.
+    """
+    if not any(remaining):
+        return True
+    if not all(differences):
+        return False
+    limits = [_mean_limits(d, r, reach) for d, r in zip(differences, remaining, strict=True)]
+    lowest = sum((low for low, _ in limits), Fraction(0))
+    highest = sum((high for _, high in limits), Fraction(0))
+    return lowest > 0 or highest < 0
+
+
+def _mean_limits(
+    differences: Sequence[Fraction], remaining: int, reach: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Smallest and largest mean of an order over every number of samples that may yet fail."""
+    total, n = sum(differences, Fraction(0)), len(differences)
+    more = range(remaining + 1)
+    return (
+        min((total - valid * reach) / (n + valid) for valid in more),
+        max((total + valid * reach) / (n + valid) for valid in more),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """Stop after `rounds` when |sum of the outcomes' signs| is at least `lead`.
+
+    lower: lower 95 % limit of P(label now = label at full k), from the pilot.
+    """
+
+    rounds: int
+    lead: int
+    lower: float
+    n_pilot: int
+
+
+def calibrated_rules(
+    difference: Integers, valid: Booleans, confidence: float = 0.95
+) -> list[StoppingRule] | Undefined:
+    """Rules whose label agreed with that of the full k on a pilot, by its lower 95 % limit.
+
+    difference, valid: (N, 2, k) of pilot examples of this run, asked in full.
+    confidence: what the lower limit has to reach.
+    """
+    n, _, k = valid.shape
+    if n < FEWEST_PILOT:
+        return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
+    full = _labels(difference, valid)
+    rules = []
+    for rounds in range(1, k):
+        now = _labels(difference[:, :, :rounds], valid[:, :, :rounds])
+        lead = np.abs(np.where(valid, np.sign(difference), 0)[:, :, :rounds].sum(axis=(1, 2)))
+        # From the strictest lead down, stopping at the first that fails: a fixed sequence, so
+        # that trying several does not spoil the limit.
+        rule = None
+        for needed in range(2 * rounds, 0, -1):
+            rows = (lead >= needed) & np.isfinite(now) & np.isfinite(full)
+            n_rows = int(rows.sum())
+            lower = _lower_limit(int((now[rows] == full[rows]).sum()), n_rows)
+            if lower < confidence:
+                break
+            rule = StoppingRule(rounds, needed, lower, n_rows)
+        rules += [rule] if rule else []
+    return rules
+
+
+def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: int) -> bool:
+    """Whether a calibrated rule covers this many rounds and this lead."""
+    return any(rule.rounds == rounds and abs(lead) >= rule.lead for rule in rules)
+
+
+def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
+    """Share of examples whose label after early stopping is that of the full run."""
+    return wilson(int((adaptive == full).sum()), len(full))
+
+
+def _labels(difference: Integers, valid: Booleans) -> Floats:
+    """Sign of the position-balanced mean difference; NaN without a sample in each order."""
+    n = valid.sum(axis=2)
+    total = np.where(valid, difference, 0).sum(axis=2)
+    balanced = total[:, 0] * n[:, 1] + total[:, 1] * n[:, 0]
+    return np.where((n > 0).all(axis=1), np.sign(balanced), np.nan)
+
+
+def _lower_limit(agreeing: int, n: int) -> float:
+    """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
+    return float(stats.beta.ppf(0.05, agreeing, n - agreeing + 1)) if agreeing else 0.0

@@ -1,0 +1,153 @@
+"""Ranking of several models from pairwise labels (Bradley and Terry 1952), a tie half a win each.
+
+Fitted by Newton's method for all bootstrap resamples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
+
+from judging.methods.bootstrap import cells, interval, resampled_counts
+from judging.methods.estimates import Estimate, Undefined
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+STEPS = 60
+REPEATS = 1_000
+# Beyond this a strength has no finite estimate: the resample's graph has fallen apart.
+LARGEST_STRENGTH = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class RankedModel:
+    """strength: log-odds scale, mean 0 over the models.  win_rate: expected against the others."""
+
+    model: str
+    strength: Estimate
+    win_rate: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """Labels between two models, from the first one's view."""
+
+    model_1: str
+    model_2: str
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def win_rate(self) -> float:
+        return (self.wins + self.ties / 2) / (self.wins + self.ties + self.losses)
+
+
+def pairwise_results(
+    models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
+) -> list[PairResult]:
+    """model_1, model_2: index of each example's models; sign: 1, 0, -1 for response 1."""
+    first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
+    turned = np.where(first < second, signs, -signs)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    results = []
+    for i in range(len(models)):
+        for j in range(i + 1, len(models)):
+            rows = turned[(low == i) & (high == j)]
+            if len(rows):
+                wins, ties, losses = (int((rows == s).sum()) for s in (1, 0, -1))
+                results.append(PairResult(models[i], models[j], wins, ties, losses))
+    return results
+
+
+def bradley_terry(
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    repeats: int = REPEATS,
+) -> list[RankedModel] | Undefined:
+    """Strengths with intervals, the strongest first; bootstrapped by question."""
+    first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
+    m = len(models)
+    cell, row = cells(first, second, signs)
+    wins_of_cell = np.zeros((len(row), m, m))
+    score = (1 + signs[row]) / 2
+    index = np.arange(len(row))
+    wins_of_cell[index, first[row], second[row]] += score
+    wins_of_cell[index, second[row], first[row]] += 1 - score
+    wins = np.bincount(cell, minlength=len(row)) @ wins_of_cell.reshape(len(row), -1)
+    table = wins.reshape(m, m)
+    if reason := _disconnected(models, table):
+        return Undefined(reason)
+    strength = _fit(table[None])[0]
+    counts = resampled_counts(cell, rng, question=question, repeats=repeats)
+    resampled = _fit((counts @ wins_of_cell.reshape(len(row), -1)).reshape(-1, m, m))
+    games = table.sum(axis=0) + table.sum(axis=1)
+    chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    ranked = [
+        RankedModel(
+            model,
+            _estimate(float(strength[i]), resampled[:, i], round(float(games[i]))),
+            float((chance[i].sum() - 0.5) / (m - 1)),
+            round(float(games[i])),
+        )
+        for i, model in enumerate(models)
+    ]
+    return sorted(ranked, key=lambda entry: -entry.strength.value)
+
+
+def _estimate(value: float, resampled: Floats, n: int) -> Estimate:
+    low, high, lacking = interval(resampled)
+    note = f"undefined in {lacking} of {len(resampled)} resamples" if lacking else ""
+    return Estimate(value, n, low, high, note)
+
+
+def _disconnected(models: Sequence[str], wins: Floats) -> str:
+    """Why there is no finite ranking: some models never win against the others, or never meet."""
+    if len(models) < 2:
+        return "a ranking needs two models"
+    n, group = connected_components(csr_array(wins > 0), directed=True, connection="strong")
+    if n == 1:
+        return ""
+    groups = [
+        "{" + ", ".join(m for m, g in zip(models, group, strict=True) if g == k) + "}"
+        for k in range(n)
+    ]
+    met, _ = connected_components(csr_array(wins + wins.T > 0), directed=False)
+    if met > 1:
+        return f"these groups of models were never compared: {' and '.join(groups)}"
+    return f"one of these groups of models won every comparison with another: {', '.join(groups)}"
+
+
+def _fit(wins: Floats) -> Floats:
+    """(R, m) strengths of (R, m, m) win tables; NaN where no finite fit was reached."""
+    repeats, m, _ = wins.shape
+    games = wins + wins.transpose(0, 2, 1)
+    won = wins.sum(axis=2)
+    strength = np.zeros((repeats, m))
+    diagonal = np.arange(m)
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(strength[:, None, :] - strength[:, :, None]))
+        gradient = won - (games * chance).sum(axis=2)
+        information = -games * chance * (1 - chance)
+        information[:, diagonal, diagonal] = 0.0
+        information[:, diagonal, diagonal] = -information.sum(axis=2) + 1e-9
+        # The strengths are known up to a constant: 1/m in each cell fixes their mean.
+        step = np.linalg.solve(information + 1 / m, gradient[..., None])[..., 0]
+        strength += np.clip(step, -2, 2)
+        if np.abs(step).max(initial=0) < 1e-10:
+            break
+    strength -= strength.mean(axis=1, keepdims=True)
+    strength[np.abs(strength).max(axis=1) > LARGEST_STRENGTH] = np.nan
+    return strength

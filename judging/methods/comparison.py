@@ -1,0 +1,115 @@
+"""Judge and people side by side: the labels that both have given, and what each weighs.
+
+After a routed round only the selected examples and a random audit of the rest have human labels.
+Plain averages over them describe the hardest examples, so each audited one stands for several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judging.methods.estimates import Undefined
+
+Signs = NDArray[np.int8]
+Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.intp]
+
+ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Which of N examples people labelled, and why: selected by rank, or drawn for the audit.
+
+    A project whose labels were imported for every example has all of them selected.
+    """
+
+    selected: Booleans
+    audited: Booleans
+
+    @property
+    def n(self) -> int:
+        return len(self.selected)
+
+    @property
+    def n_rest(self) -> int:
+        """N_U: examples that were not selected."""
+        return int(self.n - self.selected.sum())
+
+    @property
+    def n_audited(self) -> int:
+        return int((self.audited & ~self.selected).sum())
+
+    def weights(self) -> Floats | Undefined:
+        """1 for the selected, N_U/n for the audited, 0 for the others; they sum to N."""
+        if self.n_rest == 0:
+            return np.ones(self.n)
+        if self.n_audited == 0:
+            return Undefined(ONLY_CONTESTED)
+        in_audit = self.audited & ~self.selected
+        return np.where(self.selected, 1.0, np.where(in_audit, self.n_rest / self.n_audited, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The examples that have a human label, one entry each.
+
+    judge: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
+    human: the same of the people's label.
+    weight: how many examples this one stands for.
+    stratum: 0 selected or fully labelled, 1 audited; they are resampled apart.
+    question: equal codes share a question and are resampled together.
+    """
+
+    judge: Signs
+    judged: Booleans
+    human: Signs
+    weight: Floats
+    stratum: Codes
+    question: Codes
+
+    def __len__(self) -> int:
+        return len(self.human)
+
+    @property
+    def coverage(self) -> float:
+        """Weighted share of the examples that the judge gave a label."""
+        return float(self.weight @ self.judged / self.weight.sum())
+
+    @property
+    def plain(self) -> bool:
+        """Whether all weigh the same and each question occurs once."""
+        return bool(np.ptp(self.weight) == 0 and len(np.unique(self.question)) == len(self))
+
+
+def comparison(
+    judge: Signs,
+    judged: Booleans,
+    human: Signs,
+    design: Design,
+    question: Codes | None = None,
+) -> Comparison | Undefined:
+    """Keep the labelled examples of a project and weigh them by the design.
+
+    All arrays have one entry an example of the project; `human` is read only where the design
+    says that people labelled it.
+    """
+    weights = design.weights()
+    if isinstance(weights, Undefined):
+        return weights
+    rows = np.flatnonzero(weights)
+    if not len(rows):
+        return Undefined("no example has a human label")
+    questions = np.arange(design.n) if question is None else question
+    return Comparison(
+        judge[rows],
+        judged[rows],
+        human[rows],
+        weights[rows],
+        (~design.selected[rows]).astype(np.intp),
+        questions[rows],
+    )

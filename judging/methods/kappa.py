@@ -1,0 +1,68 @@
+"""Cohen's kappa from a table of two raters' labels, weighted by the design where needed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.comparison import Booleans, Comparison, Signs
+from judging.methods.estimates import Figure, Undefined
+
+Floats = NDArray[np.float64]
+
+ONE_CATEGORY = "both gave one and the same label throughout, so chance agreement is complete"
+SIGNS = (1, 0, -1)
+
+
+def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
+    """(3, 3): rows the judge's win, tie, lose; columns the people's."""
+    table = np.zeros((3, 3))
+    np.add.at(
+        table, (1 - judge.astype(int), 1 - human.astype(int)), 1.0 if weight is None else weight
+    )
+    return table
+
+
+def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
+    """(p_o - p_e) / (1 - p_e) of a (c, c) table (Cohen 1960).
+
+    linear: disagreements count by their distance (Cohen 1968); classes in their order.
+    """
+    value = float(_kappas(table[None], linear=linear)[0])
+    if table.sum() == 0:
+        return Undefined("no examples that both have labelled")
+    return value if np.isfinite(value) else Undefined(ONE_CATEGORY)
+
+
+def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
+    """Weighted kappa of judge and people over the judged examples, with a bootstrap interval."""
+    rows: Booleans = compared.judged
+
+    def statistic(counts: Floats, values: Floats) -> Floats:
+        judge, human, weight = values.T
+        cell = np.zeros((len(values), 9))
+        cell[np.arange(len(values)), ((1 - judge) * 3 + (1 - human)).astype(int)] = weight
+        return _kappas((counts @ cell).reshape(-1, 3, 3), linear=linear)
+
+    return bootstrap_estimate(
+        statistic,
+        (compared.judge[rows], compared.human[rows], compared.weight[rows]),
+        rng,
+        question=compared.question[rows],
+        stratum=compared.stratum[rows],
+        reason=ONE_CATEGORY if rows.any() else "the judge has given no label",
+    )
+
+
+def _kappas(tables: Floats, *, linear: bool) -> Floats:
+    """Kappa of each of (R, c, c) tables; NaN where it is undefined."""
+    c = tables.shape[-1]
+    classes = np.arange(c)
+    distance = np.abs(classes[:, None] - classes[None, :]).astype(np.float64)
+    cost = distance if linear else (distance > 0).astype(np.float64)
+    total = tables.sum(axis=(1, 2))
+    observed = np.einsum("rij,ij->r", tables, cost) * total
+    expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
+    ratio = np.divide(observed, expected, out=np.full(len(tables), np.nan), where=expected > 0)
+    return np.asarray(1 - ratio)

@@ -1,0 +1,139 @@
+"""How much the judge follows positions instead of contents (FairEval §2.2, PORTIA §4.2).
+
+Outcomes have the shape (N, 2, k): original and swapped order, 1 win, 0 tie, -1 lose, already
+turned back to responses 1 and 2.  `valid` of the same shape says which are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.estimates import Figure, Undefined
+from judging.methods.proportions import clopper_pearson, wilson
+
+Integers = NDArray[np.integer]
+Signs = NDArray[np.int8]
+Booleans = NDArray[np.bool_]
+Floats = NDArray[np.float64]
+
+NO_PAIR = "no example has a verdict in both orders"
+ONE_SAMPLE = "no example has two samples of one order"
+
+
+def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
+    """(N, 2) label of the mean within each order, and whether the order has a valid sample.
+
+    difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
+    """
+    total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
+    return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """How often the verdicts of the two orders contradict each other."""
+
+    conflict_rate: Figure
+    strict_conflict_rate: Figure
+    consistency: Figure
+
+
+def conflicts(labels: Signs, there: Booleans) -> Conflicts:
+    """Conflict: another label when swapped.  Strict: a win against a lose."""
+    both = labels[there.all(axis=1)]
+    n = len(both)
+    differ = int((both[:, 0] != both[:, 1]).sum())
+    strict = int((both[:, 0] * both[:, 1] < 0).sum())
+    if not n:
+        return Conflicts(Undefined(NO_PAIR), Undefined(NO_PAIR), Undefined(NO_PAIR))
+    return Conflicts(wilson(differ, n), wilson(strict, n), wilson(n - differ, n))
+
+
+def win_rate_by_position(
+    labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> tuple[Figure, Figure]:
+    """Win rate of response 1 (a tie is 1/2) when it is shown first, and when second."""
+
+    def rate(order: int) -> Figure:
+        rows = there[:, order]
+        return bootstrap_estimate(
+            lambda counts, values: counts @ (1 + values[:, 0]) / 2 / counts.sum(axis=1),
+            (labels[rows, order],),
+            rng,
+            question=None if question is None else np.asarray(question)[rows],
+            reason="the judge has given no verdict in this order",
+        )
+
+    return rate(0), rate(1)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPosition:
+    """Of the examples in which one position won in both orders, how often it was the first."""
+
+    rate: Figure
+    p: float | None
+
+
+def first_position(labels: Signs, there: Booleans) -> FirstPosition:
+    """Exact binomial test against 1/2, two-sided."""
+    both = labels[there.all(axis=1)]
+    first = int(((both[:, 0] == 1) & (both[:, 1] == -1)).sum())
+    second = int(((both[:, 0] == -1) & (both[:, 1] == 1)).sum())
+    n = first + second
+    if not n:
+        return FirstPosition(Undefined("no position won in both orders of any example"), None)
+    return FirstPosition(clopper_pearson(first, n), float(stats.binomtest(first, n).pvalue))
+
+
+def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
+    """Per example P(two samples of different orders differ), P(two of one order differ); NaN."""
+    counts = np.stack([((outcomes == s) & valid).sum(axis=2) for s in (1, 0, -1)], axis=2)
+    n = counts.sum(axis=2).astype(np.float64)
+    pairs_across = n.prod(axis=1)
+    same_across = counts.prod(axis=1).sum(axis=1)
+    pairs = n * (n - 1)
+    same_within = (counts * (counts - 1)).sum(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        across = 1 - same_across / pairs_across
+        within_order = np.where(pairs > 0, 1 - same_within / pairs, np.nan)
+    has = np.isfinite(within_order)
+    within = np.where(has, within_order, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
+    return np.where(pairs_across > 0, across, np.nan), np.where(has.any(axis=1), within, np.nan)
+
+
+def position_effect(
+    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> Figure:
+    """P(samples of different orders disagree) - P(samples of the same order disagree).
+
+    The second part is the judge's own noise, which a plain conflict rate counts as position bias.
+    """
+    across, within = _disagreement(outcomes, valid)
+    return _mean(across - within, rng, question, ONE_SAMPLE)
+
+
+def repetition_stability(
+    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> Figure:
+    """Share of pairs of samples of one order that agree."""
+    _, within = _disagreement(outcomes, valid)
+    return _mean(1 - within, rng, question, ONE_SAMPLE)
+
+
+def _mean(
+    values: Floats, rng: np.random.Generator, question: ArrayLike | None, reason: str
+) -> Figure:
+    rows = np.isfinite(values)
+    return bootstrap_estimate(
+        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
+        (values[rows],),
+        rng,
+        question=None if question is None else np.asarray(question)[rows],
+        reason=reason,
+    )

@@ -1,0 +1,88 @@
+"""Agreement among several raters: Fleiss, Krippendorff, Gwet; undefined is said with the reason.
+
+Counts have one row an example and one column a category: how many raters gave it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from judging.methods.estimates import Undefined
+
+Floats = NDArray[np.float64]
+
+TOO_FEW = "no example has two votes"
+ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
+
+
+def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike) -> Floats:
+    """(N, c) counts from (N, raters) votes; a vote that is not present is missing."""
+    table, there = np.asarray(votes), np.asarray(present, dtype=bool)
+    columns = [((table == value) & there).sum(axis=1) for value in np.asarray(categories)]
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def percent_agreement(counts: Floats) -> float | Undefined:
+    """Mean over examples of the share of pairs of raters that agree."""
+    counts = counts[counts.sum(axis=1) >= 2]
+    return float(_pairs_agreeing(counts).mean()) if len(counts) else Undefined(TOO_FEW)
+
+
+def fleiss_kappa(counts: Floats) -> float | Undefined:
+    """Fleiss (1971).  Every example needs the same number of raters; missing votes: use alpha."""
+    raters = counts.sum(axis=1)
+    if not len(counts) or raters.max() < 2:
+        return Undefined(TOO_FEW)
+    if np.ptp(raters) != 0:
+        return Undefined("the examples have different numbers of votes; see Krippendorff's alpha")
+    shares = counts.sum(axis=0) / counts.sum()
+    chance = float(shares @ shares)
+    if chance == 1:
+        return Undefined(ONE_CATEGORY)
+    return float((_pairs_agreeing(counts).mean() - chance) / (1 - chance))
+
+
+def gwet_ac1(counts: Floats) -> float | Undefined:
+    """Gwet's AC1 (2008); chance agreement from all votes, agreement where two are there."""
+    categories = counts.shape[1]
+    twice = counts[counts.sum(axis=1) >= 2]
+    if not len(twice):
+        return Undefined(TOO_FEW)
+    if categories < 2:
+        return Undefined(ONE_CATEGORY)
+    voted = counts[counts.sum(axis=1) > 0]
+    shares = (voted / voted.sum(axis=1, keepdims=True)).mean(axis=0)
+    chance = float((shares * (1 - shares)).sum() / (categories - 1))
+    return float((_pairs_agreeing(twice).mean() - chance) / (1 - chance))
+
+
+def krippendorff_alpha(counts: Floats, *, ordinal: bool = False) -> float | Undefined:
+    """1 - D_o/D_e over all pairable values (Krippendorff 2011); a missing vote is missing.
+
+    ordinal: the squared number of values between two categories, the columns in their order.
+    """
+    counts = counts[counts.sum(axis=1) >= 2]
+    if not len(counts):
+        return Undefined(TOO_FEW)
+    pairable = counts.sum(axis=1)
+    per_pair = counts / (pairable - 1)[:, None]
+    coincidence = per_pair.T @ counts - np.diag(per_pair.sum(axis=0))
+    totals = counts.sum(axis=0)
+    distance = _ordinal_distance(totals) if ordinal else 1 - np.eye(len(totals))
+    expected = float(totals @ distance @ totals) / (totals.sum() - 1)
+    if expected == 0:
+        return Undefined(ONE_CATEGORY)
+    return float(1 - (coincidence * distance).sum() / expected)
+
+
+def _ordinal_distance(totals: Floats) -> Floats:
+    """(sum of the values from c to k, less half of those at c and at k), squared."""
+    middle = np.cumsum(totals) - totals / 2
+    return np.asarray((middle[:, None] - middle[None, :]) ** 2)
+
+
+def _pairs_agreeing(counts: Floats) -> Floats:
+    raters = counts.sum(axis=1)
+    agreeing = (counts * (counts - 1)).sum(axis=1)
+    return np.asarray(agreeing / (raters * (raters - 1)))
