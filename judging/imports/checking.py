@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +36,7 @@ class Summary:
     fatal: bool
     problems: tuple[Problem, ...]
     notices: tuple[Notice, ...]
+    names: tuple[str, ...]
     columns: dict[str, str]
     unused: tuple[str, ...]
     missing: tuple[str, ...]
@@ -104,9 +105,12 @@ class _Tally:
 
 
 def check(
-    paths: Sequence[Path], file_format: str = "auto", mapping: Mapping[str, str] | None = None
+    paths: Sequence[Path],
+    file_format: str = "auto",
+    mapping: Mapping[str, str] | None = None,
+    watch: Callable[[ExampleRow], None] | None = None,
 ) -> Summary:
-    """Read all of the files without writing."""
+    """Read all of the files without writing; `watch` is given each row that can be imported."""
     reader = Reader(paths, file_format, mapping)
     tally = _Tally()
     for row in reader:
@@ -114,9 +118,11 @@ def check(
             tally.refuse(row)
         else:
             tally.accept(row)
+            if watch:
+                watch(row)
     if not tally.n_rows and not tally.n_problems:
         sentence = "The file holds no rows. Nothing was imported."
-        problem = Problem(paths[0].name, 1, "", "rows", "none", sentence)
+        problem = Problem(str(paths[0]), 1, "", "rows", "none", sentence)
         tally.refuse(Refused((problem,), fatal=True))
     columns = {
         field: " + ".join(layout.sources[field])
@@ -124,7 +130,8 @@ def check(
         for field in FIELDS
         if field in layout.sources
     }
-    names = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
+    names = dict.fromkeys(name for found in reader.columns for name in found if name)
+    unused = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
     return Summary(
         format=detect_format(paths) if file_format == "auto" else file_format,
         n_rows=tally.n_rows,
@@ -133,8 +140,9 @@ def check(
         fatal=tally.fatal,
         problems=tuple(tally.problems),
         notices=tally.notices(),
+        names=tuple(names),
         columns=columns,
-        unused=tuple(names),
+        unused=tuple(unused),
         missing=tuple(field for field in REQUIRED if field not in columns),
         gold={label: tally.gold[label] for label in ("win", "tie", "lose")},
         rows=tuple(tally.rows),

@@ -96,7 +96,7 @@ def records(path: Path, delimiter: str | None = None) -> Iterator[Record | Refus
     twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
     if twice:
         sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
-        problem = Problem(path.name, sheet.header_line, twice[0], "one column", "two", sentence)
+        problem = Problem(str(path), sheet.header_line, twice[0], "one column", "two", sentence)
         yield Refused((problem,), fatal=True)
         return
     with open_text(path, newline="") as stream:
@@ -135,7 +135,7 @@ def _rows(sheet: Sheet, stream_lines: Iterator[str]) -> Iterator[Record | Refuse
         if escaped is not None and cells[escaped] == ESCAPED:
             cells = [unescape_cell(cell) for cell in cells]
         values = dict(zip(sheet.header, cells, strict=True))
-        yield Record(sheet.path.name, line, values, raw, sheet.header_line)
+        yield Record(str(sheet.path), line, values, raw, sheet.header_line)
 
 
 def _refused(sheet: Sheet, line: int, raw: str, cells: list[str], fault: str | None) -> Refused:
@@ -144,14 +144,14 @@ def _refused(sheet: Sheet, line: int, raw: str, cells: list[str], fault: str | N
         named = zip(sheet.header, faulty, strict=False)
         column = next((name for name, bad in named if bad), "")
         sentence = f"The row holds {fault}. Save the file as UTF-8 and import it again."
-        problem = Problem(sheet.path.name, line, column, "text", fault, sentence)
+        problem = Problem(str(sheet.path), line, column, "text", fault, sentence)
     else:
         found, expected = f"{len(cells)} cells", f"{len(sheet.header)} cells"
         sentence = (
             f"The row has {found}, the header {expected}. "
             "A cell with the delimiter, a quote or a newline in it must be in quotes."
         )
-        problem = Problem(sheet.path.name, line, "", expected, found, sentence)
+        problem = Problem(str(sheet.path), line, "", expected, found, sentence)
     return Refused((problem,), raw)
 
 
@@ -167,5 +167,5 @@ def _unreadable(sheet: Sheet, line: int, raw: str, error: csv.Error) -> Refused:
         found = "text after a closing quote"
         sentence = 'A quoted cell goes on after its closing quote. Write " within a cell as "".'
     fatal = "after" not in found or raw.rstrip("\r\n").count("\n") > 0
-    problem = Problem(sheet.path.name, line, "", "a closed quote", found, sentence)
+    problem = Problem(str(sheet.path), line, "", "a closed quote", found, sentence)
     return Refused((problem,), raw, fatal=fatal)

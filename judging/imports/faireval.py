@@ -49,7 +49,7 @@ def records(paths: Sequence[Path]) -> Iterator[Record | Refused]:
         for number, (line, _) in found.items():
             if number not in asked:
                 sentence = f"The answer is to question {number}, which {questions.name} lacks."
-                yield Refused((_problem(path.name, line, "a known question", number, sentence),))
+                yield Refused((_problem(str(path), line, "a known question", number, sentence),))
 
 
 def model_name(path: Path) -> str:
@@ -77,7 +77,7 @@ def _read_answers(path: Path, into: Answers) -> Iterator[Refused]:
         number = str(record.values.get("question_id", ""))
         if number in into:
             sentence = f"Question {number} is answered on line {into[number][0]} already."
-            problem = _problem(path.name, record.line, "one answer", number, sentence)
+            problem = _problem(str(path), record.line, "one answer", number, sentence)
             yield Refused((problem,), record.raw)
         else:
             into[number] = (record.line, record.values.get("text"))

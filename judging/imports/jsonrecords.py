@@ -147,7 +147,7 @@ def _record(path: Path, line: int, raw: str, value: Any, encoding: Encoding) -> 
         return _refused(path, line, raw, fault)
     if not isinstance(value, dict):
         return _refused(path, line, raw, f"{kind(value)}", "a JSON object")
-    return Record(path.name, line, value, raw)
+    return Record(str(path), line, value, raw)
 
 
 def kind(value: Any) -> str:
@@ -160,10 +160,10 @@ def _refused(
     path: Path, line: int, raw: str, found: str, expected: str = "one JSON object"
 ) -> Refused:
     sentence = f"Expected {expected}, found {found}."
-    return Refused((Problem(path.name, line, "", expected, found, sentence),), raw)
+    return Refused((Problem(str(path), line, "", expected, found, sentence),), raw)
 
 
 def _stopped(path: Path, window: _Window, found: str, expected: str = "a JSON object") -> Refused:
     sentence = f"Expected {expected}, found {found}. The rest of the file can't be read."
-    problem = Problem(path.name, window.line, "", expected, found, sentence)
+    problem = Problem(str(path), window.line, "", expected, found, sentence)
     return Refused((problem,), fatal=True)

@@ -33,10 +33,11 @@ def detect_format(paths: Sequence[Path]) -> str:
     """`faireval` for three files two of which are answers, else the format of the first file."""
     if len(paths) == 3 and sum(path.stem.startswith("answer") for path in paths) == 2:
         return "faireval"
-    return _format_of(paths[0])
+    return format_of(paths[0])
 
 
-def _format_of(path: Path) -> str:
+def format_of(path: Path) -> str:
+    """By its suffix, else by its first letter."""
     suffix = path.suffix.casefold()
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
@@ -60,4 +61,4 @@ def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
         yield from faireval.records(paths)
         return
     for path in paths:
-        yield from READERS[_format_of(path) if file_format == "auto" else file_format](path)
+        yield from READERS[format_of(path) if file_format == "auto" else file_format](path)

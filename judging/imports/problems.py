@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 LONGEST_QUOTE = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One reason to refuse a record; `line` is where the record starts, counted from 1."""
+    """One reason to refuse a record, which starts on `line` (from 1) of the path `file`."""
 
     file: str
     line: int
@@ -20,6 +21,11 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.file}, line {self.line}: {self.sentence}"
+
+    @property
+    def place(self) -> str:
+        """Where it is, for a page, which knows the file by its name alone."""
+        return f"{Path(self.file).name}, line {self.line}"
 
 
 @dataclass(frozen=True, slots=True)

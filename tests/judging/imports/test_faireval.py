@@ -36,11 +36,11 @@ def test_the_order_in_which_the_answer_files_are_named_decides_who_is_response_1
 def test_questions_without_an_answer_and_answers_without_a_question_are_told(files):
     found = check(files(questions=(1, 2, 2, 3), first=(1, 2, 3, 3, 4), second=(1, 2)))
     assert found.n_rows == 2
-    assert [(problem.file, problem.line) for problem in found.problems] == [
-        ("answer_a.jsonl", 4),
-        ("question.jsonl", 3),
-        ("question.jsonl", 4),
-        ("answer_a.jsonl", 5),
+    assert [problem.place for problem in found.problems] == [
+        "answer_a.jsonl, line 4",
+        "question.jsonl, line 3",
+        "question.jsonl, line 4",
+        "answer_a.jsonl, line 5",
     ]
     assert "b-7b has no answer to question 3" in found.problems[2].sentence
 

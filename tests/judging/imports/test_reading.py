@@ -190,7 +190,12 @@ def test_a_file_that_is_not_there_and_an_unknown_format_are_the_users_to_solve(t
 
 
 def test_several_files_are_read_one_after_the_other(tmp_path):
-    for number in (1, 2):
-        (tmp_path / f"{number}.jsonl").write_text(pair(id=number), encoding="utf-8")
-    found = read_examples([tmp_path / "1.jsonl", tmp_path / "2.jsonl"])
-    assert [(row.file, row.external_id) for row in found] == [("1.jsonl", "1"), ("2.jsonl", "2")]
+    paths = [tmp_path / folder / "pairs.jsonl" for folder in ("one", "two")]
+    for number, path in enumerate(paths):
+        path.parent.mkdir()
+        path.write_text(pair(id=number), encoding="utf-8")
+    found = read_examples(paths)
+    assert [(row.file, row.external_id) for row in found] == [
+        (str(paths[0]), "0"),
+        (str(paths[1]), "1"),
+    ]

@@ -1,0 +1,64 @@
+"""Where the files of an import are: uploads in the site's folder, others where they were found."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+
+from judging.imports.refused import refused_path
+from judging.models import Import
+
+FOLDER = "imports"
+
+
+def store(files: Iterable[UploadedFile]) -> list[Path]:
+    """Keep uploads in a folder of their own, under the names that they came with."""
+    folder = Path(settings.MEDIA_ROOT) / FOLDER / uuid.uuid4().hex
+    folder.mkdir(parents=True, mode=0o700)
+    paths = []
+    for number, file in enumerate(files, start=1):
+        name = Path(file.name or "").name or f"file-{number}"
+        path = folder / name
+        if path in paths:
+            path = folder / f"{number}-{name}"
+        with path.open("xb") as stream:
+            for chunk in file.chunks():
+                stream.write(chunk)
+        paths.append(path)
+    return paths
+
+
+def stored_name(path: Path) -> str:
+    """How an import remembers a file: relative to the site's folder where it is an upload."""
+    path = path.resolve()
+    root = Path(settings.MEDIA_ROOT).resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+def files_of(imported: Import) -> list[Path]:
+    return [Path(settings.MEDIA_ROOT) / name for name in imported.stored_files]
+
+
+def refused_files_of(imported: Import) -> list[Path]:
+    """The copies of refused rows that the import left."""
+    names = imported.summary.get("refused_files", [])
+    copies = [refused_path(path) for path in files_of(imported)]
+    return [path for path in copies if path.name in names and path.is_file()]
+
+
+def remove_uploads(imported: Import, *, with_refused: bool = False) -> None:
+    """Delete the site's own copies; files that a command was given are left alone."""
+    for name in imported.stored_files:
+        path = Path(name)
+        if path.is_absolute() or path.parts[0] != FOLDER:
+            continue
+        path = Path(settings.MEDIA_ROOT) / path
+        if with_refused:
+            shutil.rmtree(path.parent, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

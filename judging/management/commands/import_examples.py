@@ -1,0 +1,133 @@
+"""`manage.py import_examples`: check files of pairs and bring them into a project."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.errors import UserError
+from judging.figures import count
+from judging.imports.checking import Summary
+from judging.imports.columns import FIELDS, IGNORE, plain
+from judging.imports.comparing import Comparison
+from judging.imports.layouts import FORMATS
+from judging.imports.preparing import first_pass
+from judging.imports.undoing import undo
+from judging.imports.uploads import refused_files_of
+from judging.imports.writing import import_files
+from judging.management.base import FairJudgeCommand
+from judging.models import Import, Project
+from judging.projects import project_for_command
+
+
+class Command(FairJudgeCommand):
+    help = "Import pairs of responses. The same file again adds nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", metavar="PROJECT", help="slug; created when new")
+        parser.add_argument("files", metavar="FILE", nargs="*", type=Path)
+        parser.add_argument("--format", choices=FORMATS, default="auto")
+        parser.add_argument(
+            "--map",
+            metavar="COL=FIELD",
+            action="append",
+            default=[],
+            help=f"read a column as one of: {', '.join(FIELDS)}; or {IGNORE} it",
+        )
+        parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
+        parser.add_argument(
+            "--skip-invalid",
+            action="store_true",
+            help="leave invalid rows out, and copy them to FILE's name with .refused",
+        )
+        parser.add_argument("--owner", metavar="USER", help="who owns a new project")
+        parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if options["undo"] is not None:
+            self.undo(options["project"], options["undo"])
+            return
+        paths = options["files"]
+        if not paths:
+            raise UserError("No file was named. Nothing was imported.")
+        mapping = dict(one_mapping(text) for text in options["map"])
+        existing = Project.objects.filter(slug=options["project"]).first()
+        found, comparison = first_pass(existing, paths, options["format"], mapping)
+        self.describe(found, comparison)
+        if options["dry_run"]:
+            if found.n_problems:
+                raise UserError(f"{problem_count(found)} found. Nothing was written.")
+            self.stdout.write("Nothing was written.")
+            return
+        if found.n_problems and (found.fatal or not options["skip_invalid"]):
+            hint = "" if found.fatal else ", or leave these rows out with --skip-invalid"
+            raise UserError(
+                f"{problem_count(found)} found. Nothing was imported. Mend the file{hint}."
+            )
+        project = existing or project_for_command(options["project"], options["owner"])
+        with self.progress("Importing", found.n_rows) as progress:
+            imported = import_files(
+                project,
+                None,
+                paths,
+                file_format=options["format"],
+                mapping=mapping,
+                skip_invalid=options["skip_invalid"],
+                advance=progress.advance,
+            )
+        self.report(imported)
+
+    def describe(self, found: Summary, comparison: Comparison | None) -> None:
+        write = self.stdout.write
+        write(f"{count(found.n_rows)} rows can be imported ({found.format}).")
+        for field, source in found.columns.items():
+            if field != source:
+                write(f"  {field} is read from {source}")
+        if found.unused:
+            write(f"  not read: {', '.join(found.unused)}")
+        if any(found.gold.values()):
+            shares = ", ".join(f"{n} {label}" for label, n in found.gold.items())
+            write(f"  gold labels: {shares}")
+        for notice in found.notices:
+            lines = ", ".join(str(line) for line in notice.lines)
+            more = ", …" if notice.count > len(notice.lines) else ""
+            write(f"  {notice.sentence} Lines {lines}{more}")
+        for problem in found.problems:
+            self.stderr.write(str(problem))
+        if found.n_problems > len(found.problems):
+            self.stderr.write(f"… and {found.n_problems - len(found.problems)} more problems.")
+        for conflict in comparison.conflicts if comparison else ():
+            self.stderr.write(str(conflict))
+
+    def report(self, imported: Import) -> None:
+        parts = [f"{count(imported.n_written)} examples imported into {imported.project.slug}"]
+        if imported.n_known:
+            parts.append(f"{count(imported.n_known)} were there already")
+        if imported.n_conflicts:
+            parts.append(f"{count(imported.n_conflicts)} are there with other content and stay")
+        self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
+        for path in refused_files_of(imported):
+            self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
+
+    def undo(self, slug: str, number: int) -> None:
+        imported = Import.objects.filter(project__slug=slug, number=number).first()
+        if imported is None:
+            raise UserError(f"Project {slug} has no import {number}. Nothing was changed.")
+        undo(imported, None)
+        self.stdout.write(f"Import {number} is undone; its examples are gone.")
+
+
+def one_mapping(text: str) -> tuple[str, str]:
+    """`COL=field`, the field without case and punctuation."""
+    column, equals, field = text.rpartition("=")
+    fields = {plain(name): name for name in (*FIELDS, IGNORE)}
+    if not equals or plain(field) not in fields:
+        raise UserError(
+            f"--map {text} is not COL=FIELD with one of: {', '.join(fields.values())}. "
+            "Nothing was imported."
+        )
+    return column, fields[plain(field)]
+
+
+def problem_count(found: Summary) -> str:
+    return "1 problem was" if found.n_problems == 1 else f"{count(found.n_problems)} problems were"
