@@ -1,0 +1,183 @@
+"""The page parts in a real browser: legible, accessible, and as the scripts promise."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+PAGES = [
+    "parts",
+    "overview",
+    "run",
+    "screen/three",
+    "screen/five",
+    "nothing",
+    "glossary",
+    "error/404",
+    "error/500",
+    "../login/",
+]
+PHONE = {"width": 390, "height": 844, "has_touch": True, "is_mobile": True}
+SIZES = {"desk": {}, "phone": PHONE}
+
+
+@pytest.mark.parametrize(("scheme", "size"), [("light", "desk"), ("dark", "phone")])
+def test_every_page_is_accessible_and_fits_its_window(open_page, gallery, scheme, size):
+    page = open_page("parts", scheme=scheme, **SIZES[size])
+    for name in PAGES:
+        page.goto(gallery + name)
+        found = Axe().run(page).response["violations"]
+        assert [(v["id"], v["nodes"][0]["target"]) for v in found] == [], name
+        width, window = page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
+        assert width <= window, f"{name} is wider than its window"
+
+
+def column(page, number):
+    return page.locator(f"table[data-sort] tbody tr td:nth-child({number})").all_inner_texts()
+
+
+def test_a_table_sorts_by_its_heads_and_undefined_comes_last_both_ways(open_page):
+    page = open_page("parts")
+    head = page.get_by_role("columnheader", name="CS₁")
+    head.get_by_role("button").click()
+    assert column(page, 6) == ["5.25", "7.00", "8.00", "8.50", "–"]
+    assert head.get_attribute("aria-sort") == "ascending"
+    page.keyboard.press("Enter")
+    assert column(page, 6) == ["8.50", "8.00", "7.00", "5.25", "–"]
+    assert head.get_attribute("aria-sort") == "descending"
+    page.get_by_role("button", name="Sort by BPDE").click()
+    assert column(page, 5) == [".0000", ".6365", ".6931", "1.0986", "unjudged"]
+    assert head.get_attribute("aria-sort") == "none"
+
+
+def test_a_glossary_word_is_explained_on_hover_on_focus_and_no_longer_after_escape(open_page):
+    page = open_page("run")
+    note = page.get_by_role("tooltip")
+    page.get_by_role("link", name="BPC").hover()
+    assert "swapped" in note.inner_text()
+    page.mouse.move(5, 800)
+    note.wait_for(state="hidden")
+    page.get_by_role("button", name="Pause").focus()
+    page.keyboard.press("Shift+Tab")
+    assert "swapped" in note.inner_text()
+    assert page.locator(":focus").get_attribute("aria-describedby") == "term-note"
+    page.keyboard.press("Escape")
+    assert note.is_hidden()
+
+
+def test_the_first_tap_on_a_glossary_word_explains_and_the_second_follows_it(open_page):
+    page = open_page("run", **PHONE)
+    page.get_by_role("link", name="BPC").tap()
+    assert "swapped" in page.get_by_role("tooltip").inner_text()
+    assert page.url.endswith("/gallery/run")
+    box = page.get_by_role("tooltip").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 390
+
+
+def background(page):
+    return page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+
+def test_colours_follow_the_system_until_a_person_chooses(open_page):
+    page = open_page("overview", scheme="light")
+    light = background(page)
+    page.emulate_media(color_scheme="dark")
+    dark = background(page)
+    assert dark != light
+    page.get_by_label("Colours").select_option("light")
+    assert background(page) == light
+    page.reload()
+    assert background(page) == light
+    assert page.get_by_label("Colours").input_value() == "light"
+    page.get_by_label("Colours").select_option("system")
+    assert background(page) == dark
+
+
+def test_plots_can_read_the_colours_and_hear_when_they_change(open_page):
+    page = open_page("overview")
+    read = "getComputedStyle(document.documentElement).getPropertyValue('--win')"
+    light = page.evaluate(read)
+    assert light.startswith("rgb(")
+    page.evaluate("document.addEventListener('themechange', () => { window.heard = true; })")
+    page.get_by_label("Colours").select_option("dark")
+    assert page.evaluate("window.heard")
+    assert page.evaluate(read) != light
+
+
+def test_what_is_destroyed_has_to_be_named_first(open_page):
+    page = open_page("parts")
+    page.get_by_role("button", name="Delete…").click()
+    dialog = page.get_by_role("dialog")
+    field = dialog.get_by_label("Type Vicuna 80 to confirm")
+    field.fill("Vicuna 8")
+    dialog.get_by_role("button", name="Delete the project").click()
+    assert page.url.endswith("/gallery/parts")
+    assert dialog.is_visible()
+    field.fill("Vicuna 80")
+    assert field.evaluate("field => field.form.checkValidity()")
+    dialog.get_by_role("button", name="Cancel").click()
+    assert dialog.is_hidden()
+
+
+def test_times_are_shown_in_the_browsers_zone(open_page):
+    page = open_page("parts", timezone_id="Asia/Tokyo", locale="en-GB")
+    assert "21:30" in page.locator("time").first.inner_text()
+
+
+def test_a_server_that_fails_is_said_and_said_no_longer_once_it_answers(open_page, complaints):
+    page = open_page("run")
+    page.route("**/gallery/gone", lambda route: route.abort())
+    send = "htmx.ajax('GET', 'gone', {target: '.live', swap: 'none'}).catch(() => {})"
+    page.evaluate(send)
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert "What was stored is safe." in alert.inner_text()
+    assert any("ERR_FAILED" in complaint for complaint in complaints)
+    complaints.clear()
+    page.unroute("**/gallery/gone")
+    page.evaluate("htmx.ajax('GET', 'run', {target: '.live', swap: 'none'})")
+    alert.wait_for(state="detached")
+
+
+def boxes(page):
+    """Where everything stands that must not move."""
+    return page.evaluate(
+        "[...document.querySelectorAll('.question, .sides, .side-body, .choices-bar, .option,"
+        " .closing button')].map(e => { const b = e.getBoundingClientRect();"
+        " return [b.x, b.y, b.width, b.height]; })"
+    )
+
+
+@pytest.mark.parametrize("scale", ["three", "five"])
+@pytest.mark.parametrize("size", SIZES)
+def test_nothing_moves_on_the_annotators_screen(open_page, scale, size):
+    page = open_page(f"screen/{scale}", **SIZES[size])
+    before = boxes(page)
+    for option in page.get_by_role("radio").all():
+        option.check(force=True)
+    page.evaluate(
+        "document.getElementById('said').textContent = 'Choose which response is better first.';"
+        "document.querySelectorAll('.side .response').forEach(r =>"
+        " r.insertAdjacentHTML('beforeend', '<p>more </p>'.repeat(300)))"
+    )
+    page.get_by_label("Comment").fill("A long comment. " * 40)
+    assert boxes(page) == before
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("scale", ["three", "five"])
+def test_every_choice_and_submit_are_in_view_without_scrolling(open_page, scale, size):
+    page = open_page(f"screen/{scale}", **SIZES[size])
+    height = page.viewport_size["height"]
+    for control in [*page.locator(".option").all(), page.get_by_role("button", name="Submit")]:
+        box = control.bounding_box()
+        assert box["y"] >= 0
+        assert box["y"] + box["height"] <= height
+
+
+def test_a_swipe_turns_from_the_left_response_to_the_right_one(open_page):
+    page = open_page("screen/three", **PHONE)
+    right = page.locator("#right")
+    assert right.bounding_box()["x"] == 390
+    page.locator(".sides").evaluate("strip => strip.scrollTo({left: 390, behavior: 'instant'})")
+    assert right.bounding_box()["x"] == 0
+    assert page.locator(".choices-bar").bounding_box()["x"] == 0
