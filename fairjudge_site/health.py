@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.models import Max
 from django.http import HttpRequest, JsonResponse
@@ -16,6 +17,7 @@ from judging.models import Worker
 MISSING_AFTER = timedelta(seconds=30)
 
 
+@login_not_required
 @never_cache
 @require_safe
 def healthz(request: HttpRequest) -> JsonResponse:

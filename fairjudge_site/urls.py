@@ -5,6 +5,8 @@ from django.urls import include, path
 
 from fairjudge_site.health import healthz
 
+handler400 = "fairjudge_site.refusals.bad_request"
+
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),

@@ -10,11 +10,16 @@ from typing import Any
 import pytest
 from django.conf import settings
 
+from tests import postgresql
+
+pytest_plugins = ["tests.roles"]
+
 pytest_plugins = ["tests.roles"]
 
 # Playwright's synchronous interface runs a loop in the thread in which Django's ORM is used.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
+SETTINGS = "fairjudge_site.settings"
 REQUIRE_ALL = bool(os.environ.get("REQUIRE_ALL"))
 skips: dict[str, int] = {}
 
@@ -71,8 +76,16 @@ def chromium():
 
 
 @pytest.fixture(scope="session")
+def postgresql_url():
+    """The PostgreSQL on which the tests marked `databases` run a second time."""
+    if not postgresql.answers():
+        missing("PostgreSQL")
+    return postgresql.URL
+
+
+@pytest.fixture(scope="session")
 def redis_url():
-    """A Redis on this machine; database 9, which the tests empty."""
+    """A Redis on this machine; its database 9 is the tests' own."""
     if not answers(6379):
         missing("Redis on localhost")
     return "redis://127.0.0.1:6379/9"
@@ -83,6 +96,13 @@ def rabbitmq_url():
     if not answers(5672):
         missing("RabbitMQ on localhost")
     return "amqp://guest:guest@127.0.0.1:5672//"
+
+
+@pytest.fixture
+def own_environment(tmp_path):
+    """The environment of a process that runs the real settings over a data folder of its own."""
+    ours = {"FAIRJUDGE_DATA": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": SETTINGS}
+    return {**os.environ, **ours}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

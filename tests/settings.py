@@ -4,10 +4,13 @@ import os
 import tempfile
 
 # Nothing of a test may land in the checkout, in someone's data or on someone's bill.
-os.environ["FAIRJUDGE_DATA"] = tempfile.mkdtemp(prefix="fairjudge-tests-")
-for name in [name for name in os.environ if name.startswith(("FAIRJUDGE_", "OPENAI_"))]:
-    if name not in ("FAIRJUDGE_DATA", "FAIRJUDGE_TEST_DATA"):
+KEPT = ("FAIRJUDGE_TEST_DATA", "FAIRJUDGE_TEST_DATABASE_URL")
+for name in list(os.environ):
+    if name.startswith(("FAIRJUDGE_", "OPENAI_")) and name not in KEPT:
         del os.environ[name]
+os.environ["FAIRJUDGE_DATA"] = tempfile.mkdtemp(prefix="fairjudge-tests-")
+os.environ["DATABASE_URL"] = os.environ.get("FAIRJUDGE_TEST_DATABASE_URL", "")
+os.environ["CELERY_BROKER_URL"] = ""
 
 from fairjudge_site.settings import *  # noqa: E402, F403
 
