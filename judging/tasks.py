@@ -1,7 +1,11 @@
 """Celery tasks of judging: ids in, load, call, record."""
 
+from contextlib import suppress
+
 from celery import shared_task
 
+from judging.errors import UserError
+from judging.imports import writing
 from judging.models import Run
 from judging.runs.working import work_on
 
@@ -12,3 +16,10 @@ def pump_run(run_id: int) -> None:
     run = Run.objects.filter(pk=run_id).first()
     if run is not None:
         work_on(run)
+
+
+@shared_task(queue="quick")
+def write_import(import_id: int) -> None:
+    """The second pass of an import; what stopped it stands in the import's reason."""
+    with suppress(UserError):
+        writing.write(import_id)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from judging.imports.columns import FIELDS, REQUIRED
+from judging.imports.columns import FIELDS, IGNORE, REQUIRED
 from judging.imports.layouts import detect_format
-from judging.imports.problems import Notice, Problem, Refused
+from judging.imports.problems import Notice, Problem, Refused, listed
 from judging.imports.reading import Reader
 from judging.imports.records import ExampleRow
 
@@ -120,20 +120,34 @@ def check(
             tally.accept(row)
             if watch:
                 watch(row)
+    _check_mapping(reader, mapping or {}, paths[0], tally)
     if not tally.n_rows and not tally.n_problems:
         sentence = "The file holds no rows. Nothing was imported."
         problem = Problem(str(paths[0]), 1, "", "rows", "none", sentence)
         tally.refuse(Refused((problem,), fatal=True))
-    columns = {
-        field: " + ".join(layout.sources[field])
-        for layout in reversed(reader.columns.values())
-        for field in FIELDS
-        if field in layout.sources
-    }
+    return _summary(reader, tally, detect_format(paths) if file_format == "auto" else file_format)
+
+
+def _check_mapping(reader: Reader, mapping: Mapping[str, str], path: Path, tally: _Tally) -> None:
+    """A mapped column may be missing in some JSON objects, but not in all."""
+    there = {name for names in reader.columns for name in names}
+    for column, field in mapping.items():
+        if there and column not in there and field != IGNORE and not tally.fatal:
+            sentence = f"There is no column {column}, which the mapping names."
+            problem = Problem(str(path), 1, column, column, listed(there), sentence)
+            tally.refuse(Refused((problem,), fatal=True))
+
+
+def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
+    columns: dict[str, str] = {}
+    for layout in reversed(reader.columns.values()):
+        columns |= {field: " + ".join(names) for field, names in layout.sources.items()}
+        if layout.both_models:
+            columns |= {"model_1": layout.both_models, "model_2": layout.both_models}
     names = dict.fromkeys(name for found in reader.columns for name in found if name)
     unused = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
     return Summary(
-        format=detect_format(paths) if file_format == "auto" else file_format,
+        format=file_format,
         n_rows=tally.n_rows,
         n_refused=tally.n_refused,
         n_problems=tally.n_problems,
@@ -141,7 +155,7 @@ def check(
         problems=tuple(tally.problems),
         notices=tally.notices(),
         names=tuple(names),
-        columns=columns,
+        columns={field: columns[field] for field in FIELDS if field in columns},
         unused=tuple(unused),
         missing=tuple(field for field in REQUIRED if field not in columns),
         gold={label: tally.gold[label] for label in ("win", "tie", "lose")},

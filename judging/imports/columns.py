@@ -74,5 +74,7 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
         both_models=both,
         unused=tuple(name for name in names if name and name not in used),
         missing=tuple(field for field in REQUIRED if field not in sources),
-        absent=tuple(column for column in mapping if column not in names),
+        absent=tuple(
+            column for column, field in mapping.items() if field != IGNORE and column not in names
+        ),
     )

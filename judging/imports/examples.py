@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from judging.imports.columns import Columns
@@ -17,6 +18,7 @@ LABELS = {
 }  # fmt: skip
 TRUE, FALSE = ("true", "1", "yes", "y"), ("", "false", "0", "no", "n")
 LONGEST_NAME = 200
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 class _Reading:
@@ -52,9 +54,9 @@ class _Reading:
         if len(value) > LONGEST_NAME:
             sentence = f"{column} may have {LONGEST_NAME} characters, it has {len(value)}."
             self.complain(column, f"at most {LONGEST_NAME}", str(len(value)), sentence)
-        elif value and not value.isprintable() and not unstorable(value):
-            sentence = f"{column} should be printable and on one line, found {quoted(value)}."
-            self.complain(column, "printable text", quoted(value), sentence)
+        elif CONTROLS.search(value) and not unstorable(value):
+            sentence = f"{column} should be on one line, found {quoted(value)}."
+            self.complain(column, "one line of text", quoted(value), sentence)
         return value
 
     def label(self, column: str) -> str | None:

@@ -37,7 +37,7 @@ class Reader:
             if record.file in unusable:
                 continue
             columns = self._recognise(record)
-            if columns.missing or columns.absent:
+            if columns.missing or (columns.absent and record.header_line):
                 if record.header_line:
                     unusable.add(record.file)
                 yield _unusable(record, columns)

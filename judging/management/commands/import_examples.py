@@ -64,7 +64,7 @@ class Command(FairJudgeCommand):
             raise UserError(
                 f"{problem_count(found)} found. Nothing was imported. Mend the file{hint}."
             )
-        project = existing or project_for_command(options["project"], options["owner"])
+        project = project_for_command(options["project"], options["owner"], create=True)
         with self.progress("Importing", found.n_rows) as progress:
             imported = import_files(
                 project,

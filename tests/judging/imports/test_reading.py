@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.errors import UserError
+from judging.imports.checking import check
 from judging.imports.escape import escape_cell
 from judging.imports.problems import Refused
 from judging.imports.reading import mapping_faults, read_examples
@@ -167,6 +168,15 @@ def test_a_mapped_column_that_is_not_there_is_told(read):
     problem = refusal(read("id,question,response_1,response_2\n1,q,a,b\n", mapping=mapping,
                            name="pairs.csv"))  # fmt: skip
     assert "no column anwser" in problem.sentence
+
+
+def test_a_mapped_column_may_be_missing_in_some_objects_but_not_in_all(tmp_path):
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(pair(id=1, topic="maths") + pair(id=2), encoding="utf-8")
+    found = check([path], mapping={"topic": "category"})
+    assert found.acceptable
+    assert [row.category for row in found.rows] == ["maths", ""]
+    assert "no column tropic" in check([path], mapping={"tropic": "category"}).problems[0].sentence
 
 
 def test_what_can_not_be_meant_by_a_mapping():
