@@ -1,0 +1,90 @@
+"""A project's annotators: people with a login, and names that came with imported votes."""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError, transaction
+from django.db.models import Max, Q
+
+from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Flag, Skip, Slot
+from annotation.settling import settle
+from judging import audit
+from judging.models import AuditEvent, Project
+
+_ERASED = "erased person"
+
+
+def annotator_of(project: Project, user: AbstractUser) -> Annotator:
+    """The annotator that a member labels as, made on first need."""
+    found = Annotator.objects.filter(project=project, user=user).first()
+    return found or _make(project, user.get_username(), user)
+
+
+def annotator_named(project: Project, name: str) -> Annotator:
+    """The annotator whose votes are imported under this name."""
+    found = Annotator.objects.filter(project=project, name=name).first()
+    return found or _make(project, name, None)
+
+
+def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:
+    """Delete a login and everything that tells who it was; votes stay unless told otherwise.
+
+    Comments and reasons are blanked, the annotator is renamed. Returns the number of votes that
+    were kept.
+    """
+    name = user.get_username()
+    with transaction.atomic():
+        kept = 0
+        for annotator in Annotator.objects.filter(user=user).select_related("project"):
+            kept += _erase_annotator(annotator, remove_votes=remove_votes)
+            audit.record(annotator.project, by, "person erased", annotator.pseudonym)
+        # The trail says what was done, no longer by whom.
+        AuditEvent.objects.filter(Q(user=user) | Q(actor=name)).update(actor=_ERASED, user=None)
+        AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
+        user.delete()
+    return kept
+
+
+def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
+    votes = Annotation.objects.filter(annotator=annotator)
+    AnnotationRevision.objects.filter(annotation__in=votes).update(comment="")
+    Draft.objects.filter(annotator=annotator).delete()
+    Skip.objects.filter(annotator=annotator).update(reason="")
+    Flag.objects.filter(annotator=annotator).update(reason="")
+    Slot.objects.filter(annotator=annotator, vote=None).update(annotator=None, lease_until=None)
+    if remove_votes:
+        _remove_votes(annotator)
+    votes.update(comment="")
+    annotator.name, annotator.user = f"{_ERASED} {annotator.number}", None
+    annotator.save(update_fields=["name", "user"])
+    return votes.count()
+
+
+def _remove_votes(annotator: Annotator) -> None:
+    slots = Slot.objects.filter(vote__annotator=annotator).select_related("item")
+    items = [slot.item for slot in slots]
+    Slot.objects.filter(annotator=annotator).update(annotator=None, lease_until=None)
+    Annotation.objects.filter(annotator=annotator).delete()
+    for item in items:
+        settle(item)
+
+
+def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
+    """Numbers go up by one; names stay apart even where a login is called like imported votes."""
+    while True:
+        last = Annotator.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
+        taken = Annotator.objects.filter(project=project, name=name)
+        if user is not None:
+            mine = Annotator.objects.filter(project=project, user=user).first()
+            if mine is not None:
+                return mine
+            if taken.exists():
+                name = f"{name} (login)"
+        elif (found := taken.first()) is not None:
+            return found
+        try:
+            with transaction.atomic():
+                return Annotator.objects.create(
+                    project=project, user=user, number=last + 1, name=name[:200]
+                )
+        except IntegrityError:
+            # Somebody took the number or the name in the same moment: look again.
+            continue

@@ -1,0 +1,48 @@
+"""import_votes PROJECT FILE: bring in votes that people gave elsewhere."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.vote_files import FORMATS
+from annotation.vote_imports import import_votes
+from judging.management.base import FairJudgeCommand
+from judging.projects import project_for_command
+
+
+class Command(FairJudgeCommand):
+    help = "Bring in votes given elsewhere. The same votes again add nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project")
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--format", choices=FORMATS, default="auto")
+        parser.add_argument("--annotator", default="", help="whose votes, where no column says it")
+        parser.add_argument("--protocol", help="what was asked; default: the project's current one")
+        parser.add_argument(
+            "--map",
+            action="append",
+            default=[],
+            metavar="FOUND=MODEL",
+            help="which model a winner's name means; may be repeated",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        done = import_votes(
+            project_for_command(options["project"]),
+            None,
+            options["file"],
+            file_format=options["format"],
+            annotator=options["annotator"],
+            protocol=options["protocol"],
+            maps=options["map"],
+        )
+        self.stdout.write(
+            f"{done.added} votes added by {', '.join(done.annotators)} under {done.protocol}; "
+            f"{done.known} were there already."
+        )
+        if done.filled:
+            self.stdout.write(f"{done.filled} of them fill places in open rounds.")
+        for conflict in done.conflicts:
+            self.stderr.write(f"conflict, {conflict}")
