@@ -21,8 +21,6 @@ Codes = NDArray[np.intp]
 
 STEPS = 60
 REPEATS = 1_000
-# Beyond this a strength has no finite estimate: the resample's graph has fallen apart.
-LARGEST_STRENGTH = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +78,8 @@ def bradley_terry(
     """Strengths with intervals, the strongest first; bootstrapped by question."""
     first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
     m = len(models)
+    if m < 2 or not len(signs):
+        return Undefined("a ranking needs two models and an example that compares them")
     cell, row = cells(first, second, signs)
     wins_of_cell = np.zeros((len(row), m, m))
     score = (1 + signs[row]) / 2
@@ -115,8 +115,6 @@ def _estimate(value: float, resampled: Floats, n: int) -> Estimate:
 
 def _disconnected(models: Sequence[str], wins: Floats) -> str:
     """Why there is no finite ranking: some models never win against the others, or never meet."""
-    if len(models) < 2:
-        return "a ranking needs two models"
     n, group = connected_components(csr_array(wins > 0), directed=True, connection="strong")
     if n == 1:
         return ""
@@ -131,7 +129,7 @@ def _disconnected(models: Sequence[str], wins: Floats) -> str:
 
 
 def _fit(wins: Floats) -> Floats:
-    """(R, m) strengths of (R, m, m) win tables; NaN where no finite fit was reached."""
+    """(R, m) strengths of (R, m, m) win tables; NaN where no finite ones exist."""
     repeats, m, _ = wins.shape
     games = wins + wins.transpose(0, 2, 1)
     won = wins.sum(axis=2)
@@ -149,5 +147,14 @@ def _fit(wins: Floats) -> Floats:
         if np.abs(step).max(initial=0) < 1e-10:
             break
     strength -= strength.mean(axis=1, keepdims=True)
-    strength[np.abs(strength).max(axis=1) > LARGEST_STRENGTH] = np.nan
+    strength[~_strongly_connected(wins)] = np.nan
     return strength
+
+
+def _strongly_connected(wins: Floats) -> NDArray[np.bool_]:
+    """For each of (R, m, m) win tables whether every model reaches every other through wins."""
+    m = wins.shape[-1]
+    reach = ((wins > 0) | np.eye(m, dtype=bool)).astype(np.float64)
+    for _ in range(max(1, m.bit_length())):
+        reach = (reach @ reach > 0).astype(np.float64)
+    return np.asarray(reach.all(axis=(1, 2)))
