@@ -54,6 +54,19 @@ class Environment:
             raise SettingError(name, f"it must be between {least} and {most}, not {number}")
         return number
 
+    def choice(self, name: str, default: str, *words: str) -> str:
+        word = self.text(name, default).upper()
+        if word not in words:
+            raise SettingError(name, f"it must be one of {', '.join(words)}")
+        return word
+
+    def secret(self, name: str, kept: Path) -> str:
+        """The secret that was set, or else the one that is kept in a file."""
+        secret = self.text(name) or kept_secret(kept)
+        if len(secret) < 50:
+            raise SettingError(name, "it must have 50 characters or more")
+        return secret
+
     def folder(self, name: str, default: Path) -> Path:
         """The folder, made when it is missing and closed to other users."""
         path = Path(self.text(name) or default).expanduser().resolve()
@@ -165,7 +178,4 @@ def kept_secret(path: Path) -> str:
             pass
         finally:
             os.unlink(name)
-    secret = path.read_text().strip()
-    if len(secret) < 50:
-        raise SettingError("FAIRJUDGE_DATA", f"{path} is too short to be a secret key; remove it")
-    return secret
+    return path.read_text().strip()

@@ -9,7 +9,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from kombu import Exchange, Queue
 
-from fairjudge_site.environment import Environment, SettingError, kept_secret
+from fairjudge_site.environment import Environment, SettingError
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 environment = Environment(os.environ)
@@ -24,7 +24,7 @@ own_address = site.netloc if not HTTPS and site.hostname in LOOPBACK and site.po
 FAIRJUDGE_BIND = environment.address("FAIRJUDGE_BIND", own_address or "127.0.0.1:8000")
 # Something has to end TLS in front of an https address, so one proxy is the default there.
 FAIRJUDGE_PROXIES = environment.integer("FAIRJUDGE_PROXIES", int(HTTPS), 0, 10)
-SECRET_KEY = environment.text("FAIRJUDGE_SECRET_KEY") or kept_secret(FAIRJUDGE_DATA / "secret_key")
+SECRET_KEY = environment.secret("FAIRJUDGE_SECRET_KEY", FAIRJUDGE_DATA / "secret_key")
 
 # The judge. Keys stay in this one mapping, by the name of their variable.
 FAIRJUDGE_JUDGE_MODEL = environment.text("FAIRJUDGE_JUDGE_MODEL")
@@ -209,6 +209,7 @@ LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"
 USE_TZ = True
 
+LOG_LEVEL = environment.choice("FAIRJUDGE_LOG_LEVEL", "INFO", "DEBUG", "INFO", "WARNING", "ERROR")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -221,7 +222,7 @@ LOGGING = {
             "filters": ["secrets"],
         }
     },
-    "root": {"handlers": ["console"], "level": environment.text("FAIRJUDGE_LOG_LEVEL", "INFO")},
+    "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "propagate": True},
         # These write whole addresses and headers at lower levels.

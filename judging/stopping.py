@@ -1,4 +1,4 @@
-"""Whether this process was asked to end, so that long work can stop at a place that loses nothing."""
+"""Whether this process was asked to end, so that long work can stop without loss."""
 
 import threading
 

@@ -6,7 +6,7 @@ import sys
 
 import psycopg
 
-URL = os.environ.get("FAIRJUDGE_TEST_DATABASE_URL") or "postgres://postgres@127.0.0.1:5432/postgres"
+URL = os.environ.get("FAIRJUDGE_TEST_POSTGRESQL") or "postgres://postgres@127.0.0.1:5432/postgres"
 
 
 def answers() -> bool:

@@ -4,9 +4,9 @@ import os
 import tempfile
 
 # Nothing of a test may land in the checkout, in someone's data or on someone's bill.
-KEPT = ("FAIRJUDGE_TEST_DATA", "FAIRJUDGE_TEST_DATABASE_URL")
 for name in list(os.environ):
-    if name.startswith(("FAIRJUDGE_", "OPENAI_")) and name not in KEPT:
+    ours = name.startswith(("FAIRJUDGE_", "OPENAI_"))
+    if ours and not name.startswith("FAIRJUDGE_TEST_"):
         del os.environ[name]
 os.environ["FAIRJUDGE_DATA"] = tempfile.mkdtemp(prefix="fairjudge-tests-")
 os.environ["DATABASE_URL"] = os.environ.get("FAIRJUDGE_TEST_DATABASE_URL", "")

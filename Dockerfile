@@ -1,0 +1,21 @@
+# The checkout with its dependencies; what it runs is chosen by `runall --only`.
+FROM python:3.11-slim
+
+RUN useradd --create-home --uid 1000 fairjudge \
+    && mkdir /data && chown fairjudge /data
+WORKDIR /app
+COPY pyproject.toml constraints.txt ./
+# The dependencies first, so that a change of the code does not install them again.
+RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
+print('\n'.join(p['dependencies'] + p['optional-dependencies']['local'] + p['optional-dependencies']['postgres']))" \
+    > requirements.txt \
+    && pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
+COPY . .
+
+USER fairjudge
+ENV FAIRJUDGE_DATA=/data FAIRJUDGE_BIND=0.0.0.0:8000 PYTHONUNBUFFERED=1
+VOLUME /data
+EXPOSE 8000
+HEALTHCHECK --interval=30s --start-period=60s CMD python -c \
+    "from urllib.request import urlopen; urlopen('http://127.0.0.1:8000/healthz', timeout=10)"
+CMD ["python", "manage.py", "runall"]

@@ -1,0 +1,67 @@
+# Two commands do everything: `make demo` shows FairJudge, `make test` proves it.
+
+PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
+VENV := .venv
+RUN := $(VENV)/bin/python
+INSTALLED := $(VENV)/installed
+BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
+DATA ?=
+
+.PHONY: help demo test check bench simulate faireval validation screenshots constraints
+
+help:
+	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
+	@echo "make test        set up, check, and run all tests"
+	@echo "make check       lint, types, layers, migrations, deployment settings"
+	@echo "make bench       measure speed against the stated aims"
+	@echo "make simulate    check by simulation that the statistics keep their promises"
+	@echo "make faireval DATA=FOLDER    the whole job on FairEval's 80 pairs"
+	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
+	@echo "make screenshots             draw the pictures of the docs"
+
+demo: $(INSTALLED)
+	$(RUN) manage.py demo
+
+# The full run comes last, so that its summary is what one sees.
+test: check
+	$(RUN) -m tests.postgresql -q -n 2
+	$(RUN) -m pytest -q -n 2
+
+check: $(INSTALLED)
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+	$(VENV)/bin/lint-imports
+	$(RUN) manage.py makemigrations --check --dry-run
+	FAIRJUDGE_URL=https://fairjudge.example.org $(RUN) manage.py check --deploy --fail-level WARNING
+
+bench: $(INSTALLED)
+	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
+
+simulate: $(INSTALLED)
+	$(RUN) -m benchmarks.simulate
+
+faireval: $(INSTALLED) data-named
+	$(RUN) manage.py faireval "$(DATA)"
+
+validation: $(INSTALLED) data-named
+	$(RUN) manage.py validation "$(DATA)"
+
+screenshots: $(INSTALLED)
+	$(RUN) -m tests.screenshots
+
+.PHONY: data-named
+data-named:
+	@test -n "$(DATA)" || { echo "Name the folder of the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
+
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Python 3.11 or newer is needed. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
+		{ rm -rf $(VENV); echo "Python's venv module is needed (on Debian: apt-get install python3-venv)."; exit 1; }
+	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,postgres,test]'
+	@touch $@
+
+# The releases that everything was last tested with.
+constraints: $(INSTALLED)
+	$(RUN) -m pip freeze --exclude-editable --exclude fairjudge > constraints.txt
+	@touch $(INSTALLED)
