@@ -10,7 +10,7 @@ from judging.llm.messages import Message
 from judging.llm.requests import JudgeRequest
 
 TokensField = Literal["max_tokens", "max_completion_tokens"]
-SchemaMode = Literal["json_schema", "json_object", "none"]
+SchemaMode = Literal["json_schema", "plain_schema", "json_object", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +46,9 @@ class Learned:
             "The model takes no system message: it was put in front of the first user message.": (
                 not self.system_role
             ),
+            "The server takes no bounds in a JSON schema: lengths and ranges were not enforced.": (
+                self.schema == "plain_schema"
+            ),
             "The server takes no JSON schema: it was asked for a JSON object.": self.schema
             == "json_object",
             "The server takes no response format: the reply's form was not enforced.": self.schema
@@ -76,12 +79,27 @@ def body(request: JudgeRequest, learned: Learned) -> dict[str, object]:
     if request.top_logprobs is not None and learned.logprobs:
         top = min(request.top_logprobs, learned.max_top_logprobs or request.top_logprobs)
         sent |= {"logprobs": True, "top_logprobs": top}
-    if request.schema is not None and learned.schema == "json_schema":
-        schema = {"name": "verdict", "schema": request.schema, "strict": True}
-        sent["response_format"] = {"type": "json_schema", "json_schema": schema}
-    elif request.schema is not None and learned.schema == "json_object":
-        sent["response_format"] = {"type": "json_object"}
+    if request.schema is not None and learned.schema != "none":
+        sent["response_format"] = _response_format(request.schema, learned.schema)
     return sent
+
+
+def _response_format(schema: Mapping[str, object], mode: SchemaMode) -> dict[str, object]:
+    if mode == "json_object":
+        return {"type": "json_object"}
+    taken = _unbounded(schema) if mode == "plain_schema" else schema
+    named = {"name": "verdict", "schema": taken, "strict": True}
+    return {"type": "json_schema", "json_schema": named}
+
+
+BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "pattern", "minItems", "maxItems"}
+
+
+def _unbounded(schema: object) -> object:
+    """The schema's structure without its bounds."""
+    if isinstance(schema, Mapping):
+        return {name: _unbounded(v) for name, v in schema.items() if name not in BOUNDS}
+    return [_unbounded(v) for v in schema] if isinstance(schema, list) else schema
 
 
 def _folded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -102,7 +120,8 @@ REFUSAL = re.compile(
 )
 # How messages name a parameter when the error has no field for it.
 NAMED = {
-    "response_format": r"response_format|json_schema|structured output|guided|grammar",
+    "response_format": r"response_format|json_schema|json_object|structured output|guided|grammar"
+    r"|['\"]messages['\"] must contain the word ['\"]json['\"]",
     "max_completion_tokens": r"max_completion_tokens",
     "max_tokens": r"max_tokens",
     "top_logprobs": r"top_logprobs|sample logprobs",
@@ -127,7 +146,9 @@ ONLY_ONE = re.compile(
 
 def learn(learned: Learned, request: JudgeRequest, failure: AttemptFailure) -> Learned | None:
     """What a refusal teaches, or None when it names nothing that can be asked differently."""
-    if failure.kind is not FailureKind.BAD_REQUEST or failure.http_status not in (400, 422):
+    if failure.kind not in (FailureKind.BAD_REQUEST, FailureKind.AUTH):
+        return None
+    if failure.http_status not in (400, 403, 422):
         return None
     sent = body(request, learned)
     for name in _named(failure, sent):
@@ -143,7 +164,7 @@ def _named(failure: AttemptFailure, sent: Mapping[str, object]) -> list[str]:
         root = re.split(r"[.\[]", failure.parameter)[0]
         if root != "messages":
             return [root] if root in sent else []
-        # It may be about the system role, or about the texts themselves.
+        # It may be about the system role, about the word JSON, or about the texts themselves.
     if REFUSAL.search(failure.message) is None:
         return []
     return [
@@ -166,8 +187,7 @@ def _adapted(learned: Learned, name: str, request: JudgeRequest, message: str) -
         case "messages":
             return replace(learned, system_role=False) if PATTERNS[name].search(message) else None
         case "response_format":
-            following: SchemaMode = "json_object" if learned.schema == "json_schema" else "none"
-            return replace(learned, schema=following)
+            return replace(learned, schema=_next_mode(learned.schema, message))
         case "logprobs":
             return replace(learned, logprobs=False)
         case "top_logprobs" if request.top_logprobs:
@@ -177,6 +197,13 @@ def _adapted(learned: Learned, name: str, request: JudgeRequest, message: str) -
                 return replace(learned, logprobs=False)
             return replace(learned, max_top_logprobs=most)
     return None
+
+
+def _next_mode(mode: SchemaMode, message: str) -> SchemaMode:
+    """One step down: to a schema without bounds where the message is about what is in it."""
+    if mode == "json_schema" and any(bound in message for bound in BOUNDS):
+        return "plain_schema"
+    return "none" if mode == "json_object" else "json_object"
 
 
 def _lower(message: str, asked: int) -> int:

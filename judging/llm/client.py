@@ -100,9 +100,10 @@ class JudgeClient:
             return await self._attempt(request, patience)
         self._scouts[model] = asyncio.Event()
         try:
-            return await self._attempt(request, patience)
-        finally:
+            outcome = await self._attempt(request, patience)
             self._learned.setdefault(model, Learned())
+            return outcome
+        finally:
             self._scouts.pop(model).set()
 
     async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
@@ -148,7 +149,7 @@ class JudgeClient:
 
     async def _refused(self, failure: AttemptFailure, place: Place) -> None:
         self._window.refused(place)
-        wait = asked_wait(failure.headers)
+        wait = asked_wait(failure.headers, failure.message)
         if wait:
             await self._shared.pause(wait)
 
@@ -160,7 +161,7 @@ class JudgeClient:
         known = learned = self.learned(request.model)
         for _ in range(MOST_ADAPTATIONS):
             patience.sending()
-            seconds = min(self._retry.request, patience.left)
+            seconds = max(0.0, min(self._retry.request, patience.left))
             outcome = await self._transport.send(request, learned, seconds)
             if isinstance(outcome, Reply):
                 learned = _also_learned(request, learned, outcome)

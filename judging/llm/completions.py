@@ -20,7 +20,7 @@ def read_completion(
     """A reply, or why an answer with HTTP 200 is none."""
     try:
         data = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _unread("The endpoint's answer was cut off or is not JSON.", headers)
     if not isinstance(data, dict):
         return _unread("The endpoint's answer is not a chat completion.", headers)

@@ -30,7 +30,13 @@ class Endpoint:
         """The key's value, read when a client is made and kept nowhere else."""
         if self.key_variable is None:
             return None
-        return environ.get(self.key_variable, "").strip() or None
+        key = environ.get(self.key_variable, "").strip()
+        if not (key.isascii() and key.isprintable() and " " not in key):
+            raise EndpointError(
+                f"The key in {self.key_variable} holds characters that no key has. Nothing was "
+                "sent. Set the variable again, without quotation marks or line breaks."
+            )
+        return key or None
 
 
 def normalised(url: str) -> str:

@@ -40,6 +40,20 @@ class FailureKind(StrEnum):
         """The status of the samples that this call was to bring."""
         return self.value if self in (FailureKind.TOO_LONG, FailureKind.FILTERED) else "error"
 
+    @property
+    def advice(self) -> str:
+        """What a person can do about it; nothing where it passes by itself."""
+        return ADVICE.get(self, "")
+
+
+ADVICE = {
+    FailureKind.QUOTA: "The account has no credit left. Add credit, then resume the run.",
+    FailureKind.AUTH: "Check the key in the endpoint's variable, then resume the run.",
+    FailureKind.NOT_FOUND: "Check the endpoint's address and the model's name.",
+    FailureKind.TOO_LONG: "The example is too long for this model's context.",
+    FailureKind.FILTERED: "The endpoint's content filter refused this example.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
@@ -75,7 +89,7 @@ TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|(maximum|model'?s?|available|max) context "
     r"(length|size|window)|context (length|window) (of|exceed)|prompt is too long|input is too long"
     r"|input (length|token count).{0,40}exceed|exceeds? the (available|maximum|model).{0,20}context"
-    r"|inputs? tokens \+ .?max_new_tokens|string_above_max_length|too many (input )?tokens",
+    r"|inputs?\W? tokens \+ .?max_new_tokens|string_above_max_length|too many (input )?tokens",
     re.IGNORECASE,
 )
 FILTERED = re.compile(
@@ -88,6 +102,10 @@ QUOTA = re.compile(
     r"|insufficient[_ ](balance|credits?|funds)|credit balance|out of credits|billing_not_active",
     re.IGNORECASE,
 )
+# Gemini says "exceeded your current quota" of a minute's limit too, and when to come back.
+PASSING = re.compile(r"retryDelay|retry in \d", re.IGNORECASE)
+# A request above a whole minute's tokens is refused as a rate limit, for ever.
+NEVER_FITS = re.compile(r"request too large", re.IGNORECASE)
 NO_MODEL = re.compile(
     r"model_not_found|deploymentnotfound|model.{0,80}(does not exist|not found)", re.IGNORECASE
 )
@@ -111,9 +129,9 @@ def classify_answer(status: int, headers: Mapping[str, str], body: str) -> Attem
 
 def _kind(status: int, text: str) -> FailureKind:
     if status in (400, 402, 403, 413, 422, 429) and QUOTA.search(text):
-        return FailureKind.QUOTA
+        return FailureKind.RATE_LIMIT if PASSING.search(text) else FailureKind.QUOTA
     if status == 429:
-        return FailureKind.RATE_LIMIT
+        return FailureKind.TOO_LONG if NEVER_FITS.search(text) else FailureKind.RATE_LIMIT
     if status >= 500 and TOO_LONG.search(text) is None:
         return FailureKind.BAD_REQUEST if status == 501 else FailureKind.TRANSIENT
     if status == 413 or (status != 401 and TOO_LONG.search(text)):
@@ -142,14 +160,18 @@ class ErrorBody:
             data = json.loads(body)
         except ValueError:
             data = body
+        if isinstance(data, list) and data:
+            data = data[0]
         error = data.get("error", data) if isinstance(data, dict) else data
         if isinstance(error, dict):
-            detail = error.get("detail", error.get("message", ""))
+            detail = error.get("detail") or error.get("message") or ""
             message = detail if isinstance(detail, str) else json.dumps(detail)
             code = str(error.get("code") or error.get("type") or "")
             parameter = error.get("param") or _located(detail)
         else:
-            message, code, parameter = str(error), "", None
+            # A web page comes from something in front of the endpoint, and explains nothing.
+            explains = isinstance(error, str) and not error.lstrip().startswith("<")
+            message, code, parameter = (error if explains else ""), "", None
         return cls(
             message=" ".join(message.split())[:LONGEST_MESSAGE],
             code=code,

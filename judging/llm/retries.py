@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.replies import Reply
+from judging.llm.waits import asked_wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,9 @@ class Patience:
         if tries is not None and self.failures[failure.kind] >= tries:
             return None
         wait = self.policy.backoff(self.failures[failure.kind], random.random())
+        if failure.kind is not FailureKind.RATE_LIMIT:
+            # A rate limit's wait is everybody's, and is waited for before the next request.
+            wait = max(wait, asked_wait(failure.headers) or 0.0)
         return wait if wait < self.left else None
 
     def reply(self, reply: Reply) -> Reply:

@@ -80,6 +80,9 @@ class Transport:
             return self._without_key(failure)
         except openai.APIConnectionError as error:
             return _cut_off(error)
+        except UnicodeEncodeError:
+            message = "The texts hold half a character (a lone surrogate) and can't be sent."
+            return AttemptFailure(FailureKind.BAD_REQUEST, message)
 
     def _without_key(self, failure: AttemptFailure) -> AttemptFailure:
         message = KEY_LIKE.sub("[key]", failure.message)

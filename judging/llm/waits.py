@@ -9,18 +9,26 @@ from email.utils import parsedate_to_datetime
 LONGEST_PAUSE = 120.0
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
+# As in "Please try again in 1m30s" and "Retry after 10 seconds".
+STATED = re.compile(
+    r"(?:try again|retry)(?: after| in) (\d[\d.]*(?:\s?(?:ms|[hms])[\d.]*)*)", re.IGNORECASE
+)
 # Larger numbers are moments: seconds or milliseconds since 1970.
 EPOCH_SECONDS = 1e9
 EPOCH_MILLISECONDS = 1e12
 
 
-def asked_wait(headers: Mapping[str, str], now: float | None = None) -> float | None:
+def asked_wait(
+    headers: Mapping[str, str], message: str = "", now: float | None = None
+) -> float | None:
     """Seconds until the server wants to be asked again, capped; None when it doesn't say."""
     lower = {name.lower(): value.strip() for name, value in headers.items()}
     now = time.time() if now is None else now
     wait = _retry_after(lower, now)
     if wait is None:
         wait = _window_reset(lower, now)
+    if wait is None and (stated := STATED.search(message)):
+        wait = duration(stated[1].replace(" ", "").rstrip("."), now)
     return None if wait is None else min(max(wait, 0.0), LONGEST_PAUSE)
 
 

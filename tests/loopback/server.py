@@ -91,10 +91,10 @@ class LoopbackServer:
         async def main() -> None:
             self._loop = asyncio.get_running_loop()
             self._stop = asyncio.Event()
-            runner = await self.start()
+            self._runner = await self.start()
             ready.set()
             await self._stop.wait()
-            await runner.cleanup()
+            await self._runner.cleanup()
 
         asyncio.run(main())
 
@@ -110,6 +110,18 @@ class LoopbackServer:
         if self._log_path is not None:
             self._log_file = self._log_path.open("a", encoding="utf-8")
         return runner
+
+    def drop_connections(self) -> None:
+        """Reset every open connection, as a proxy does with idle ones."""
+        dropped = threading.Event()
+
+        def drop() -> None:
+            for connection in list(self._runner.server.connections):
+                connection.transport.abort()
+            dropped.set()
+
+        self._loop.call_soon_threadsafe(drop)
+        dropped.wait()
 
     async def _list(self, request: web.Request) -> web.Response:
         if self._refuses_key(request):

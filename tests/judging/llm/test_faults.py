@@ -1,0 +1,333 @@
+"""What servers do to a call, over real HTTP, and what becomes of it."""
+
+import asyncio
+import json
+import time
+
+import pytest
+
+from judging.llm.client import JudgeClient
+from judging.llm.endpoint import Endpoint
+from judging.llm.errors import FailureKind
+from judging.llm.retries import RetryPolicy
+from tests.judging.llm.asking import (
+    KNOWN,
+    MODEL,
+    QUICK,
+    ask,
+    ask_all,
+    client_of,
+    failed,
+    make_request,
+    replied,
+)
+from tests.loopback import (
+    Answer,
+    LoopbackServer,
+    Quirks,
+    completion,
+    cut_in_body,
+    error,
+    fixed,
+    hang,
+    rate_limited,
+    server_error,
+)
+from tests.loopback.server import SCORES
+
+
+def test_a_reply_brings_its_choices_and_what_it_used():
+    with LoopbackServer([completion("one", "two", "three", prompt_tokens=40)]) as server:
+        reply = replied(ask(server, make_request(n=3)))
+    assert [choice.text for choice in reply.choices] == ["one", "two", "three"]
+    assert (reply.usage.prompt_tokens, reply.usage.completion_tokens) == (40, 4)
+    assert (reply.model, reply.request_id) == (MODEL, "loopback-0")
+    assert (reply.requests, reply.possibly_billed, reply.asked) == (1, 0, 3)
+
+
+def test_the_request_says_what_was_asked_and_nothing_else():
+    with LoopbackServer() as server:
+        ask(server, make_request("Q", system="S", temperature=0.7, max_tokens=99))
+        sent = server.log[0].body
+    assert sent == {
+        "model": MODEL,
+        "messages": [{"role": "system", "content": "S"}, {"role": "user", "content": "Q"}],
+        "max_tokens": 99,
+        "temperature": 0.7,
+    }
+
+
+@pytest.mark.parametrize(
+    ("fault", "billed"),
+    [
+        (server_error(500), 0),
+        (server_error(502), 0),
+        (error(503, "Loading model", kind="unavailable_error"), 0),
+        (error(529, "Overloaded"), 0),
+        (error(408, "Timeout"), 0),
+        (cut_in_body(completion(SCORES)), 1),
+        (cut_in_body(completion(SCORES), after=0), 1),
+        (Answer(200, completion(SCORES).body[:60]), 1),
+        (Answer(200, ""), 1),
+        (Answer(200, "[]"), 1),
+        (Answer(200, "[" * 100_000), 1),
+        (Answer(200, '{"id": "x", "choices": null}'), 1),
+        (Answer(200, '{"id": "x", "choices": []}'), 1),
+        (Answer(200, '{"error": {"message": "Provider returned error", "code": 502}}'), 1),
+        (Answer(200, '{"error": {"message": "upstream", "code": 429}}'), 1),
+        (Answer(200, "not gzip", {"Content-Encoding": "gzip"}), 1),
+        (rate_limited(), 0),
+        (rate_limited(retry_after="0"), 0),
+        (rate_limited(retry_after="Fri, 15 Jan 2021 08:00:30 GMT"), 0),
+        (rate_limited(retry_after_ms="30"), 0),
+        (rate_limited(x_ratelimit_reset_requests="20ms"), 0),
+        (rate_limited(x_ratelimit_reset_tokens="0m0.01s"), 0),
+    ],
+)
+def test_a_passing_trouble_costs_one_more_request_and_no_call(fault, billed):
+    with LoopbackServer([fault]) as server:
+        reply = replied(ask(server))
+        assert server.requests == 2
+    assert reply.choices[0].text == SCORES
+    assert (reply.requests, reply.possibly_billed) == (2, billed)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (error(400, "Invalid 'messages[0].content'"), FailureKind.BAD_REQUEST),
+        (error(422, "Unprocessable"), FailureKind.BAD_REQUEST),
+        (error(400, "x", code="context_length_exceeded"), FailureKind.TOO_LONG),
+        (error(400, "x", code="content_filter"), FailureKind.FILTERED),
+        (error(401, "Incorrect API key provided"), FailureKind.AUTH),
+        (error(404, "The model does not exist"), FailureKind.NOT_FOUND),
+        (error(429, "x", code="insufficient_quota"), FailureKind.QUOTA),
+        (error(402, "Insufficient Balance"), FailureKind.QUOTA),
+    ],
+)
+def test_what_repeating_can_not_mend_is_asked_once(fault, kind):
+    with LoopbackServer([fault]) as server:
+        failure = failed(ask(server))
+        assert server.requests == 1
+    assert failure.kind is kind
+    assert failure.http_status == fault.status
+    assert failure.request_id == "loopback-0"
+    assert failure.possibly_billed == 0
+
+
+def test_a_poisoned_example_costs_one_request_and_stops_nobody():
+    poisoned = "\u0000 forbidden"
+    quirks = Quirks(words="azure", forbidden_text="forbidden")
+    requests = [make_request(f"pair {n}") for n in range(20)]
+    requests.insert(7, make_request(poisoned))
+    with LoopbackServer(quirks=quirks) as server:
+        outcomes = ask_all(server, requests, learned=KNOWN)
+        assert server.requests == 21
+    assert failed(outcomes.pop(7)).kind is FailureKind.FILTERED
+    assert [replied(outcome).requests for outcome in outcomes] == [1] * 20
+
+
+def test_a_text_that_is_no_unicode_fails_alone_and_is_not_sent():
+    with LoopbackServer() as server:
+        outcomes = ask_all(server, [make_request("half \ud83d"), make_request("whole 😀")])
+        assert server.requests == 1
+    assert failed(outcomes[0]).kind is FailureKind.BAD_REQUEST
+    assert replied(outcomes[1]).choices[0].text == SCORES
+
+
+@pytest.mark.parametrize("words", ["openai", "azure", "vllm", "llama.cpp", "ollama"])
+def test_an_over_long_context_is_known_in_every_servers_words(words):
+    quirks = Quirks(words=words, context_tokens=50)
+    with LoopbackServer(quirks=quirks) as server:
+        failure = failed(ask(server, make_request("long " * 200)))
+        assert server.requests == 1
+    assert failure.kind is FailureKind.TOO_LONG
+    assert failure.kind.status == "too_long"
+
+
+def test_an_empty_account_costs_one_request_however_many_calls_wait():
+    with LoopbackServer(lambda asked: error(429, "no", code="insufficient_quota")) as server:
+        outcomes = ask_all(server, [make_request(str(n)) for n in range(50)], concurrency=50)
+        assert server.requests == 1
+    assert {failed(outcome).kind for outcome in outcomes} == {FailureKind.QUOTA}
+    assert sorted(failed(outcome).requests for outcome in outcomes) == [0] * 49 + [1]
+
+
+def test_a_403_about_one_text_does_not_stop_a_model_that_answers():
+    def firewall(asked):
+        return error(403, "Forbidden") if "<script>" in asked.prompt else None
+
+    with LoopbackServer(firewall) as server:
+
+        async def main():
+            async with client_of(server) as client:
+                texts = ("before", "<script>", "after")
+                return [await client.complete(make_request(text)) for text in texts]
+
+        before, middle, after = asyncio.run(main())
+    assert failed(middle).kind is FailureKind.BAD_REQUEST
+    assert replied(before).choices == replied(after).choices
+
+
+def test_troubles_that_do_not_pass_end_after_the_tries_of_the_policy():
+    with LoopbackServer(lambda asked: server_error()) as server:
+        failure = failed(ask(server))
+        assert server.requests == QUICK.tries
+    assert (failure.kind, failure.requests) == (FailureKind.TRANSIENT, QUICK.tries)
+
+
+def test_replies_that_can_not_be_read_are_paid_for_few_times_only():
+    with LoopbackServer(lambda asked: Answer(200, '{"choices"')) as server:
+        failure = failed(ask(server))
+        assert server.requests == QUICK.unread_tries
+    assert failure.kind is FailureKind.BAD_REPLY
+    assert failure.possibly_billed == QUICK.unread_tries
+
+
+def test_a_server_that_hangs_is_left_at_the_deadline():
+    policy = RetryPolicy(deadline=0.5, request=0.2, first_wait=0.01)
+    with LoopbackServer(lambda asked: hang()) as server:
+        started = time.monotonic()
+        failure = failed(ask(server, retry=policy))
+        took = time.monotonic() - started
+    assert failure.kind is FailureKind.TIMEOUT
+    assert failure.possibly_billed == failure.requests >= 2
+    assert took < 5.0
+
+
+def test_a_hang_is_left_and_asked_again():
+    policy = RetryPolicy(deadline=20.0, request=0.3, first_wait=0.01)
+    with LoopbackServer([hang()]) as server:
+        reply = replied(ask(server, retry=policy))
+    assert (reply.requests, reply.possibly_billed) == (2, 1)
+
+
+def test_nobody_listening_is_a_passing_trouble_that_bills_nothing():
+    async def main():
+        endpoint = Endpoint("closed", "http://127.0.0.1:9")
+        async with JudgeClient(endpoint, None, retry=QUICK) as client:
+            return await client.complete(make_request())
+
+    failure = failed(asyncio.run(main()))
+    assert (failure.kind, failure.possibly_billed) == (FailureKind.TRANSIENT, 0)
+    assert "127.0.0.1:9" in failure.message
+
+
+def test_connections_that_went_stale_are_opened_again():
+    with LoopbackServer() as server:
+
+        async def main():
+            async with client_of(server) as client:
+                first = await client.complete(make_request("one"))
+                server.drop_connections()
+                return first, await client.complete(make_request("two"))
+
+        for outcome in asyncio.run(main()):
+            assert replied(outcome).choices[0].text == SCORES
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_no_content_is_an_answer_and_not_a_failure(text):
+    with LoopbackServer([completion(text, finish_reason="content_filter")]) as server:
+        (choice,) = replied(ask(server)).choices
+        assert server.requests == 1
+    assert (choice.text, choice.finish_reason) == (text, "content_filter")
+
+
+@pytest.mark.parametrize("name", ["reasoning_content", "reasoning"])
+def test_reasoning_is_kept_apart_from_the_text(name):
+    thought = "Assistant 1 deserves 10. The score of Assistant 1: 10"
+    with LoopbackServer([completion("verdict", message={name: thought})]) as server:
+        (choice,) = replied(ask(server)).choices
+    assert (choice.text, choice.reasoning) == ("verdict", thought)
+
+
+def test_content_in_typed_parts_is_read():
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]},
+        {"type": "text", "text": "ver"},
+        {"type": "text", "text": "dict"},
+    ]
+    with LoopbackServer([completion("", message={"content": parts})]) as server:
+        (choice,) = replied(ask(server)).choices
+    assert (choice.text, choice.reasoning) == ("verdict", "hm")
+
+
+def test_a_refusal_field_is_kept():
+    with LoopbackServer([completion(None, message={"refusal": "I can't"})]) as server:
+        (choice,) = replied(ask(server)).choices
+    assert (choice.text, choice.refusal) == (None, "I can't")
+
+
+def test_choices_out_of_order_are_put_in_order_and_surplus_ones_left_out():
+    data = json.loads(completion("a", "b", "c").body)
+    data["choices"].reverse()
+    with LoopbackServer([Answer(200, json.dumps(data))]) as server:
+        reply = replied(ask(server, make_request(n=2)))
+    assert [choice.text for choice in reply.choices] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [None, {}, {"prompt_tokens": 0, "completion_tokens": 0}, {"prompt_tokens": "many"}, [1, 2]],
+)
+def test_wrong_usage_never_breaks_a_reply_and_is_marked(usage):
+    with LoopbackServer([completion(SCORES, usage=usage)]) as server:
+        reply = replied(ask(server))
+    assert reply.usage.estimated
+    assert reply.usage.prompt_tokens > 0
+    assert reply.usage.completion_tokens > 0
+
+
+def test_the_key_is_sent_and_appears_in_no_message_and_no_repr():
+    key = "sk-very-secret-0123456789"
+    with LoopbackServer(key=key) as server:
+        assert replied(ask(server, key=key))
+        wrong = failed(ask(server, key="sk-another-secret-42"))
+        assert server.log[0].headers["Authorization"] == f"Bearer {key}"
+        client = client_of(server, key=key)
+        shown = repr(client) + repr(vars(client))
+    assert wrong.kind is FailureKind.AUTH
+    assert "another-secret" not in wrong.message
+    assert key not in shown
+
+
+def test_a_key_in_the_environment_goes_to_no_endpoint_that_has_none(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with LoopbackServer() as server:
+        replied(ask(server))
+        assert "sk-from" not in str(server.log[0].headers)
+
+
+def test_cancelling_frees_the_place_at_once():
+    with LoopbackServer([hang()], latency=fixed(0.01)) as server:
+
+        async def main():
+            async with client_of(server, concurrency=1, learned=KNOWN) as client:
+                stuck = asyncio.create_task(client.complete(make_request("stuck")))
+                while server.requests == 0:
+                    await asyncio.sleep(0.005)
+                stuck.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await stuck
+                return await client.complete(make_request("next"))
+
+        assert replied(asyncio.run(main())).requests == 1
+
+
+def test_under_many_faults_no_call_is_lost():
+    """5 % 429s and 2 % 500s over 600 calls: the server's log and the replies agree."""
+    with LoopbackServer(flaky=(0.05, 0.02)) as server:
+        outcomes = ask_all(server, [make_request(str(n)) for n in range(600)], concurrency=32)
+        assert server.completed == 600
+        refused = [entry for entry in server.log if entry.status != 200]
+    replies = [replied(outcome) for outcome in outcomes]
+    assert len(refused) > 20
+    assert sum(reply.requests for reply in replies) == 600 + len(refused)
+
+
+def test_a_client_works_again_in_a_new_event_loop():
+    with LoopbackServer() as server:
+        for _ in range(2):
+            assert replied(ask(server)).requests == 1
