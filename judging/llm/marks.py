@@ -47,10 +47,9 @@ THINK_TAG = re.compile(
     r"|(?P<final><\|channel\|>final)(?:<\|message\|>)?)",
     re.IGNORECASE,
 )
-_ASSISTANT = r"assistant[ \t]+(?:[12AB]'s[ \t]+(?:response|answer)|'?s?[ \t]*response)"
 TEMPLATE_MARK = re.compile(
-    rf"\[[ \t]*(?:question|system|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+{_ASSISTANT}"
-    r"(?:[ \t]+part[ \t]+[0-9]{1,3})?)[ \t]*\]",
+    r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
+    r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]",
     re.IGNORECASE,
 )
 # What chat templates are made of; some servers read it in a message's text too.

@@ -3,8 +3,12 @@
 import re
 from decimal import Decimal
 
+from judging.llm.templating import Scale
+
 _NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,12})?")
 _THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}")
+
+_LAST_DIGITS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,5}$")
 
 # Digits with all that could belong to them, to be validated once it is matched.
 NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*"
@@ -35,3 +39,12 @@ def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Deci
     if _BELONGS.match(folded, end) or _RANGE.match(folded, end):
         value = None
     return value, end
+
+
+def may_go_on(text: str, scale: Scale) -> bool:
+    """Whether a text that was cut off ends in what may be the start of a longer number: a 1 of 10.
+
+    Other digits could go on as decimals, which judges hardly ever write; they count as whole.
+    """
+    match = _LAST_DIGITS.search(text)
+    return match is not None and Decimal(match[0]) * 10 <= scale.high

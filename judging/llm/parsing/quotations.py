@@ -29,8 +29,11 @@ _OWN_LINE = re.compile(
 )
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
+LONGEST_LABEL = 60
+
 # How much of its surroundings tells a mark in a response from the same mark of the judge.
 CONTEXT = 60
+SHORTEST_COPY = 20
 _OWN_WORDS = 3
 
 
@@ -58,24 +61,25 @@ def _in_quotes(folded: str) -> Iterator[Span]:
                 opened = None
         elif mark in _CLOSERS:
             opened, closer = end, _CLOSERS[mark]
-        elif mark in _STRAIGHT and not folded[:start][-1:].isalnum():
+        elif mark in _STRAIGHT and not folded[start - 1 : start].isalnum():
             opened, closer = end, mark
 
 
 def _is_own_line(folded: str, start: int, end: int) -> bool:
-    before = folded[folded.rfind("\n", 0, start) + 1 : start - 1]
-    return bool(_OWN_LINE.match(before[:80]) and _END_OF_LINE.match(folded, end + 1))
+    """Whether the quotation at start:end is all that its line holds, but for "verdict:"."""
+    before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
+    whole = before[1] or start <= LONGEST_LABEL
+    return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))
 
 
 def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
-    """Where the reply repeats, word for word, a passage of `quoted` that holds a verdict's mark.
+    """Where the reply repeats, word for word, what could be read as a verdict in `quoted`.
 
-    White space may differ. A passage is the whole text; or a line with words beside its mark; or
-    lines of marks alone together with what stands before or after them.
+    White space may differ. A passage is the whole text, unless it is as short as a verdict; or a
+    line with words beside its mark; or lines of marks alone together with what stands before or
+    after them.
     """
-    passages = {
-        passage for text in quoted if holds_verdict_mark(text) for passage in _passages(text)
-    }
+    passages = {passage for text in quoted for passage in _passages(text)}
     if not passages:
         return
     collapsed, places = _collapse(folded)
@@ -88,7 +92,12 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
 
 
 def _passages(text: str) -> Iterator[str]:
-    yield " ".join(text.split())
+    whole = " ".join(text.split())
+    marked = holds_verdict_mark(text)
+    if marked or len(whole) >= SHORTEST_COPY:
+        yield whole
+    if not marked:
+        return
     lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
     bare: list[str] = []
     before = ""

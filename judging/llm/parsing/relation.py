@@ -18,6 +18,8 @@ _SIDE = re.compile(
     re.IGNORECASE,
 )
 _MARKUP = " \t*_`#\"'<>[]()."
+# A longer line holds more than a verdict.
+LONGEST_LINE = 120
 
 
 def parse_verdict_mark(answer: Answer) -> Parsed | None:
@@ -33,7 +35,7 @@ def parse_verdict_mark(answer: Answer) -> Parsed | None:
     letters = {mark[1].upper() for mark in marks if mark.start() >= start}
     if len(letters) > 1:
         return Parsed(Status.UNPARSED)
-    return _valid(answer, _OF_LETTER[letters.pop()], answer.written[: last.start()])
+    return _valid(_OF_LETTER[letters.pop()], answer.written[: last.start()])
 
 
 def parse_verdict_line(answer: Answer) -> Parsed | None:
@@ -44,9 +46,7 @@ def parse_verdict_line(answer: Answer) -> Parsed | None:
     """
     lines = answer.own.split("\n")
     filled = [index for index, line in enumerate(lines) if line.strip()]
-    found = {
-        index: side for index in filled if (side := _SIDE.fullmatch(lines[index].strip(_MARKUP)))
-    }
+    found = {index: side for index in filled if (side := _side(lines[index]))}
     labelled = [index for index in found if found[index]["label"]]
     if labelled:
         chosen = labelled[-1]
@@ -58,7 +58,11 @@ def parse_verdict_line(answer: Answer) -> Parsed | None:
         return None
     written = answer.written.split("\n")
     evidence = "\n".join(written[:chosen] + written[chosen + 1 :])
-    return _valid(answer, _preferred(found[chosen]), evidence)
+    return _valid(_preferred(found[chosen]), evidence)
+
+
+def _side(line: str) -> re.Match[str] | None:
+    return _SIDE.fullmatch(line.strip(_MARKUP)) if len(line) <= LONGEST_LINE else None
 
 
 def _preferred(side: re.Match[str]) -> Preferred:
@@ -67,5 +71,5 @@ def _preferred(side: re.Match[str]) -> Preferred:
     return Preferred.FIRST if side["side"] == "1" else Preferred.SECOND
 
 
-def _valid(answer: Answer, verdict: Preferred, evidence: str) -> Parsed:
-    return Parsed(Status.VALID, evidence.strip(), verdict=verdict)
+def _valid(verdict: Preferred, evidence: str) -> Parsed:
+    return Parsed(Status.VALID, evidence.strip(" \t\r\n`"), verdict=verdict)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 
+from judging.llm.folding import fold
 from judging.llm.marks import JSON_SCORE_KEY, SCORE_KEY
 from judging.llm.parsing.answer import Answer
 from judging.llm.parsing.numbers import NUMBER, number_at
@@ -14,7 +15,8 @@ from judging.llm.templating import Scale
 _KEY = re.compile(SCORE_KEY, re.IGNORECASE)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r'\{\s*"')
-_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*"|[{}]', re.DOTALL)
+# A string that is never closed reaches to the end.
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*\})', re.DOTALL)
 _NUMBER = re.compile(rf"\s*({NUMBER})")
 
@@ -95,7 +97,7 @@ def _score(found: set[str], scale: Scale) -> Decimal | None:
     """Two values that differ are none."""
     if len(found) != 1:
         return None
-    text = found.pop().strip()
+    text = fold(found.pop()).strip()
     match = _NUMBER.match(text)
     if match is None:
         return None

@@ -8,7 +8,7 @@ from decimal import Decimal
 from judging.llm.folding import fold
 from judging.llm.marks import EVIDENCE_LABEL, STRONG_LABEL, WEAK_LABEL
 from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.numbers import NUMBER, number_at
+from judging.llm.parsing.numbers import NUMBER, may_go_on, number_at
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.templating import Scale
 
@@ -27,8 +27,8 @@ _END_OF_STATEMENT = re.compile(
     r"(?:the[ \t]+)?(?:score|assistant))",
     re.IGNORECASE,
 )
-# "The" of "The score of", and the markup of its line.
-_MARKUP_AFTER = re.compile(r"[\s*_`#|>-]*(?:\bthe)?[\s*_`]*$", re.IGNORECASE)
+
+_MARKUP = " \t\r\n*_`#|>-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def _scores(text: str, scale: Scale, strong: bool, cut: bool) -> Iterator[_Score
             value, end = number_at(text, match.start("number"), match.end("number"), scale.high)
             if bare and not _END_OF_STATEMENT.match(text, end):
                 continue
-            if cut and may_go_on(text, match["number"]):
+            if cut and end == len(text) and (value is None or may_go_on(text, scale)):
                 continue
         elif bare or _PLACEHOLDER.match(text, match.start("other")):
             continue
@@ -74,11 +74,6 @@ def _scores(text: str, scale: Scale, strong: bool, cut: bool) -> Iterator[_Score
             value = None
         assistant = match[2] or match[4]
         yield _Score(1 if assistant in "1Aa" else 2, value, match.start(), end)
-
-
-def may_go_on(text: str, number: str) -> bool:
-    """Whether a reply that was cut off ends in a 1 that may have been the start of a 10."""
-    return number == "1" and text.endswith(number)
 
 
 def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
@@ -113,4 +108,7 @@ def _evidence(answer: Answer, start: int, end: int) -> str:
     labels = [*EVIDENCE_LABEL.finditer(fold(evidence))]
     if labels:
         evidence = evidence[labels[-1].end() :]
-    return _MARKUP_AFTER.sub("", evidence).lstrip(" \t\r\n*`")
+    evidence = evidence.rstrip(_MARKUP)
+    if evidence[-4:].lower() in ("the", "\nthe", " the", "*the"):
+        evidence = evidence[:-3].rstrip(_MARKUP)
+    return evidence.lstrip(" \t\r\n*`")
