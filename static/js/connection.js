@@ -28,5 +28,16 @@
   document.addEventListener("htmx:timeout", () => say(["The server did not answer in time.", "What was stored is safe. Try again in a moment."]));
   document.addEventListener("htmx:responseError", (event) => say(refused[event.detail.xhr.status]
     || ["The server failed.", "What was stored is safe. Reload the page; if it fails again, tell the operator the time."]));
-  document.addEventListener("htmx:afterOnLoad", clear);
+
+  // When a session has ended the answer is the page for logging in, which belongs in no fragment.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { xhr, isError } = event.detail;
+    if (isError) return;
+    const answered = xhr.responseURL ? new URL(xhr.responseURL).pathname : "";
+    const login = document.body.dataset.login;
+    if (answered === login && window.location.pathname !== login) {
+      event.detail.shouldSwap = false;
+      say(refused[401]);
+    } else clear();
+  });
 })();

@@ -138,6 +138,39 @@ def test_a_server_that_fails_is_said_and_said_no_longer_once_it_answers(open_pag
     alert.wait_for(state="detached")
 
 
+def test_a_session_that_has_ended_is_said_and_no_login_form_lands_in_the_page(open_page):
+    page = open_page("run")
+    page.evaluate("htmx.ajax('GET', '../password/', {target: '.live', swap: 'innerHTML'})")
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert "Log in again" in alert.inner_text()
+    assert page.locator("[type=password]").count() == 0
+    assert page.get_by_text("312 of 480 samples").is_visible()
+
+
+@pytest.mark.parametrize(
+    ("name", "button"), [("parts", "Delete…"), ("screen/three", "Help"), ("screen/three", "Flag")]
+)
+def test_a_dialog_stands_in_the_middle(open_page, name, button):
+    page = open_page(name)
+    page.get_by_role("button", name=button).click()
+    box = page.get_by_role("dialog").bounding_box()
+    assert box["x"] + box["width"] / 2 == pytest.approx(720, abs=2)
+    assert box["y"] + box["height"] / 2 == pytest.approx(450, abs=2)
+
+
+def test_a_serif_for_responses_is_a_personal_setting_that_lasts(open_page):
+    page = open_page("screen/three")
+    font = "getComputedStyle(document.querySelector('#left .response')).fontFamily"
+    before = page.evaluate(font)
+    page.get_by_role("button", name="Help").click()
+    page.get_by_label("Responses in").select_option("serif")
+    after = page.evaluate(font)
+    assert after != before
+    page.reload()
+    assert page.evaluate(font) == after
+
+
 def boxes(page):
     """Where everything stands that must not move."""
     return page.evaluate(

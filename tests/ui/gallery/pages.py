@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from django import forms
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -70,6 +71,7 @@ class RunForm(forms.Form):
         raise forms.ValidationError("No price is known for this model, so no budget can be kept.")
 
 
+@login_not_required
 def parts(request: HttpRequest) -> HttpResponse:
     messages.success(request, "24 pairs were imported. Nothing was refused.")
     messages.error(request, f"The file {HOSTILE} could not be read. Nothing was stored.")
@@ -89,15 +91,18 @@ def parts(request: HttpRequest) -> HttpResponse:
     return render(request, "gallery/parts.html", context)
 
 
+@login_not_required
 def overview(request: HttpRequest) -> HttpResponse:
     return render(request, "gallery/overview.html", {"project": PROJECT, "tab": "overview"})
 
 
+@login_not_required
 def run(request: HttpRequest) -> HttpResponse:
     context = {"project": PROJECT, "tab": "runs", "evidence": [RESPONSE[:0] + HOSTILE, ARABIC]}
     return render(request, "gallery/run.html", context)
 
 
+@login_not_required
 def screen(request: HttpRequest, scale: str) -> HttpResponse:
     context = {
         "where": "Vicuna 80 · round 2",
@@ -119,6 +124,7 @@ def screen(request: HttpRequest, scale: str) -> HttpResponse:
     return render(request, "annotation/screen/screen.html", context)
 
 
+@login_not_required
 def nothing(request: HttpRequest) -> HttpResponse:
     context = {
         "where": "Vicuna 80 · round 2",
@@ -131,10 +137,12 @@ def nothing(request: HttpRequest) -> HttpResponse:
     return render(request, "annotation/screen/nothing.html", context)
 
 
+@login_not_required
 def glossary(request: HttpRequest) -> HttpResponse:
     return render(request, "glossary.html", {"terms": GLOSSARY.values()})
 
 
+@login_not_required
 def error(request: HttpRequest, code: str) -> HttpResponse:
     return render(request, f"{code}.html")
 
