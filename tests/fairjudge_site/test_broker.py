@@ -1,0 +1,65 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fairjudge_site.messages import connection
+
+ROOT = Path(__file__).parents[2]
+MESSAGES = 4_000
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name in ("messages", "taken", "control"):
+        (tmp_path / name).mkdir()
+    return tmp_path
+
+
+def process(folder, *arguments):
+    command = [sys.executable, "-m", "tests.fairjudge_site.messages", str(folder), *arguments]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_every_message_of_many_processes_arrives_whole_and_once(folder):
+    takers = [process(folder, "take") for _ in range(3)]
+    half = str(MESSAGES // 2)
+    putters = [process(folder, "put", first, half) for first in ("0", half)]
+    for putter in putters:
+        assert putter.wait() == 0
+        putter.stdout.close()
+    (folder / "over").touch()
+    taken = []
+    for taker in takers:
+        output, _ = taker.communicate()
+        assert taker.returncode == 0
+        taken += [int(line) for line in output.split()]
+    assert sorted(taken) == list(range(MESSAGES))
+    assert os.listdir(folder / "messages") == os.listdir(folder / "taken") == []
+
+
+def test_messages_leave_in_the_order_they_came(folder):
+    with connection(folder) as broker, broker.SimpleQueue("one") as queue:
+        for number in range(20):
+            queue.put(number)
+        assert [queue.get(block=False).payload for _ in range(20)] == list(range(20))
+
+
+def test_queues_that_are_declared_at_once_are_all_bound(folder):
+    names = [f"queue{number}" for number in range(6)]
+    code = (
+        "import sys; from pathlib import Path; from kombu import Exchange, Queue\n"
+        "from tests.fairjudge_site.messages import connection\n"
+        "with connection(Path(sys.argv[1])) as broker:\n"
+        "    Queue(sys.argv[2], Exchange('shared'), 'key')(broker.default_channel).declare()\n"
+    )
+    declaring = [
+        subprocess.Popen([sys.executable, "-c", code, str(folder), name], cwd=ROOT)
+        for name in names
+    ]
+    assert [each.wait() for each in declaring] == [0] * len(names)
+    with connection(folder) as broker:
+        table = broker.default_channel.get_table("shared")
+    assert sorted(binding.queue for binding in table) == names

@@ -1,0 +1,88 @@
+import os
+import stat
+import threading
+
+import pytest
+
+from fairjudge_site.environment import Environment, SettingError, kept_secret
+
+
+def test_an_empty_variable_counts_as_unset():
+    environment = Environment({"A": " ", "B": ""})
+    assert environment.text("A", "default") == "default"
+    assert environment.flag("B", True) is True
+    assert environment.integer("B", 7, 0, 9) == 7
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (lambda e: e.flag("X"), "maybe"),
+        (lambda e: e.integer("X", 1, 0, 9), "1.5"),
+        (lambda e: e.integer("X", 1, 0, 9), "10"),
+        (lambda e: e.choice("X", "INFO", "INFO", "ERROR"), "LOUD"),
+        (lambda e: e.origin("X", ""), "judge.example.org"),
+        (lambda e: e.origin("X", ""), "https://judge.example.org/path"),
+        (lambda e: e.origin("X", ""), "https://host:port"),
+        (lambda e: e.origin("X", ""), "ftp://host"),
+        (lambda e: e.base_url("X", ""), "ftp://host/v1"),
+        (lambda e: e.base_url("X", ""), "https://user:password@host/v1"),
+        (lambda e: e.address("X", ""), "8000"),
+        (lambda e: e.address("X", ""), "127.0.0.1:http"),
+        (lambda e: e.address("X", ""), "127.0.0.1:65536"),
+        (lambda e: e.file("X"), "/no/such/file"),
+        (lambda e: e.folder("X", "/"), "/dev/null/folder"),
+        (lambda e: e.endpoints("X"), "not json"),
+        (lambda e: e.endpoints("X"), '{"name": "lab"}'),
+        (lambda e: e.endpoints("X"), '[{"name": "lab"}]'),
+        (lambda e: e.endpoints("X"), '[{"name": "lab", "base_url": "http://h", "api_key": "k"}]'),
+        (lambda e: e.endpoints("X"), '[{"name": "local", "base_url": "http://h"}]'),
+        (lambda e: e.endpoints("X"), '[{"name": "lab", "base_url": "http://k:k@h"}]'),
+    ],
+)
+def test_a_wrong_value_is_refused_by_the_name_of_its_variable(read, value):
+    with pytest.raises(SettingError, match=r"^X is not usable: .+ Correct it and start again\.$"):
+        read(Environment({"X": value}))
+
+
+def test_a_secret_must_be_long(tmp_path):
+    with pytest.raises(SettingError, match="50 characters"):
+        Environment({"X": "short"}).secret("X", tmp_path / "unused")
+
+
+def test_endpoints_keep_the_name_of_the_key_and_never_the_key():
+    text = '[{"name": "lab", "base_url": "http://host/v1", "key": "LAB_KEY"}]'
+    environment = Environment({"X": text, "LAB_KEY": "sk-secret"})
+    assert environment.endpoints("X") == {
+        "lab": {"base_url": "http://host/v1", "key_variable": "LAB_KEY"}
+    }
+
+
+def test_a_data_folder_is_made_and_closed_to_others(tmp_path):
+    made = Environment({"X": str(tmp_path / "a" / "b")}).folder("X", tmp_path)
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+
+
+def test_the_kept_secret_is_made_once_and_read_by_its_owner_only(tmp_path):
+    path = tmp_path / "secret_key"
+    first = kept_secret(path)
+    assert len(first) >= 50
+    assert kept_secret(path) == first
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_processes_that_start_at_once_agree_on_the_secret(tmp_path):
+    together = threading.Barrier(16)
+    seen = set()
+
+    def start():
+        together.wait()
+        seen.add(kept_secret(tmp_path / "secret_key"))
+
+    threads = [threading.Thread(target=start) for _ in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(seen) == 1
+    assert os.listdir(tmp_path) == ["secret_key"]
