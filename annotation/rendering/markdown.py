@@ -1,0 +1,105 @@
+"""Markdown to HTML: CommonMark with tables and strikethrough; raw HTML stays text.
+
+A link shows its text and its target and leads nowhere; an image is its description and address,
+since loading it would tell somebody that it was seen.
+"""
+
+from html import escape
+from itertools import groupby
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from markdown_it.token import Token
+
+from . import highlight, mathematics
+from .bidi import balance, balance_parts
+
+# The time taken by a row of opening brackets grows with this.
+NESTING = 30
+# The page's own headings are the first three.
+_DEMOTED = {"h1": "h4", "h2": "h5"}
+
+
+class TooDeep(ValueError):
+    """Lists or quotes nested so deeply that the parser would leave out their content."""
+
+
+class _Parser(MarkdownIt):
+    def normalizeLinkText(self, link: str) -> str:
+        """Addresses are shown as they would be requested, not decoded to what they resemble."""
+        return link
+
+
+def _parser() -> MarkdownIt:
+    options = {"html": False, "breaks": True, "maxNesting": NESTING}
+    md = _Parser("commonmark", options).enable(["table", "strikethrough"])
+    # A definition of a link would vanish from the page, and with it what the model wrote.
+    md.disable("reference")
+    highlight.plugin(md)
+    mathematics.plugin(md)
+    md.core.ruler.push("safe_blocks", _settle_blocks)
+    md.add_render_rule("link_open", _link_open)
+    md.add_render_rule("link_close", _link_close)
+    md.add_render_rule("image", _image)
+    return md
+
+
+def to_html(text: str) -> str:
+    """HTML without links and images; the gate has the last word on it."""
+    env: dict[str, object] = {}
+    tokens = _MARKDOWN.parse(text, env)
+    if any(token.level + max(token.nesting, 0) >= NESTING for token in tokens):
+        raise TooDeep
+    return _MARKDOWN.renderer.render(tokens, _MARKDOWN.options, env)
+
+
+def _settle_blocks(state: StateCore) -> None:
+    """Direction, demoted headings, aligned columns and balanced controls, block by block."""
+    for token in state.tokens:
+        if token.level == 0 and token.nesting >= 0 and token.tag:
+            token.attrSet("dir", "auto")
+        if token.type in ("heading_open", "heading_close"):
+            token.tag = _DEMOTED.get(token.tag, "h6")
+        style = token.attrs.pop("style", None)
+        if style is not None:
+            token.attrSet("class", f"to-{str(style).removeprefix('text-align:')}")
+        for is_break, line in groupby(token.children or (), _is_break):
+            if not is_break:
+                _balance_line(list(line))
+
+
+def _is_break(token: Token) -> bool:
+    return token.type in ("softbreak", "hardbreak")
+
+
+def _balance_line(tokens: list[Token]) -> None:
+    texts = [token for token in tokens if token.type in ("text", "code_inline")]
+    for token, content in zip(texts, balance_parts([t.content for t in texts]), strict=True):
+        token.content = content
+
+
+def _target(address: str) -> str:
+    return f' <bdi class="target">({escape(address, quote=False)})</bdi>'
+
+
+def _link_open(self, tokens, index, options, env) -> str:
+    address = tokens[index].attrs["href"]
+    shown = tokens[index + 1].content if tokens[index + 2].type == "link_close" else None
+    env.setdefault("targets", []).append("" if shown == address else _target(address))
+    return '<span class="link">'
+
+
+def _link_close(self, tokens, index, options, env) -> str:
+    return f"</span>{env['targets'].pop()}"
+
+
+def _image(self, tokens, index, options, env) -> str:
+    token = tokens[index]
+    description = balance(self.renderInlineAsText(token.children or [], options, env))
+    return (
+        f'<span class="image">Image: {escape(description, quote=False)}</span>'
+        f"{_target(token.attrs['src'])}"
+    )
+
+
+_MARKDOWN = _parser()
