@@ -41,7 +41,7 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     following = found.get(chosen + 1)
     if len(numbers) == 1 and following is not None and len(following.numbers) == 1:
         return _scored([*numbers, *following.numbers], answer, (chosen, chosen + 1))
-    if len(numbers) == 1 and cut and chosen == _last_line(answer):
+    if len(numbers) == 1 and cut and chosen + 1 >= _last_line(answer):
         return None
     return _scored(numbers, answer, (chosen,))
 

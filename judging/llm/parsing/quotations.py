@@ -6,7 +6,7 @@ All positions are in folded text; every function takes time linear in the reply.
 import re
 from collections.abc import Iterator, Sequence
 
-from judging.llm.marks import VERDICT_MARKS, holds_verdict_mark
+from judging.llm.marks import STRONG_SCORE, VERDICT_MARKS, holds_verdict_mark
 
 Span = tuple[int, int]
 
@@ -34,7 +34,8 @@ LONGEST_LABEL = 60
 # How much of its surroundings tells a mark in a response from the same mark of the judge.
 CONTEXT = 60
 SHORTEST_COPY = 20
-_OWN_WORDS = 3
+# Letters beside its marks that make a line known again; "The" and "is" come with the marks.
+_OWN_WORDS = 6
 
 
 def delimited_spans(folded: str) -> Iterator[Span]:
@@ -118,7 +119,7 @@ def _passages(text: str) -> Iterator[str]:
 
 
 def _has_own_words(line: str) -> bool:
-    for pattern in VERDICT_MARKS:
+    for pattern in (STRONG_SCORE, *VERDICT_MARKS):
         line = pattern.sub("", line)
     return sum(character.isalpha() for character in line) >= _OWN_WORDS
 
