@@ -5,6 +5,9 @@ The folded text has the length of the text: a position in one is a position in t
 
 import unicodedata
 
+# The one capital whose small letter is two characters, and the small letter that has no dot.
+_TURKISH = {"\u0130": "i", "\u0131": "i"}
+
 
 class _Folds(dict[int, str]):
     def __missing__(self, code: int) -> str:
@@ -14,11 +17,11 @@ class _Folds(dict[int, str]):
 
 
 def fold(text: str) -> str:
-    """Digits of all scripts as 0-9, full-width and styled letters as plain ones, one white space.
+    """Small letters, full-width and styled ones too; digits of all scripts as 0-9; one white space.
 
     Superscript and circled numbers stay as they are: "8²" is not 82.
     """
-    return text if text.isascii() else text.translate(_FOLDS)
+    return text.lower() if text.isascii() else text.translate(_FOLDS)
 
 
 def _fold_character(character: str) -> str:
@@ -29,8 +32,8 @@ def _fold_character(character: str) -> str:
         return " "
     if category == "No":
         return character
-    normal = unicodedata.normalize("NFKC", character)
-    return normal if len(normal) == 1 else character
+    small = _TURKISH.get(character) or unicodedata.normalize("NFKC", character).lower()
+    return small if len(small) == 1 else character
 
 
 _FOLDS = _Folds()

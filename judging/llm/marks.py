@@ -21,10 +21,10 @@ DISARMED = "\u00b7"
 
 _GAP = r"[ \t]+"
 STRONG_LABEL = (
-    rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer)[ \t]*#?([12AB])\b"
+    rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer)[ \t]*#?([12ab])\b"
 )
 WEAK_LABEL = (
-    rf"(?<![^\W_])assistant[ \t]*#?([12AB])\b(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
+    rf"assistant(?<![^\W_]assistant)[ \t]*#?([12ab])\b(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
     rf"(?:{_GAP}(?:overall{_GAP})?(?:score|rating))?"
 )
 SCORE_KEY = (
@@ -32,44 +32,46 @@ SCORE_KEY = (
     r"|assistant[ _-]?([12])(?:[ _-]?score)?"
 )
 
-VERDICT_MARK = re.compile(r"\[\[[ \t]*([ABC])[ \t]*\]\]", re.IGNORECASE)
-STRONG_SCORE = re.compile(STRONG_LABEL, re.IGNORECASE)
-WEAK_SCORE = re.compile(WEAK_LABEL + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.I | re.M)
-JSON_SCORE_KEY = re.compile(rf"""["'](?:{SCORE_KEY})["'][ \t]*:""", re.IGNORECASE)
-EVIDENCE_LABEL = re.compile(r"evaluation[ \t]+evidence[ \t*_`]*:", re.IGNORECASE)
+VERDICT_MARK = re.compile(r"\[\[[ \t]*([abc])[ \t]*\]\]")
+STRONG_SCORE = re.compile(STRONG_LABEL)
+WEAK_SCORE = re.compile(WEAK_LABEL + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.M)
+JSON_SCORE_KEY = re.compile(rf"""["'](?:{SCORE_KEY})["'][ \t]*:""")
+EVIDENCE_LABEL = re.compile(r"evaluation[ \t]+evidence[ \t*_`]*:")
 
+_THOUGHTS = "think|thinking|thought|reasoning|reflection|scratchpad|seed:think"
 THINK_TAG = re.compile(
-    r"(?P<open><(?:think|thinking|thought|reasoning|reflection|scratchpad|seed:think)>"
-    r"|\[THINK\]|\u25c1think\u25b7|<\|begin_of_thought\|>"
-    r"|<\|channel\|>(?:analysis|commentary)(?:<\|message\|>)?)"
-    r"|(?P<close></(?:think|thinking|thought|reasoning|reflection|scratchpad|seed:think)>"
-    r"|\[/THINK\]|\u25c1/think\u25b7|<\|end_of_thought\|>"
-    r"|(?P<final><\|channel\|>final)(?:<\|message\|>)?)",
-    re.IGNORECASE,
+    rf"[<\[\u25c1](?:(?P<open>(?:{_THOUGHTS})>|think[\]\u25b7]|\|begin_of_thought\|>"
+    r"|\|channel\|>(?:analysis|commentary)(?:<\|message\|>)?)"
+    rf"|(?P<close>/(?:{_THOUGHTS})>|/think[\]\u25b7]|\|end_of_thought\|>"
+    r"|(?P<final>\|channel\|>final)(?:<\|message\|>)?))"
 )
 TEMPLATE_MARK = re.compile(
     r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
     r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]",
-    re.IGNORECASE,
 )
 # What chat templates are made of; some servers read it in a message's text too.
-CHAT_MARK = re.compile(
-    r"<\|[a-z_]{2,30}\|>|\[/?INST\]|<</?SYS>>|<(?:start|end)_of_turn>", re.IGNORECASE
-)
+CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
 
 # The weak mark first: disarmed, it disarms the strong one that holds it.
 VERDICT_MARKS = (WEAK_SCORE, STRONG_SCORE, VERDICT_MARK, JSON_SCORE_KEY)
 _ALL = (*VERDICT_MARKS, EVIDENCE_LABEL, THINK_TAG, TEMPLATE_MARK, CHAT_MARK)
 
 
-def holds_verdict_mark(folded: str) -> bool:
-    return any(pattern.search(folded) for pattern in VERDICT_MARKS)
+def holds_verdict_mark(folded: str, start: int = 0, end: int | None = None) -> bool:
+    end = len(folded) if end is None else end
+    return any(pattern.search(folded, start, end) for pattern in VERDICT_MARKS)
 
 
 def disarm(text: str) -> str:
     """`text` with a middle dot in each mark; a text without marks comes back as it is."""
+    folded = fold(text)
     for pattern in _ALL:
-        places = [match.start() + 1 for match in pattern.finditer(fold(text))]
-        bounds = [0, *places, len(text)]
-        text = DISARMED.join(text[a:b] for a, b in itertools.pairwise(bounds))
+        places = [match.start() + 1 for match in pattern.finditer(folded)]
+        if places:
+            text, folded = _dotted(text, places), _dotted(folded, places)
     return text
+
+
+def _dotted(text: str, places: list[int]) -> str:
+    bounds = [0, *places, len(text)]
+    return DISARMED.join(text[a:b] for a, b in itertools.pairwise(bounds))

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from judging.llm.folding import fold
 from judging.llm.marks import THINK_TAG
@@ -11,21 +12,23 @@ from judging.llm.parsing.quotations import copied_spans, delimited_spans
 BLANK = "\x00"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
-    """Three texts of one length: as written, folded without what repeats a quoted text, and the
-    latter without what stands in quotation marks too."""
+    """Texts of one length: as written; folded, without what repeats a quoted text; and `own`,
+    without what stands in quotation marks too."""
 
     written: str
     folded: str
-    own: str
+
+    @cached_property
+    def own(self) -> str:
+        return _blanked(self.folded, delimited_spans(self.folded))
 
 
 def read_answer(reply: str, quoted: Sequence[str] = ()) -> Answer:
     written = without_thinking(reply)
     folded = fold(written)
-    folded = _blanked(folded, copied_spans(folded, [fold(text) for text in quoted]))
-    return Answer(written, folded, _blanked(folded, delimited_spans(folded)))
+    return Answer(written, _blanked(folded, copied_spans(folded, quoted)))
 
 
 def without_thinking(reply: str) -> str:

@@ -7,7 +7,6 @@ over both IDs' variants, and the mass that these had together is kept.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
-from judging.llm.folding import fold
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.replies import TokenLogprobs
 
@@ -92,7 +91,7 @@ def _is_variant(text: str, id_: str, begun: str) -> bool:
 
 
 def _stripped(token: str) -> str:
-    return fold(token).strip(_AROUND)
+    return token.strip(_AROUND)
 
 
 def _log_sum_exp(logprobs: Sequence[float]) -> float:

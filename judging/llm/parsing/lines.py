@@ -15,13 +15,12 @@ from judging.llm.templating import Scale
 _NUMBER = re.compile(NUMBER)
 _LABEL = re.compile(
     r"(?P<final>(?:my[ \t]+)?(?:final|revised|corrected)\b)?"
-    r"(?P<name>[a-z \t]{0,60}(?:[1A][ \t]+and[ \t]+[2B][ \t]*)?)[*_]{0,2}[:=]",
-    re.IGNORECASE,
+    r"(?P<name>[a-z \t]{0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)[*_]{0,2}[:=]",
 )
-_ONE_SIDE = re.compile(r"assistant|response|answer", re.IGNORECASE)
-_BOTH_SIDES = re.compile(r"\band\b|\bbetween\b", re.IGNORECASE)
+_ONE_SIDE = re.compile(r"assistant|response|answer")
+_BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
-_BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*", re.IGNORECASE)
+_BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*")
 _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 _MARKUP = " \t*_`#\"'<>[](){}|\\$"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")

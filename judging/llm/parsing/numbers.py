@@ -13,8 +13,8 @@ _LAST_DIGITS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,5}$")
 # Digits with all that could belong to them, to be validated once it is matched.
 NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*"
 
-_OUT_OF = re.compile(r"[ \t*_`]*(?:/|out[ \t]+of|of)[ \t*_`]*([0-9]{1,9}(?:\.0)?)(?![0-9])", re.I)
-_RANGE = re.compile(r"[ \t*_`]*(?:-|\u2013|\u2014|~|\bto\b|\bor\b)[ \t*_`]*[0-9]", re.I)
+_OUT_OF = re.compile(r"[ \t*_`]*(?:/|out[ \t]+of|of)[ \t*_`]*([0-9]{1,9}(?:\.0)?)(?![0-9])")
+_RANGE = re.compile(r"[ \t*_`]*(?:-|\u2013|\u2014|~|\bto\b|\bor\b)[ \t*_`]*[0-9]")
 _BELONGS = re.compile(r"[^\W_]|%|:[0-9]|[ \t]?%|/(?![ \t]*[0-9])")
 
 

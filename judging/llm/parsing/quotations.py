@@ -5,7 +5,9 @@ All positions are in folded text; every function takes time linear in the reply.
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
+from judging.llm.folding import fold
 from judging.llm.marks import STRONG_SCORE, VERDICT_MARKS, holds_verdict_mark
 
 Span = tuple[int, int]
@@ -25,8 +27,8 @@ _BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 _OWN_LINE = re.compile(
     r"[ \t*_#-]*(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment)"
     r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
-    re.IGNORECASE,
 )
+_WORD = re.compile(r"\S+")
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
 LONGEST_LABEL = 60
@@ -40,12 +42,12 @@ _OWN_WORDS = 6
 
 def delimited_spans(folded: str) -> Iterator[Span]:
     """Quotations that hold a verdict's mark: in quotation marks, in backticks, in block quotes."""
-    for start, end in _in_quotes(folded):
-        if holds_verdict_mark(folded[start:end]) and not _is_own_line(folded, start, end):
+    for start, end in _in_quotes(folded) if holds_verdict_mark(folded) else ():
+        if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
             yield start, end
-    lines = [line for line in folded.splitlines() if line.strip()]
-    if not all(_BLOCK_QUOTE.match(line) for line in lines):
-        yield from (match.span() for match in _BLOCK_QUOTE.finditer(folded))
+    blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
+    if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
+        yield from blocks
 
 
 def _in_quotes(folded: str) -> Iterator[Span]:
@@ -80,11 +82,10 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
     line with words beside its mark; or lines of marks alone together with what stands before or
     after them.
     """
-    passages = {passage for text in quoted for passage in _passages(text)}
-    if not passages:
-        return
-    collapsed, places = _collapse(folded)
-    for passage in passages:
+    collapsed = " ".join(folded.split())
+    found = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
+    places = _places(folded) if found else []
+    for passage in found:
         start = collapsed.find(passage)
         while start >= 0:
             end = start + len(passage)
@@ -92,7 +93,13 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
             start = collapsed.find(passage, end)
 
 
-def _passages(text: str) -> Iterator[str]:
+@lru_cache(maxsize=64)
+def _passages(text: str) -> frozenset[str]:
+    """A pair is judged in many samples, one after another."""
+    return frozenset(_find_passages(fold(text)))
+
+
+def _find_passages(text: str) -> Iterator[str]:
     whole = " ".join(text.split())
     marked = holds_verdict_mark(text)
     if marked or len(whole) >= SHORTEST_COPY:
@@ -124,14 +131,11 @@ def _has_own_words(line: str) -> bool:
     return sum(character.isalpha() for character in line) >= _OWN_WORDS
 
 
-def _collapse(text: str) -> tuple[str, list[int]]:
-    """`text` with each run of white space as one space, and the place of each character."""
-    pieces: list[str] = []
+def _places(text: str) -> list[int]:
+    """Where each character of the text with its white space collapsed comes from."""
     places: list[int] = []
-    for word in re.finditer(r"\S+", text):
+    for word in _WORD.finditer(text):
         if places:
-            pieces.append(" ")
             places.append(word.start() - 1)
-        pieces.append(word[0])
         places.extend(range(word.start(), word.end()))
-    return "".join(pieces), places
+    return places

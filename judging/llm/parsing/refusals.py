@@ -6,15 +6,15 @@ import re
 OPENING = 400
 
 _ENGLISH = re.compile(
-    r"\b(?:I(?:'m| am)? (?:(?:really |very |truly |so )?sorry|apologi[sz]e)\b.{0,80}?"
+    r"\b(?:i(?:'m| am)? (?:(?:really |very |truly |so )?sorry|apologi[sz]e)\b.{0,80}?"
     r"\b(?:can(?:'t|not)|unable|won't|not able|not comfortable)"
-    r"|(?:sorry|apologies)[,.!]? (?:but )?I (?:can(?:'t|not)|won't|am unable|am not able)"
-    r"|I (?:can(?:'t|not| not)|won't|will not|must decline|decline|refuse)"
+    r"|(?:sorry|apologies)[,.!]? (?:but )?i (?:can(?:'t|not)|won't|am unable|am not able)"
+    r"|i (?:can(?:'t|not| not)|won't|will not|must decline|decline|refuse)"
     r"(?: to)? (?:(?:in good conscience |provide |offer |give |help|assist|rate|evaluate|judge|"
     r"compare|engage|comply|fulfil|complete|do |answer|discuss|continue|participate))"
-    r"|I(?:'m| am) (?:unable|not able|not comfortable|not willing)"
-    r"|as an AI\b.{0,80}?\bI (?:can(?:'t|not)|am unable|won't|do not|don't))",
-    re.IGNORECASE | re.DOTALL,
+    r"|i(?:'m| am) (?:unable|not able|not comfortable|not willing)"
+    r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
+    re.DOTALL,
 )
 # An apology or an inability with which a reply in the language opens.
 _OTHERS = re.compile(
@@ -31,7 +31,6 @@ _OTHERS = re.compile(
     r"申し訳|すみません|ごめん|죄송|미안|"
     r"آسف|أعتذر|عذرا|لا أستطيع|متأسف|"
     r"מצטער|क्षमा|माफ|मुझे खेद|ขออภัย|ขอโทษ)",
-    re.IGNORECASE,
 )
 
 

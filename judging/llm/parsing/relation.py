@@ -8,14 +8,13 @@ from judging.llm.parsing.answer import Answer
 from judging.llm.parsing.parsed import Parsed, Preferred, Status
 
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
-_OF_LETTER = {"A": Preferred.FIRST, "B": Preferred.SECOND, "C": Preferred.TIE}
+_OF_LETTER = {"a": Preferred.FIRST, "b": Preferred.SECOND, "c": Preferred.TIE}
 
 _SIDE = re.compile(
     r"(?P<label>(?:the[ \t]+)?(?:(?:my|final|better|answer|verdict|judge?ment|decision)[ \t]*){1,4}"
     r"(?:is[ \t]*)?[:=-]?[ \t]*)?(?:(?:answer|response)[ \t]+(?:of[ \t]+|from[ \t]+)?)?"
     r"(?:(?:the[ \t]+)?assistant[ \t]*#?(?P<side>[12])(?:'s[ \t]+(?:answer|response))?"
     r"(?:[ \t]+is[ \t]+better)?|(?P<tie>same|tie))",
-    re.IGNORECASE,
 )
 _MARKUP = " \t*_`#\"'<>[]()."
 # A longer line holds more than a verdict.
@@ -32,7 +31,7 @@ def parse_verdict_mark(answer: Answer) -> Parsed | None:
     start = 0
     for end in _SENTENCE_END.finditer(text, 0, last.start()):
         start = end.end()
-    letters = {mark[1].upper() for mark in marks if mark.start() >= start}
+    letters = {mark[1] for mark in marks if mark.start() >= start}
     if len(letters) > 1:
         return Parsed(Status.UNPARSED)
     return _valid(_OF_LETTER[letters.pop()], answer.written[: last.start()])

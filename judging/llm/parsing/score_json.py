@@ -12,7 +12,7 @@ from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.templating import Scale
 
-_KEY = re.compile(SCORE_KEY, re.IGNORECASE)
+_KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r'\{\s*"')
 # A string that is never closed reaches to the end.
@@ -81,7 +81,7 @@ def _score_values(pairs: Pairs) -> tuple[set[str], set[str]] | None:
     """What stands under each score's keys; a value that is no number or text is "not a score"."""
     values: dict[str, set[str]] = {"1": set(), "2": set()}
     for key, value in pairs:
-        if match := _KEY.fullmatch(key.strip()):
+        if match := _KEY.fullmatch(key.strip().lower()):
             values[match[1] or match[2]].add(value if isinstance(value, str) else "not a score")
     return (values["1"], values["2"]) if all(values.values()) else None
 

@@ -1,7 +1,7 @@
 """Scores in lines of their own: "The score of Assistant 1: 8" (FairEval, Table 3)."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -18,16 +18,16 @@ _STATEMENT = re.compile(
     rf"{_EMPHASIS}(?:[:=|\u2013\u2014]|-(?=[ \t])|(?P<is>\bis\b)){_EMPHASIS}"
     rf"(?:[ \t]*\n\s*(?=[*_<(\[`]*[0-9]))?"
     rf"""(?P<open>[<(\[{{*_`"']*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
-    re.IGNORECASE,
 )
-_PLACEHOLDER = re.compile(r"[A-Za-z _]*[>)\]}]|_+$|[Xx?\u2026]$|\.\.\.|your[ _]score", re.I)
+_PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
 # After a score without "the score of" the statement must be over: it may be a list of points.
 _END_OF_STATEMENT = re.compile(
     r"""[ \t*_`>)\]}."']*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
     r"(?:the[ \t]+)?(?:score|assistant))",
-    re.IGNORECASE,
 )
 
+# What a line of scores leaves of its beginning.
+_THE = re.compile(r"(?:^|[\s*_`])the", re.IGNORECASE)
 _MARKUP = " \t\r\n*_`#|>-"
 
 
@@ -44,8 +44,10 @@ class _Score:
 def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
     """The last two scores that belong together; None where there are no two."""
     text = answer.own
-    for strong in (True, False):
-        pair = _last_pair(list(_scores(text, scale, strong, cut)), text)
+    statements = [*_STATEMENT.finditer(text)]
+    for kind in ("strong", "weak"):
+        scores = _scores(text, [match for match in statements if match[kind]], scale, cut)
+        pair = _last_pair([*scores], text)
         if pair is not None:
             first, second = sorted(pair, key=lambda score: score.position)
             if first.value is None or second.value is None:
@@ -55,11 +57,11 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
     return None
 
 
-def _scores(text: str, scale: Scale, strong: bool, cut: bool) -> Iterator[_Score]:
-    for match in _STATEMENT.finditer(text):
-        if (match["strong"] is not None) != strong:
-            continue
-        bare = not strong or match["is"] is not None
+def _scores(
+    text: str, statements: Iterable[re.Match[str]], scale: Scale, cut: bool
+) -> Iterator[_Score]:
+    for match in statements:
+        bare = match["strong"] is None or match["is"] is not None
         value: Decimal | None = None
         end = match.end()
         if match["number"] is not None:
@@ -73,7 +75,7 @@ def _scores(text: str, scale: Scale, strong: bool, cut: bool) -> Iterator[_Score
         if value is not None and value not in scale:
             value = None
         assistant = match[2] or match[4]
-        yield _Score(1 if assistant in "1Aa" else 2, value, match.start(), end)
+        yield _Score(1 if assistant in "1a" else 2, value, match.start(), end)
 
 
 def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
@@ -97,18 +99,17 @@ def _closeness(pair: tuple[_Score, _Score], text: str) -> tuple[bool, bool]:
     """Whether nothing but the end of a line stands between the two, and whether 1 precedes 2."""
     one, other = pair
     _, *lines = text[one.end : other.start].split("\n")
-    words = "".join(filter(str.isalpha, "".join(lines))).lower()
+    words = "".join(filter(str.isalpha, "".join(lines)))
     return words in ("", "the"), one.position < other.position
 
 
 def _evidence(answer: Answer, start: int, end: int) -> str:
     """The explanation: what precedes the scores or, where nothing does, what follows them."""
-    before, after = answer.written[:start], answer.written[end:]
-    evidence = before if len([*filter(str.isalpha, before)]) > len("the") else after
+    before, after = answer.written[:start].rstrip(_MARKUP), answer.written[end:]
+    if _THE.fullmatch(before[-4:]):
+        before = before[:-3].rstrip(_MARKUP)
+    evidence = before or after
     labels = [*EVIDENCE_LABEL.finditer(fold(evidence))]
     if labels:
         evidence = evidence[labels[-1].end() :]
-    evidence = evidence.rstrip(_MARKUP)
-    if evidence[-4:].lower() in ("the", "\nthe", " the", "*the"):
-        evidence = evidence[:-3].rstrip(_MARKUP)
-    return evidence.lstrip(" \t\r\n*`")
+    return evidence.rstrip(_MARKUP).lstrip(" \t\r\n*`")
