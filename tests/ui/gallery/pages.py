@@ -11,8 +11,8 @@ from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import include, path
-from django.utils.safestring import mark_safe
 
+from annotation.rendering import render as rendered
 from judging.glossary import GLOSSARY
 
 HOSTILE = "<script>window.fired = 1</script><img src=x onerror='window.fired = 1'> \u202eevil\u202c"
@@ -26,18 +26,26 @@ ROWS = [
     ("common-4", ARABIC, "common-sense", "win", 0.6931, 8.0, 7.5),
     ("=cmd|' /C calc'!A0", "x " * 300, "", None, None, None, None),
 ]
-RESPONSE = mark_safe(
-    "<p>Here are <strong>five ways</strong> to manage your time better:</p>"
-    "<ol><li>Write down everything that you have to do, and when it is due.</li>"
-    "<li>Do the important thing first, before you read your mail.</li>"
-    "<li>Say no to what is neither important nor yours.</li></ol>"
-    "<pre><code>for task in sorted(tasks, key=deadline):\n    work_on(task)  # a line that is "
-    "longer than the column and has to scroll within its own box</code></pre>"
-    "<table><tr><th>Method</th><th>Minutes</th></tr><tr><td>Pomodoro</td><td>25</td></tr></table>"
-    '<math display="block"><mfrac><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow><mn>2</mn></mfrac>'
-    "</math>"
-    + "<p>Good plans leave room for what nobody planned, and a plan that is looked at once a day "
-    "is worth more than a perfect one that is not looked at at all.</p>" * 12
+RESPONSE = (
+    """Here are **five ways** to manage your time better:
+
+1. Write down everything that you have to do, and when it is due.
+2. Do the important thing first, before you read your mail.
+3. Say no to what is neither important nor yours.
+
+```python
+for task in sorted(tasks, key=deadline):
+    work_on(task)  # a line that is longer than its column and has to scroll within a box of its own
+```
+
+| Method | Minutes |
+|---|---|
+| Pomodoro | 25 |
+
+$$\\frac{a + b}{2}$$
+
+"""
+    + "A plan that is looked at once a day is worth more than a perfect one that is not.\n\n" * 20
 )
 THREE = [
     SimpleNamespace(value="left", text="Left is better", keys=("1", "A")),
@@ -98,7 +106,7 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 @login_not_required
 def run(request: HttpRequest) -> HttpResponse:
-    context = {"project": PROJECT, "tab": "runs", "evidence": [RESPONSE[:0] + HOSTILE, ARABIC]}
+    context = {"project": PROJECT, "tab": "runs", "evidence": [HOSTILE, ARABIC]}
     return render(request, "gallery/run.html", context)
 
 
@@ -110,7 +118,9 @@ def screen(request: HttpRequest, scale: str) -> HttpResponse:
         "total": 16,
         "token": "token",
         "pair": SimpleNamespace(
-            question="How can I improve my time management skills?", left=RESPONSE, right=HOSTILE
+            question=rendered("How can I improve my time management skills?"),
+            left=rendered(RESPONSE),
+            right=rendered(HOSTILE),
         ),
         "guidelines": "Judge the answer, not its length.",
         "question_asked": "Which response answers the question better?",
