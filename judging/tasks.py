@@ -1,4 +1,4 @@
-"""Celery tasks of judging: ids in, load, call, record."""
+"""Celery tasks of judging: ids in, load, call, record. The settings say which queue is whose."""
 
 from contextlib import suppress
 
@@ -10,7 +10,7 @@ from judging.models import Run
 from judging.runs.working import work_on
 
 
-@shared_task(queue="runs")
+@shared_task
 def pump_run(run_id: int) -> None:
     """One long pump; a message that comes twice, or too late, finds nothing to do."""
     run = Run.objects.filter(pk=run_id).first()
@@ -18,7 +18,7 @@ def pump_run(run_id: int) -> None:
         work_on(run)
 
 
-@shared_task(queue="quick")
+@shared_task
 def write_import(import_id: int) -> None:
     """The second pass of an import; what stopped it stands in the import's reason."""
     with suppress(UserError):

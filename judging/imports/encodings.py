@@ -90,6 +90,8 @@ def undecoded(raw: str, encoding: Encoding) -> str | None:
 
 def unstorable(value: str) -> str | None:
     """In words, what in a decoded value no database stores; None when all of it is fine."""
+    if value.isascii() and "\0" not in value:
+        return None
     surrogates = _surrogates(value)
     if surrogates:
         return f"the lone surrogate \\u{ord(surrogates[0]):04x}"

@@ -35,21 +35,23 @@ class _Reading:
     def text(self, column: str, required: bool = False) -> str:
         """The value of a column as text; JSON's `true` and numbers are their own text."""
         value: Any = self.record.values.get(column)
+        if isinstance(value, str):
+            fault = unstorable(value)
+            if fault:
+                self.complain(column, "text", fault, f"{column} holds {fault}, which is not text.")
+            return value
         if isinstance(value, bool):
             return "true" if value else "false"
         if value is None and not required:
             return ""
-        if not isinstance(value, str):
-            found = kind(value) if column in self.record.values else "nothing"
-            self.complain(column, "text", found, f"{column} should be text, found {found}.")
-            return ""
-        fault = unstorable(value)
-        if fault:
-            self.complain(column, "text", fault, f"{column} holds {fault}, which is not text.")
-        return value
+        found = kind(value) if column in self.record.values else "nothing"
+        self.complain(column, "text", found, f"{column} should be text, found {found}.")
+        return ""
 
     def name(self, column: str) -> str:
         """A short text on one line: an id, a model, a category."""
+        if not column:
+            return ""
         value = self.text(column).strip()
         if len(value) > LONGEST_NAME:
             sentence = f"{column} may have {LONGEST_NAME} characters, it has {len(value)}."

@@ -1,0 +1,151 @@
+"""Importing pairs by page: upload, preview with problems and mapping, confirm, progress, undo."""
+
+from datetime import timedelta
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRefresh
+
+from judging.access import Access, project_for
+from judging.errors import UserError
+from judging.forms.imports import MappingForm, UploadForm
+from judging.imports import lease
+from judging.imports.preparing import check_again, record_import
+from judging.imports.undoing import undo
+from judging.imports.uploads import refused_files_of, store
+from judging.imports.writing import refuse_invalid
+from judging.models import Import, Role, Worker
+
+WORKER_SILENT = timedelta(seconds=30)
+PAGE = 50
+
+
+def import_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Import]:
+    """The import, of a project whose examples the user may change."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    imports = Import.objects.select_related("project", "created_by")
+    found = get_object_or_404(
+        imports, project=access.project, number=number, kind=Import.Kind.EXAMPLES
+    )
+    return access, found
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def imports(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    form = UploadForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            found = record_import(
+                access.project,
+                access.user,
+                store(form.cleaned_data["files"]),
+                file_format=form.cleaned_data["file_format"],
+            )
+        except UserError as error:
+            form.add_error("files", str(error))
+        else:
+            return redirect("import_detail", slug, found.number)
+    past = Import.objects.filter(project=access.project, kind=Import.Kind.EXAMPLES)
+    page = Paginator(past.order_by("-number"), PAGE).get_page(request.GET.get("page"))
+    context = {"project": access.project, "tab": "examples", "form": form, "page": page}
+    return render(request, "judging/imports/list.html", context, status=422 if form.errors else 200)
+
+
+@require_GET
+def import_detail(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """The whole page, or, while it is written, the part of it that changes."""
+    access, found = import_for(request, slug, number)
+    return _detail(request, access, lease.look_after(found))
+
+
+@require_POST
+def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Read the file again with another mapping of its columns."""
+    access, found = import_for(request, slug, number)
+    form = MappingForm(found.summary, request.POST)
+    if not form.is_valid():
+        return _detail(request, access, found, form, status=422)
+    try:
+        check_again(found, found.format, form.mapping(found.mapping))
+    except UserError as error:
+        form.add_error(None, str(error))
+        return _detail(request, access, found, form, status=422)
+    return redirect("import_detail", slug, number)
+
+
+@require_POST
+def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Confirm a checked import, or resume an interrupted one."""
+    access, found = import_for(request, slug, number)
+    skip = found.skip_invalid or "skip_invalid" in request.POST
+    try:
+        refuse_invalid(found, skip)
+        lease.begin(found, skip_invalid=skip)
+    except UserError as error:
+        messages.error(request, str(error))
+        return _detail(request, access, found, status=422)
+    return redirect("import_detail", slug, number)
+
+
+@require_POST
+def import_undo(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Take an import back; a finished one asks for its name first."""
+    access, found = import_for(request, slug, number)
+    name = f"import {number}"
+    if found.state == Import.State.DONE and request.POST.get("confirm") != name:
+        messages.error(request, f"Nothing was changed. Type “{name}” to undo it.")
+        return _detail(request, access, found, status=422)
+    try:
+        undo(found, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return _detail(request, access, found, status=422)
+    messages.success(request, f"Import {number} is undone.")
+    return redirect("imports", slug)
+
+
+@require_GET
+def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> FileResponse:
+    """The refused rows of a file, as they stood in it."""
+    _, found = import_for(request, slug, number)
+    copies = refused_files_of(found)
+    if index >= len(copies):
+        raise Http404("No such file.")
+    return FileResponse(copies[index].open("rb"), as_attachment=True, filename=copies[index].name)
+
+
+def _detail(
+    request: HttpRequest,
+    access: Access,
+    found: Import,
+    form: MappingForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    summary = found.summary
+    if form is None and found.state == Import.State.CHECKED and found.format != "faireval":
+        form = MappingForm(summary) if summary.get("format") != "faireval" else None
+    context = {
+        "project": access.project,
+        "tab": "examples",
+        "import": found,
+        "summary": summary,
+        "settled": found.n_written + found.n_known + found.n_conflicts,
+        "form": form,
+        "refused_files": [path.name for path in refused_files_of(found)],
+        "worker_missing": found.state == Import.State.WRITING and worker_is_missing(),
+    }
+    part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
+    if part and found.state != Import.State.WRITING:
+        return HttpResponseClientRefresh()
+    template = "_detail_state.html" if part else "detail.html"
+    return render(request, f"judging/imports/{template}", context, status=status)
+
+
+def worker_is_missing() -> bool:
+    alive = Worker.objects.filter(seen_at__gt=timezone.now() - WORKER_SILENT)
+    return not alive.filter(queues__contains="quick").exists()
