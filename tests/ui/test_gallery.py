@@ -138,6 +138,27 @@ def test_a_server_that_fails_is_said_and_said_no_longer_once_it_answers(open_pag
     alert.wait_for(state="detached")
 
 
+def test_a_refused_form_comes_back_and_a_failed_one_leaves_the_page_as_it_was(
+    open_page, complaints
+):
+    page = open_page("run")
+    live = page.locator(".live")
+    before = live.inner_text()
+    send = "htmx.ajax('GET', 'form', {target: '.live', swap: 'innerHTML'})"
+    page.route("**/gallery/form", lambda route: route.fulfill(status=500, body="Traceback"))
+    page.evaluate(send)
+    alert = page.get_by_role("alert")
+    alert.wait_for()
+    assert alert.inner_text().startswith("The server failed.")
+    assert live.inner_text() == before
+    page.unroute("**/gallery/form")
+    page.route("**/gallery/form", lambda route: route.fulfill(status=422, body="<p>Too large.</p>"))
+    page.evaluate(send)
+    live.get_by_text("Too large.").wait_for()
+    assert alert.count() == 0
+    complaints.clear()
+
+
 def test_a_session_that_has_ended_is_said_and_no_login_form_lands_in_the_page(open_page):
     page = open_page("run")
     page.evaluate("htmx.ajax('GET', '../password/', {target: '.live', swap: 'innerHTML'})")
