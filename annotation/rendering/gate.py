@@ -15,7 +15,7 @@ BLOCKS = frozenset("p div blockquote ul ol table h4 h5 h6 hr".split())
 TEXT = frozenset("pre code span bdi br em strong s mark li thead tbody tr th td caption".split())
 MATHEMATICS = frozenset(
     """math mrow mi mn mo mtext mspace mfrac msqrt mroot msub msup msubsup munder mover munderover
-    mtable mtr mtd mstyle mpadded menclose""".split()
+    mtable mtr mtd mstyle mpadded menclose mphantom""".split()
 )
 CLASSES = {
     "div": {"plain", "formula"},
@@ -32,8 +32,12 @@ _ATTRIBUTES = {
     "mn": {"mathvariant"},
     "mtext": {"mathvariant"},
     "mo": set(
-        "mathvariant fence form largeop lspace maxsize minsize movablelimits rspace stretchy".split()
+        """accent fence form largeop lspace mathvariant maxsize minsize movablelimits rspace
+        stretchy""".split()
     ),
+    "mover": {"accent"},
+    "munder": {"accentunder"},
+    "munderover": {"accent", "accentunder"},
     "mspace": {"width", "height", "depth"},
     "mfrac": {"linethickness"},
     "mtable": {"columnalign", "columnlines", "rowlines", "displaystyle", "rowspacing"},
@@ -42,9 +46,9 @@ _ATTRIBUTES = {
     "mpadded": {"width", "height", "depth", "lspace", "voffset"},
     "menclose": {"notation"},
 }
-# JSON can carry halves of a surrogate pair, which no encoding can.
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_WORDS_OR_LENGTH = re.compile(r"[a-z -]{1,80}|[+-]?\d{0,9}(\.\d{1,6})?(em|ex|px|pt|cm|mm|mu|in|%)?")
+# The parser would drop the first; JSON can carry the others, halves of a surrogate pair.
+_NO_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
+_WORDS_OR_LENGTH = re.compile(r"[a-z -]{1,80}|[+-]?\d{0,3}(\.\d{1,6})?(em|ex|px|pt|cm|mm|mu|in|%)?")
 
 
 def _keep_words_and_lengths(_tag: str, attribute: str, value: str) -> str | None:
@@ -72,4 +76,4 @@ _CLEANER = _cleaner()
 
 def sanitise(html: str) -> SafeString:
     """The HTML without anything that is not on the lists above."""
-    return mark_safe(_CLEANER.clean(_SURROGATE.sub("\ufffd", html)))
+    return mark_safe(_CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html)))

@@ -84,8 +84,9 @@ def _target(address: str) -> str:
 
 def _link_open(self, tokens, index, options, env) -> str:
     address = tokens[index].attrs["href"]
-    shown = tokens[index + 1].content if tokens[index + 2].type == "link_close" else None
-    env.setdefault("targets", []).append("" if shown == address else _target(address))
+    inside = [token.content for token in tokens[index + 1 : index + 3]]
+    shown_already = inside == [address, ""]
+    env.setdefault("targets", []).append("" if shown_already else _target(address))
     return '<span class="link">'
 
 

@@ -24,6 +24,9 @@ _OPENING = re.compile(
 # A text's own macros can multiply at each use.
 _MACROS = re.compile(r"\\(?:(?:re)?newcommand|providecommand|[egx]?def\b|let\b|Declare)")
 
+_PARTS = dict.fromkeys(("mfrac", "mroot", "msub", "msup", "munder", "mover"), 2)
+_PARTS |= dict.fromkeys(("msubsup", "munderover"), 3)
+
 
 def to_mathml(source: str, *, block: bool) -> str | None:
     """The formula as MathML, or None where it cannot be set.
@@ -38,6 +41,8 @@ def to_mathml(source: str, *, block: bool) -> str | None:
     except Exception:  # a broken formula raises anything, up to RecursionError
         return None
     for element in tree.iter():
+        if len(element) != _PARTS.get(element.tag, len(element)):
+            return None
         element.text = unescape(element.text or "")
         element.attrib = {name: unescape(value) for name, value in element.attrib.items()}
     return tostring(tree, encoding="unicode")
