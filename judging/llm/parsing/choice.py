@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.replies import TokenLogprobs
 
-_AROUND = " \t\r\n\u0120\u010a\u2581()[]{}<>*_`\"'.,:;"
+AROUND = " \t\r\n\u0120\u010a\u2581()[]{}<>*_`\"'.,:;"
 
 
 class UnusableIds(ValueError):
@@ -25,7 +25,7 @@ class UnusableIds(ValueError):
 
 def check_ids(ids: tuple[str, str]) -> None:
     one, other = ids
-    plain = all(id_ and not set(id_[0] + id_[-1]) & set(_AROUND) for id_ in ids)
+    plain = all(id_ and not set(id_[0] + id_[-1]) & set(AROUND) for id_ in ids)
     if not plain or one.startswith(other) or other.startswith(one):
         raise UnusableIds(ids)
 
@@ -38,8 +38,15 @@ def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str])
         if _could_open(token.token, begun, ids):
             begun += _stripped(token.token) if not begun else token.token
             continue
-        return _probabilities(token.top, begun, ids)
+        return _probabilities(candidates(token), begun, ids)
     return None
+
+
+def candidates(token: TokenLogprobs) -> tuple[tuple[str, float], ...]:
+    """The likeliest tokens and, where a server leaves it out of them, the sampled one."""
+    if any(text == token.token for text, _ in token.top):
+        return token.top
+    return (*token.top, (token.token, token.logprob))
 
 
 def tokens_from_json(stored: Iterable[Mapping[str, object]] | None) -> list[TokenLogprobs] | None:
@@ -67,7 +74,7 @@ def _probabilities(
     found: tuple[list[float], list[float]] = ([], [])
     for token, logprob in top:
         text = begun + token if begun else _stripped(token)
-        text = text.rstrip(_AROUND)
+        text = text.rstrip(AROUND)
         fits = [_is_variant(text, id_, begun) for id_ in ids]
         if fits[0] != fits[1] and math.isfinite(logprob):
             found[0 if fits[0] else 1].append(logprob)
@@ -91,7 +98,7 @@ def _is_variant(text: str, id_: str, begun: str) -> bool:
 
 
 def _stripped(token: str) -> str:
-    return token.strip(_AROUND)
+    return token.strip(AROUND)
 
 
 def _log_sum_exp(logprobs: Sequence[float]) -> float:

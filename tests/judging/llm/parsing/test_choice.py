@@ -61,6 +61,13 @@ def test_both_missing_is_no_verdict(top):
     assert parse_choice([token("The", **top)], ("A", "B")) is None
 
 
+def test_a_sampled_token_that_is_left_out_of_the_likeliest_counts_too():
+    tokens = [TokenLogprobs("B", math.log(0.2), (("A", math.log(0.6)),))]
+    parsed = parse_choice(tokens, ("A", "B"))
+    assert parsed.p_first == pytest.approx(0.75)
+    assert not parsed.bounded
+
+
 @pytest.mark.parametrize("opening", ["\n", " ", "**", "(", "Ġ", '"'])
 def test_what_says_nothing_yet_is_passed_over(opening):
     tokens = [token(opening, A=0.1, B=0.1), token("A", A=0.75, B=0.25)]
