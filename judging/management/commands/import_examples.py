@@ -79,7 +79,7 @@ class Command(FairJudgeCommand):
 
     def describe(self, found: Summary, comparison: Comparison | None) -> None:
         write = self.stdout.write
-        write(f"{count(found.n_rows)} rows can be imported ({found.format}).")
+        write(f"{counted(found.n_rows, 'row')} can be imported ({found.format}).")
         for field, source in found.columns.items():
             if field != source:
                 write(f"  {field} is read from {source}")
@@ -100,11 +100,11 @@ class Command(FairJudgeCommand):
             self.stderr.write(str(conflict))
 
     def report(self, imported: Import) -> None:
-        parts = [f"{count(imported.n_written)} examples imported into {imported.project.slug}"]
+        parts = [f"{counted(imported.n_written, 'example')} imported into {imported.project.slug}"]
         if imported.n_known:
-            parts.append(f"{count(imported.n_known)} were there already")
+            parts.append(f"there already: {count(imported.n_known)}")
         if imported.n_conflicts:
-            parts.append(f"{count(imported.n_conflicts)} are there with other content and stay")
+            parts.append(f"there with other content, left as it is: {count(imported.n_conflicts)}")
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
         for path in refused_files_of(imported):
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
@@ -130,4 +130,8 @@ def one_mapping(text: str) -> tuple[str, str]:
 
 
 def problem_count(found: Summary) -> str:
-    return "1 problem was" if found.n_problems == 1 else f"{count(found.n_problems)} problems were"
+    return f"{counted(found.n_problems, 'problem')} {'was' if found.n_problems == 1 else 'were'}"
+
+
+def counted(n: int, thing: str) -> str:
+    return f"{count(n)} {thing}{'' if n == 1 else 's'}"
