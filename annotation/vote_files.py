@@ -44,7 +44,7 @@ class VoteRow:
     comment: str = ""
     active_seconds: float | None = None
     submitted_at: datetime | None = None
-    answer: Any = None
+    answer: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -137,6 +137,7 @@ def _row(
         comment=text("comment"),
         active_seconds=seconds,
         submitted_at=moment,
+        answer={"overall": text("raw_answer")} if text("raw_answer") else None,
     )
 
 

@@ -1,0 +1,131 @@
+"""Exports: labels, votes and samples as CSV or JSON lines, streamed, and put on record."""
+
+import csv
+import hashlib
+import io
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+
+from annotation.results import labels_table, samples_table, votes_table
+from annotation.results.cells import as_cell, as_json
+from judging import audit
+from judging.errors import UserError
+from judging.imports.escape import ESCAPE_COLUMN, ESCAPED, escape_cell
+from judging.models import Export, Project, Run
+
+KINDS = ("labels", "votes", "samples")
+FORMATS = ("csv", "jsonl")
+_ROWS_A_PIECE = 200
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to export. `escape` protects spreadsheets; JSON lines are never changed."""
+
+    what: str = "labels"
+    format: str = "csv"
+    names: bool = False
+    escape: bool = True
+
+    @property
+    def escaped(self) -> bool:
+        return self.escape and self.format == "csv"
+
+
+def export(
+    project: Project, run: Run | None, user: AbstractUser | None, wanted: Wanted
+) -> Iterator[bytes]:
+    """The file, piece by piece in constant memory. Its hash is put on record with the last piece.
+
+    Raises UserError before the first piece when there is nothing to export.
+    """
+    if wanted.what not in KINDS or wanted.format not in FORMATS:
+        raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
+    if wanted.what == "samples" and run is None:
+        raise UserError("Samples belong to a run, and this project has none yet.")
+    columns, rows = _table(project, run, wanted)
+    return _recorded(project, run, user, wanted, _lines(columns, rows, wanted))
+
+
+def file_name(project: Project, run: Run | None, wanted: Wanted) -> str:
+    """`vicuna-run2-labels.csv`."""
+    part = f"-run{run.number}" if run and wanted.what != "votes" else ""
+    return f"{project.slug}{part}-{wanted.what}.{wanted.format}"
+
+
+def _table(
+    project: Project, run: Run | None, wanted: Wanted
+) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
+    if wanted.what == "votes":
+        rows = votes_table.vote_rows(project, names=wanted.names)
+        return votes_table.vote_columns(project), rows
+    if wanted.what == "samples" and run is not None:
+        return samples_table.COLUMNS, samples_table.sample_rows(run)
+    return labels_table.COLUMNS, labels_table.label_rows(project, run, names=wanted.names)
+
+
+def _lines(columns: Sequence[str], rows: Iterable[dict[str, Any]], wanted: Wanted) -> Iterator[str]:
+    if wanted.format == "jsonl":
+        for row in rows:
+            ordered = {name: as_json(row.get(name)) for name in columns}
+            yield json.dumps(ordered, ensure_ascii=False) + "\n"
+        return
+    buffer = io.StringIO()
+    writer = csv.writer(buffer)
+
+    def line(cells: Iterable[str]) -> str:
+        buffer.seek(0)
+        buffer.truncate()
+        writer.writerow(cells)
+        return buffer.getvalue()
+
+    yield line([*columns, ESCAPE_COLUMN] if wanted.escaped else columns)
+    for row in rows:
+        cells = [as_cell(row.get(name)) for name in columns]
+        if wanted.escaped:
+            cells = [*map(escape_cell, cells), ESCAPED]
+        yield line(cells)
+
+
+def _recorded(
+    project: Project,
+    run: Run | None,
+    user: AbstractUser | None,
+    wanted: Wanted,
+    lines: Iterator[str],
+) -> Iterator[bytes]:
+    digest, n_lines, piece = hashlib.sha256(), 0, []
+    for text in lines:
+        piece.append(text)
+        n_lines += 1
+        if len(piece) >= _ROWS_A_PIECE:
+            data = "".join(piece).encode()
+            digest.update(data)
+            yield data
+            piece = []
+    data = "".join(piece).encode()
+    digest.update(data)
+    yield data
+    made = Export.objects.create(
+        project=project,
+        run=run,
+        what=wanted.what,
+        format=wanted.format,
+        options={"names": wanted.names, "escape": wanted.escaped},
+        n_rows=n_lines - (wanted.format == "csv"),
+        sha256=digest.hexdigest(),
+        created_by=user,
+    )
+    audit.record(
+        project,
+        user,
+        "exported",
+        file_name(project, run, wanted),
+        rows=made.n_rows,
+        sha256=made.sha256,
+        names=wanted.names,
+    )

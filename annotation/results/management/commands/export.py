@@ -1,0 +1,55 @@
+"""export PROJECT: labels, votes or samples as CSV or JSON lines."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.results.exports import FORMATS, KINDS, Wanted, export
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.projects import project_for_command
+from judging.runs.finding import find_run
+
+
+class Command(FairJudgeCommand):
+    help = "Write labels, votes or samples to a file, or to standard output."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project")
+        parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
+        parser.add_argument("--what", choices=KINDS, default="labels")
+        parser.add_argument("--format", choices=FORMATS, default="csv")
+        parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
+        parser.add_argument(
+            "--no-escape", action="store_true", help="leave cells as they are, spreadsheets or not"
+        )
+        parser.add_argument("-o", "--output", type=Path, help="the file to write")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        run = find_run(project, options["run"]) if options["run"] else project.primary_run
+        wanted = Wanted(
+            what=options["what"],
+            format=options["format"],
+            names=options["names"],
+            escape=not options["no_escape"],
+        )
+        pieces = export(project, run, None, wanted)
+        path = options["output"]
+        if path is None:
+            for piece in pieces:
+                sys.stdout.buffer.write(piece)
+            sys.stdout.buffer.flush()
+            return
+        # Written beside and moved into place, so that a file is whole or not there.
+        partial = path.with_name(path.name + ".part")
+        try:
+            with open(partial, "wb") as stream:
+                for piece in pieces:
+                    stream.write(piece)
+            partial.replace(path)
+        except OSError as error:
+            raise UserError(f"{path} could not be written: {error.strerror}.") from error
+        self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")

@@ -1,0 +1,66 @@
+"""The samples export: one row a sample, its scores turned back to responses 1 and 2."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from judging.llm.parts import is_swapped
+from judging.models import Parse, Run
+
+COLUMNS = (
+    "external_id", "run", "form", "part", "order", "stage", "permutation", "slot", "attempt",
+    "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
+    "raw_text", "finish_reason", "model", "prompt_tokens", "completion_tokens", "usd",
+    "estimated",
+)  # fmt: skip
+
+
+def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
+    """Every sample and every attempt. A call's prompt tokens and USD stand on its first sample,
+    so that the columns add up to the run's totals."""
+    parses = (
+        Parse.objects.filter(current=True, sample__call__run=run)
+        .exclude(sample__call__example=None)
+        .select_related("sample__call__example")
+        .defer(
+            "sample__call__example__question",
+            "sample__call__example__response_1",
+            "sample__call__example__response_2",
+            "sample__reasoning",
+            "sample__logprobs",
+        )
+        .order_by("sample__call__example__number", "sample__call", "sample__index")
+    )
+    for parse in parses.iterator(chunk_size=1000):
+        yield _row(parse, run)
+
+
+def _row(parse: Parse, run: Run) -> dict[str, Any]:
+    sample = parse.sample
+    call = sample.call
+    first = sample.index == 0
+    return {
+        "external_id": call.example.external_id,
+        "run": run.name,
+        "form": run.form,
+        "part": call.part,
+        "order": "swapped" if is_swapped(call.part) else "original",
+        "stage": call.part.split(":")[1] if call.part.startswith("portia:") else None,
+        "permutation": call.part if call.part.startswith("X") else None,
+        "slot": sample.slot,
+        "attempt": sample.attempt,
+        "status": parse.status,
+        "score_1": parse.score_1,
+        "score_2": parse.score_2,
+        "rating": parse.rating,
+        "p_first": parse.p_first,
+        "mass": parse.mass,
+        "outcome": parse.outcome,
+        "evidence": parse.evidence,
+        "raw_text": sample.raw_text,
+        "finish_reason": sample.finish_reason,
+        "model": call.model or run.model,
+        "prompt_tokens": call.prompt_tokens if first else 0,
+        "completion_tokens": sample.completion_tokens,
+        "usd": call.usd if first else 0,
+        "estimated": call.estimated,
+    }

@@ -1,0 +1,179 @@
+"""Exports: the columns are stable, cells are exact, and the merge can be done again from them."""
+
+import csv
+import hashlib
+import io
+import json
+from datetime import UTC, datetime
+from decimal import Decimal
+
+import pytest
+from django.core.management import call_command
+
+from annotation.models import Annotation
+from annotation.queue import claim_next
+from annotation.results.cells import as_cell
+from annotation.results.exports import Wanted, export
+from annotation.results.labels_table import COLUMNS
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import record_vote
+from judging.errors import UserError
+from judging.models import AuditEvent, Example, Export
+from tests.factories import make_annotator, make_examples, make_project, make_run, make_verdict
+
+EXAMPLE_COLUMNS = COLUMNS[:8]
+HOSTILE = [
+    "=1+1",
+    "'=x",
+    "@a\tb",
+    'quote " and, comma',
+    "two\nlines",
+    "car\r\nriage",
+    "  spaces  ",
+    "عربي",
+    "👩‍👩‍👧",
+    "-",
+    "",
+]
+
+
+def read(project, run=None, **wanted):
+    return b"".join(export(project, run, None, Wanted(**wanted)))
+
+
+def rows_of(data):
+    return list(csv.DictReader(io.StringIO(data.decode(), newline="")))
+
+
+@pytest.fixture
+def judged(project):
+    """Ten judged examples, the two most contested labelled by three people."""
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, example.number / 10, usd=Decimal("0.0123"))
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20)))
+    for number in range(3):
+        person = make_annotator(project, f"secret-name-{number}")
+        for _ in range(2):
+            choice = "tie" if number == 2 else "left"
+            record_vote(claim_next(round_, person), {"overall": choice}, f"note {number}")
+    return run
+
+
+def test_labels_have_the_columns_that_scripts_depend_on(project, judged):
+    data = read(project, judged)
+    assert data.decode().splitlines()[0] == ",".join([*COLUMNS, "fairjudge_escape"])
+    first = rows_of(data)[0]
+    assert (first["judge_label"], first["score_1"], first["bpde"]) == ("win", "8.0", "0.0")
+    assert (first["judge_usd"], first["human_usd"], first["votes_win"]) == ("0.0123", "", "")
+
+
+def test_the_merge_can_be_done_again_from_the_export_alone(project, judged):
+    for row in rows_of(read(project, judged)):
+        votes = {label: int(row[f"votes_{label}"] or 0) for label in ("win", "tie", "lose")}
+        label = row["judge_label"]
+        if row["selection"] in ("top", "audit", "learn", "all"):
+            top = max(votes, key=votes.get)
+            label = top if 2 * votes[top] > sum(votes.values()) else ""
+        assert row["final_label"] == label
+        assert int(row["n_votes"]) == sum(votes.values())
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_export_import_export_gives_equal_bytes(project, tmp_path, form):
+    for text in HOSTILE:
+        category = text.strip() if text.isprintable() else ""
+        texts = {"question": text or "q", "response_1": text, "response_2": text}
+        make_examples(project, 1, category=category, gold_label="tie", **texts)
+    first = read(project, format=form)
+    path = tmp_path / f"labels.{form}"
+    path.write_bytes(first)
+    again = make_project("again")
+    call_command("import_examples", "again", str(path))
+    assert example_columns(read(again, format=form), form) == example_columns(first, form)
+    assert list(again.examples.order_by("number").values_list("response_1", flat=True)) == HOSTILE
+
+
+def example_columns(data, form):
+    if form == "jsonl":
+        rows = [json.loads(line) for line in data.decode().splitlines()]
+    else:
+        rows = rows_of(data)
+    return [[row[name] for name in EXAMPLE_COLUMNS] for row in rows]
+
+
+def test_spreadsheets_get_no_formula_unless_asked(project):
+    make_examples(project, 1, response_1="=HYPERLINK(1)")
+    assert ",'=HYPERLINK(1)," in read(project).decode()
+    plain = read(project, escape=False).decode()
+    assert ",=HYPERLINK(1)," in plain
+    assert "fairjudge_escape" not in plain
+    assert json.loads(read(project, format="jsonl"))["response_1"] == "=HYPERLINK(1)"
+
+
+def test_votes_bear_pseudonyms_unless_names_are_asked_for(project, judged):
+    rows = rows_of(read(project, judged, what="votes"))
+    assert len(rows) == 6
+    assert {row["annotator"] for row in rows} == {"annotator-1", "annotator-2", "annotator-3"}
+    assert {row["selection"] for row in rows} == {"top"}
+    assert {row["example_votes_n"] for row in rows} == {"3"}
+    assert all(row["submitted_at"].endswith("Z") for row in rows)
+    named = rows_of(read(project, judged, what="votes", names=True))
+    assert {row["annotator"] for row in named} == {f"secret-name-{n}" for n in range(3)}
+
+
+def test_exported_votes_can_be_imported_elsewhere(project, judged, tmp_path):
+    path = tmp_path / "votes.csv"
+    path.write_bytes(read(project, judged, what="votes"))
+    other = make_project("other")
+    make_examples(other, 10)
+    call_command("import_votes", "other", str(path))
+    kept = Annotation.objects.filter(example__project=other)
+    labels = sorted(kept.values_list("example__external_id", "label"))
+    given = Annotation.objects.filter(example__project=project)
+    assert labels == sorted(given.values_list("example__external_id", "label"))
+    assert {vote.answer["overall"] for vote in kept} == {"left", "tie"}
+
+
+def test_an_export_is_put_on_record_with_its_hash(project, judged):
+    data = read(project, judged)
+    made = Export.objects.get()
+    assert made.sha256 == hashlib.sha256(data).hexdigest()
+    assert made.n_rows == 10
+    assert AuditEvent.objects.filter(action="exported", detail__sha256=made.sha256).exists()
+
+
+def test_samples_without_a_run_are_refused(project):
+    with pytest.raises(UserError, match="run"):
+        read(project, what="samples")
+
+
+def test_check_examples_are_in_no_labels_export(project):
+    make_examples(project, 2)
+    Example.objects.filter(external_id="e0").update(is_check=True, gold_label="win")
+    assert [row["external_id"] for row in rows_of(read(project))] == ["e1"]
+
+
+def test_the_command_writes_a_whole_file_or_none(project, judged, tmp_path, capsys):
+    path = tmp_path / "labels.csv"
+    call_command("export", project.slug, "--run=latest", "-o", str(path))
+    assert len(rows_of(path.read_bytes())) == 10
+    assert str(path) in capsys.readouterr().out
+    assert not path.with_name("labels.csv.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [
+        (None, ""),
+        (0.1, "0.1"),
+        (1e-07, "1e-07"),
+        (Decimal("0E-10"), "0"),
+        (Decimal("1.2300000000"), "1.23"),
+        (Decimal("100"), "100"),
+        (True, "true"),
+        (datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), "2026-01-02T03:04:05Z"),
+    ],
+)
+def test_cells_are_exact(value, cell):
+    assert as_cell(value) == cell
