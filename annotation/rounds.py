@@ -24,6 +24,7 @@ from annotation.selecting import (
 from annotation.voting import count_earlier_votes
 from judging import audit
 from judging.errors import UserError
+from judging.methods.cost import Rate
 from judging.models import Example, Project, Run
 
 _CHUNK = 1000
@@ -191,8 +192,7 @@ def _select(project: Project, run: Run | None, settings: RoundSettings, seed: in
             settings.budget or Decimal(0),
             settings.audit,
             settings.votes,
-            project.minutes_per_vote,
-            project.wage_usd,
+            Rate(project.minutes_per_vote, project.wage_usd),
             len(ids),
         )
     if m + settings.audit == 0:

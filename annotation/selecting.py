@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import ROUND_FLOOR, Decimal
+from decimal import Decimal
 from fractions import Fraction
 from random import Random
 
 from django.db.models import QuerySet
 
 from judging.errors import UserError
+from judging.methods.cost import Rate, affordable
+from judging.methods.estimates import Undefined
 from judging.methods.ranking import Candidate, cut, rank
 from judging.methods.verdicts import State
 from judging.models import Example, Project, Run, Verdict
@@ -63,21 +65,18 @@ def ranked_examples(run: Run, *, paper_mode: bool = False) -> list[Ranked]:
     ]
 
 
-def size_for_budget(
-    budget: Decimal, n_audit: int, votes: int, minutes: Decimal, wage: Decimal, n_frame: int
-) -> int:
-    """The largest m with (m + audit) · votes · minutes / 60 · wage ≤ budget (SCIENCE: cost)."""
-    price = votes * minutes * wage / 60
+def size_for_budget(budget: Decimal, n_audit: int, votes: int, rate: Rate, n_frame: int) -> int:
+    """The largest m that a budget pays for beside the audit (SCIENCE: cost)."""
+    price = votes * rate.vote_usd
     if price <= 0:
         return n_frame - n_audit
-    affordable = int((budget / price).to_integral_value(rounding=ROUND_FLOOR))
-    if affordable < n_audit + 1:
+    m = affordable(budget, votes, n_audit, rate, n_frame)
+    if isinstance(m, Undefined) or m < 1:
         raise UserError(
-            f"${budget} buys {max(affordable, 0)} items at {votes} votes each "
-            f"(${price:.4f} an item), which leaves none to select beside an audit of {n_audit}. "
-            "Raise the budget, or ask for fewer votes or a smaller audit."
+            f"${budget} leaves nothing to select beside an audit of {n_audit}: {votes} votes an "
+            f"item cost ${price:.4f}. Raise the budget, or ask for fewer votes or a smaller audit."
         )
-    return min(affordable - n_audit, n_frame - n_audit)
+    return min(m, n_frame - n_audit)
 
 
 def draw(order: Sequence[Ranked], all_ids: Sequence[int], m: int, n_audit: int, seed: int) -> Drawn:

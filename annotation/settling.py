@@ -4,8 +4,9 @@ from collections.abc import Iterable
 
 from django.db import transaction
 
-from annotation.majority import majority
 from annotation.models import Annotation, Annotator, Item, Round, Selection, Skip, Slot
+from judging.methods.outcomes import Label
+from judging.methods.votes import majority
 from judging.models import Project
 
 
@@ -18,7 +19,7 @@ def votes_of(item: Item) -> list[Annotation]:
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
     """No majority, and the round's policy leaves it to a person. Audit items always do so when
     the policy is the judge, whose label may not measure itself."""
-    if majority(labels) is not None:
+    if majority(Label(label) for label in labels) is not None:
         return False
     if round_.no_majority == Project.NoMajority.JUDGE:
         return kind == Selection.Kind.AUDIT

@@ -11,8 +11,10 @@ from decimal import Decimal
 
 from django.db.models import QuerySet
 
-from annotation.majority import majority
 from annotation.models import Adjudication, Item, Round, Selection, Slot
+from judging.methods import outcomes
+from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
+from judging.methods.votes import majority
 from judging.models import Label, Project, Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
@@ -118,9 +120,9 @@ def _decide(
     if not votes or not settled:
         return None, "", ""
     spread = f"{counts['win']}–{counts['tie']}–{counts['lose']}"
-    label = majority(vote.label for vote in votes)
+    label = majority(outcomes.Label(vote.label) for vote in votes)
     if label is not None:
-        return label, "majority", f"more than half of {len(votes)} votes ({spread})"
+        return Label(label), "majority", f"more than half of {len(votes)} votes ({spread})"
     policy = item.round.no_majority
     audit = item.selection.kind == Selection.Kind.AUDIT
     if policy == Project.NoMajority.TIE:
@@ -161,10 +163,9 @@ def human_cost(says: Iterable[PeopleSay]) -> Decimal:
 
 def vote_cost(say: PeopleSay, vote: Vote) -> Decimal:
     """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
-    minutes = say.minutes_per_vote
     if say.measured and vote.active_seconds is not None:
-        minutes = Decimal(repr(vote.active_seconds)) / 60
-    return say.wage_usd * minutes / 60
+        return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), say.wage_usd)
+    return human_usd(1, Rate(say.minutes_per_vote, say.wage_usd))
 
 
 def labelled(says: dict[int, PeopleSay]) -> Iterator[tuple[int, Label]]:
