@@ -1,21 +1,18 @@
-"""Keeps keys and passwords out of the log, whoever put them into a message."""
+"""Keeps keys and passwords out of the log, whoever put them into a message or an error."""
 
 import logging
 
 from django.conf import settings
 
 
-class SecretsFilter(logging.Filter):
-    """Replaces every secret that the settings hold by three stars."""
+class SecretsFormatter(logging.Formatter):
+    """Replaces every secret that the settings hold by three stars, in tracebacks too."""
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        message = record.getMessage()
-        hidden = message
+    def format(self, record: logging.LogRecord) -> str:
+        line = super().format(record)
         for secret in known_secrets():
-            hidden = hidden.replace(secret, "***")
-        if hidden != message:
-            record.msg, record.args = hidden, None
-        return True
+            line = line.replace(secret, "***")
+        return line
 
 
 def known_secrets() -> list[str]:

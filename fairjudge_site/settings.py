@@ -127,6 +127,7 @@ elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqp
     raise SettingError("CELERY_BROKER_URL", "it must start with redis://, amqp:// or filesystem://")
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
+CELERY_TASK_ROUTES = {"judging.tasks.pump_run": {"queue": "runs"}}
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False
@@ -213,15 +214,13 @@ LOG_LEVEL = environment.choice("FAIRJUDGE_LOG_LEVEL", "INFO", "DEBUG", "INFO", "
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"}},
-    "filters": {"secrets": {"()": "fairjudge_site.logs.SecretsFilter"}},
-    "handlers": {
-        "console": {
-            "class": "logging.StreamHandler",
-            "formatter": "line",
-            "filters": ["secrets"],
+    "formatters": {
+        "line": {
+            "()": "fairjudge_site.logs.SecretsFormatter",
+            "format": "%(asctime)s %(levelname)s %(name)s: %(message)s",
         }
     },
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": LOG_LEVEL},
     "loggers": {
         "django": {"handlers": [], "propagate": True},

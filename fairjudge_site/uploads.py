@@ -1,4 +1,4 @@
-"""Uploads go to a file in the data folder and end at the size limit, not after it."""
+"""Uploads go to a temporary file, and end at the size limit instead of after it."""
 
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
@@ -15,5 +15,6 @@ class LimitedUploadHandler(TemporaryFileUploadHandler):
     def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
         self.received += len(raw_data)
         if self.received > settings.FAIRJUDGE_MAX_UPLOAD_BYTES:
+            self.file.close()
             raise RequestDataTooBig("The upload is larger than FAIRJUDGE_MAX_UPLOAD_MB allows.")
         super().receive_data_chunk(raw_data, start)

@@ -1,5 +1,6 @@
 """Shared by all tests: reference data, and what had to be skipped."""
 
+import fcntl
 import json
 import os
 import shutil
@@ -8,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from django.conf import settings
 
+from judging.errors import UserError
+from judging.local_judge.model import local_model as find_local_model
 from tests import postgresql
 
 pytest_plugins = ["tests.roles"]
@@ -83,12 +87,16 @@ def postgresql_url():
     return postgresql.URL
 
 
-@pytest.fixture(scope="session")
-def redis_url():
-    """A Redis on this machine; its database 9 is the tests' own."""
+@pytest.fixture
+def redis_url(worker_id):
+    """An empty database of the Redis on this machine, another one for each process of tests."""
     if not answers(6379):
         missing("Redis on localhost")
-    return "redis://127.0.0.1:6379/9"
+    number = 0 if worker_id == "master" else int(worker_id.removeprefix("gw"))
+    url = f"redis://127.0.0.1:6379/{8 + number % 8}"
+    with redis.Redis.from_url(url) as client:
+        client.flushdb()
+    return url
 
 
 @pytest.fixture(scope="session")
@@ -98,11 +106,24 @@ def rabbitmq_url():
     return "amqp://guest:guest@127.0.0.1:5672//"
 
 
+@pytest.fixture(scope="session")
+def local_model(tmp_path_factory):
+    """The local model's file, fetched once for all processes of tests."""
+    folder = tmp_path_factory.getbasetemp().parent / "local-model"
+    folder.mkdir(exist_ok=True)
+    with open(folder / "lock", "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            return find_local_model(folder, print)
+        except UserError as error:
+            missing(f"the local model ({error})")
+
+
 @pytest.fixture
 def own_environment(tmp_path):
     """The environment of a process that runs the real settings over a data folder of its own."""
     ours = {"FAIRJUDGE_DATA": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": SETTINGS}
-    return {**os.environ, **ours}
+    return {**os.environ, **ours, "DJANGO_ALLOW_ASYNC_UNSAFE": ""}
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:

@@ -1,0 +1,114 @@
+"""`runall` as people use it: a real process, asked to stop in every way there is."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.processes import eventually, processes_of
+
+ROOT = Path(__file__).parents[2]
+PARTS = ["--only", "web", "--only", "runs", "--only", "quick"]
+
+
+class RunAll:
+    """The command, its output so far, and the processes of its data folder."""
+
+    def __init__(self, environment, *arguments):
+        self.data = environment["FAIRJUDGE_DATA"]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.log = Path(self.data).parent / "runall.log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "runall", *arguments],
+                cwd=ROOT,
+                env={**environment, "FAIRJUDGE_URL": self.url},
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def output(self):
+        return self.log.read_text()
+
+    def wait_until_up(self):
+        up = eventually(lambda: "FairJudge is at" in self.output() or self.process.poll(), 120)
+        assert up, self.output()
+        assert self.process.poll() is None, self.output()
+        ready = self.output
+        assert eventually(lambda: ready().count("ready.") == 2, 120), ready()
+
+    def end(self):
+        for pid in processes_of(self.data):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def run_all(own_environment):
+    started = []
+
+    def start(*arguments):
+        started.append(RunAll(own_environment, *arguments))
+        return started[-1]
+
+    yield start
+    for each in started:
+        each.end()
+
+
+@pytest.mark.parametrize("asked", [signal.SIGINT, signal.SIGTERM])
+def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
+    site = run_all(*PARTS)
+    site.wait_until_up()
+    with urllib.request.urlopen(f"{site.url}/healthz") as answer:
+        assert answer.status == 200
+    site.process.send_signal(asked)
+    assert site.process.wait(timeout=60) == 0, site.output()
+    assert processes_of(site.data) == set()
+
+
+def test_a_killed_parent_leaves_no_orphan(run_all):
+    site = run_all(*PARTS)
+    site.wait_until_up()
+    assert len(processes_of(site.data)) >= 4
+    site.process.kill()
+    site.process.wait()
+    assert eventually(lambda: not processes_of(site.data), 60), site.output()
+
+
+def test_a_part_that_ends_takes_the_others_down_and_is_named(run_all):
+    site = run_all(*PARTS)
+    site.wait_until_up()
+    (worker,) = [
+        pid
+        for pid in processes_of(site.data)
+        if b"--queues=quick" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    os.kill(worker, signal.SIGKILL)
+    assert site.process.wait(timeout=60) == 1
+    assert "The part quick ended by itself" in site.output()
+    assert "Traceback" not in site.output()
+    assert processes_of(site.data) == set()
+
+
+def test_a_port_in_use_is_said_and_nothing_is_started(own_environment):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [sys.executable, "manage.py", "runall", *PARTS],
+            cwd=ROOT,
+            env={**own_environment, "FAIRJUDGE_BIND": address},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"CommandError: {address} cannot be listened on")
+    assert processes_of(own_environment["FAIRJUDGE_DATA"]) == set()

@@ -1,0 +1,112 @@
+import logging
+from io import BytesIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import RequestFactory
+
+from fairjudge_site.clients import client_address
+from fairjudge_site.logs import SecretsFormatter
+
+PASSWORD = "correct horse battery staple"
+
+
+@pytest.fixture
+def ana(db):
+    return User.objects.create_user("ana", password=PASSWORD)
+
+
+def log_in(client, password, **headers):
+    return client.post("/login/", {"username": "ana", "password": password}, headers=headers)
+
+
+def test_pages_allow_no_inline_script_and_no_other_site(client, db):
+    policy = client.get("/login/")["Content-Security-Policy"]
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == rules["frame-ancestors"] == rules["base-uri"] == "'none'"
+    assert rules["script-src"] == rules["style-src"] == rules["connect-src"] == "'self'"
+    assert rules["img-src"] == "'self' data:"
+    assert "unsafe" not in policy
+
+
+def test_pages_carry_the_other_secure_headers(client, db):
+    headers = client.get("/login/").headers
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "same-origin"
+    assert headers["Cross-Origin-Opener-Policy"] == "same-origin"
+
+
+def test_a_person_logs_in_and_out(client, ana):
+    assert log_in(client, PASSWORD).status_code == 302
+    assert client.get("/password/").status_code == 200
+    assert client.post("/logout/").status_code == 302
+    assert client.get("/password/")["Location"].startswith("/login/")
+
+
+def test_guessing_a_password_is_stopped_and_the_right_one_waits_too(client, ana):
+    statuses = [log_in(client, f"guess {number}").status_code for number in range(9)]
+    assert statuses[:7] == [200] * 7
+    assert statuses[-1] == 429
+    assert log_in(client, PASSWORD).status_code == 429
+
+
+def test_guessing_from_one_address_does_not_lock_the_owner_out_elsewhere(client, ana, settings):
+    settings.FAIRJUDGE_PROXIES = 1
+    for number in range(9):
+        log_in(client, f"guess {number}", x_forwarded_for="203.0.113.9")
+    assert log_in(client, PASSWORD, x_forwarded_for="198.51.100.7").status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("proxies", "forwarded", "address"),
+    [
+        (0, "203.0.113.9", "127.0.0.1"),
+        (1, "203.0.113.9", "203.0.113.9"),
+        # What the client claims stands to the left of what our proxy saw.
+        (1, "6.6.6.6, 203.0.113.9", "203.0.113.9"),
+        (2, "6.6.6.6, 203.0.113.9, 10.0.0.2", "203.0.113.9"),
+        (2, "203.0.113.9", "127.0.0.1"),
+        (1, "", "127.0.0.1"),
+    ],
+)
+def test_a_forwarded_address_is_believed_only_from_our_own_proxies(
+    settings, proxies, forwarded, address
+):
+    settings.FAIRJUDGE_PROXIES = proxies
+    request = RequestFactory().get("/", headers={"x-forwarded-for": forwarded})
+    assert client_address(request) == address
+
+
+def test_an_upload_over_the_limit_is_refused_with_a_page_that_says_so(client, ana, settings):
+    settings.FAIRJUDGE_MAX_UPLOAD_BYTES = 100_000
+    too_large = SimpleUploadedFile("pairs.csv", b"x" * 100_001)
+    answer = client.post("/login/", {"file": too_large})
+    assert answer.status_code == 413
+    assert b"FAIRJUDGE_MAX_UPLOAD_MB" in answer.content
+    just_fits = SimpleUploadedFile("pairs.csv", b"x" * 100_000)
+    assert client.post("/login/", {"file": just_fits}).status_code == 200
+
+
+def test_the_limit_counts_all_files_of_a_request(client, ana, settings):
+    settings.FAIRJUDGE_MAX_UPLOAD_BYTES = 100_000
+    files = {f"file{number}": BytesIO(b"x" * 60_000) for number in range(2)}
+    assert client.post("/login/", files).status_code == 413
+
+
+def test_keys_and_passwords_never_reach_the_log(settings):
+    settings.FAIRJUDGE_ENDPOINT_KEYS = {"LAB_KEY": "sk-very-secret"}
+    arguments = ("sk-very-secret", settings.SECRET_KEY)
+    record = logging.LogRecord("x", logging.INFO, "", 0, "sent %s and %s", arguments, None)
+    assert SecretsFormatter().format(record) == "sent *** and ***"
+
+
+def test_an_error_that_quotes_a_key_is_logged_without_it(settings):
+    settings.FAIRJUDGE_ENDPOINT_KEYS = {"LAB_KEY": "sk-very-secret"}
+    try:
+        raise ValueError("refused sk-very-secret")
+    except ValueError as error:
+        failure = (type(error), error, error.__traceback__)
+    record = logging.LogRecord("x", logging.ERROR, "", 0, "failed", None, failure)
+    assert "ValueError: refused ***" in SecretsFormatter().format(record)

@@ -1,0 +1,95 @@
+"""A worker of each queue on each broker: takes its tasks, shows that it lives, and signs off."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.processes import eventually, processes_of
+
+ROOT = Path(__file__).parents[2]
+SEND = "from judging.tasks import pump_run; pump_run.delay(0)"
+WORKERS = (
+    "from judging.models import Worker\n"
+    "for each in Worker.objects.all(): print(each.queues, each.pid, each.seen_at.isoformat())"
+)
+
+
+class RunningWorker:
+    def __init__(self, environment):
+        self.environment = environment
+        self.log = Path(environment["FAIRJUDGE_DATA"]).parent / "worker.log"
+        self.manage("migrate", "--verbosity=0")
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "manage.py", "runall", "--only", "runs"],
+                cwd=ROOT,
+                env=environment,
+                stdout=log,
+                stderr=log,
+            )
+
+    def manage(self, *arguments):
+        command = [sys.executable, "manage.py", *arguments]
+        done = subprocess.run(
+            command, cwd=ROOT, env=self.environment, check=True, capture_output=True, text=True
+        )
+        return done.stdout.split("\n")[:-1]
+
+    def shell(self, code):
+        return self.manage("shell", "--no-imports", "--command", code)
+
+    def output(self):
+        return self.log.read_text()
+
+    def end(self):
+        for pid in processes_of(self.environment["FAIRJUDGE_DATA"]):
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait()
+
+
+@pytest.fixture
+def start_worker(own_environment):
+    started = []
+
+    def start(**variables):
+        started.append(RunningWorker({**own_environment, **variables}))
+        worker = started[-1]
+        assert eventually(lambda: " ready." in worker.output(), 120), worker.output()
+        return worker
+
+    yield start
+    for each in started:
+        each.end()
+
+
+def assert_a_task_arrives(worker):
+    worker.shell(SEND)
+    arrived = eventually(lambda: "pump_run" in worker.output() and "succeeded" in worker.output())
+    assert arrived, worker.output()
+
+
+def test_the_default_broker_needs_no_server_and_the_worker_shows_that_it_lives(start_worker):
+    worker = start_worker()
+    assert_a_task_arrives(worker)
+    (row,) = worker.shell(WORKERS)
+    queues, pid, first_seen = row.split()
+    assert queues == "runs"
+    assert int(pid) in processes_of(worker.environment["FAIRJUDGE_DATA"])
+    assert eventually(lambda: worker.shell(WORKERS)[0].split()[2] > first_seen)
+    worker.process.terminate()
+    assert worker.process.wait(timeout=60) == 0
+    assert worker.shell(WORKERS) == []
+
+
+@pytest.mark.brokers
+def test_a_task_arrives_through_redis(start_worker, redis_url):
+    assert_a_task_arrives(start_worker(CELERY_BROKER_URL=redis_url))
+
+
+@pytest.mark.brokers
+def test_a_task_arrives_through_rabbitmq(start_worker, rabbitmq_url):
+    assert_a_task_arrives(start_worker(CELERY_BROKER_URL=rabbitmq_url))
