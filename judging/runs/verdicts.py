@@ -1,6 +1,7 @@
 """Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -17,10 +18,10 @@ from judging.models import Form, Method, Run, Verdict
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 
 CHUNK = 500
-FIELDS = [
+JUDGED_FIELDS = [
     field.name
     for field in Verdict._meta.concrete_fields
-    if field.name not in ("id", "run", "example")
+    if field.name not in ("id", "run", "example", "rank")
 ]
 
 
@@ -33,19 +34,18 @@ class VerdictCounts:
 
 
 def rebuild_verdicts(run: Run) -> VerdictCounts:
-    """Judge, rank and write every example. Readers see the old rows or the new ones of a chunk.
+    """Judge and write every example in chunks, then give all their ranks.
 
-    The samples are read twice, so that only what an example is ranked by is held for all.
+    For all examples at once only what they are ranked by is held in memory.
     """
     candidates, ids = [], []
-    for example in samples_of(run):
-        result = judge(run, example)
-        candidates.append(candidate(example, result))
-        ids.append(example.example_id)
-    ranks = {ids[index]: place for place, index in enumerate(rank(candidates, run.seed), start=1)}
     rows = samples_of(run)
     while chunk := list(islice(rows, CHUNK)):
-        write(run, chunk, ranks)
+        results = [judge(run, example) for example in chunk]
+        write(run, chunk, results)
+        candidates += map(candidate, chunk, results)
+        ids += [example.example_id for example in chunk]
+    write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
     Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
     return VerdictCounts(**Counter(str(c.state) for c in candidates))
@@ -67,25 +67,39 @@ def candidate(example: ExampleSamples, result: Result) -> Candidate:
     return Candidate(example.external_id, result.state, result.bpde, result.n_valid, result.gap)
 
 
-def write(run: Run, examples: list[ExampleSamples], ranks: dict[int, int]) -> None:
+def write(run: Run, examples: Sequence[ExampleSamples], results: Sequence[Result]) -> None:
+    """All but the ranks; a pending example has none."""
     usd = costs(run, [example.example_id for example in examples])
-    rows = []
-    for example in examples:
-        result = judge(run, example)
-        place = ranks.get(example.example_id) if result.state != State.PENDING else None
-        rows.append(row(run, example, result, place, usd.get(example.example_id)))
+    pending = [
+        example.example_id
+        for example, result in zip(examples, results, strict=True)
+        if result.state == State.PENDING
+    ]
     with transaction.atomic():
-        Verdict.objects.bulk_create(
-            rows,
-            update_conflicts=True,
-            unique_fields=["run", "example"],
-            update_fields=FIELDS,
+        save(
+            (
+                row(run, example, result, usd.get(example.example_id))
+                for example, result in zip(examples, results, strict=True)
+            ),
+            JUDGED_FIELDS,
         )
+        Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
 
 
-def row(
-    run: Run, example: ExampleSamples, result: Result, place: int | None, usd: Decimal | None
-) -> Verdict:
+def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
+    """The first to be reviewed first."""
+    for start in range(0, len(ranked_ids), CHUNK):
+        places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
+        save((Verdict(run=run, example_id=pk, rank=place) for place, pk in places), ["rank"])
+
+
+def save(rows: Iterable[Verdict], fields: Sequence[str]) -> None:
+    Verdict.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["run", "example"], update_fields=fields
+    )
+
+
+def row(run: Run, example: ExampleSamples, result: Result, usd: Decimal | None) -> Verdict:
     return Verdict(
         run=run,
         example_id=example.example_id,
@@ -95,7 +109,6 @@ def row(
         cs_2=as_float(result.cs_2),
         gap=as_float(result.gap),
         bpde=result.bpde,
-        rank=place,
         routing_score=result.bpde,
         n_valid=result.n_valid,
         n_asked=result.n_asked,

@@ -16,7 +16,6 @@ from judging.llm.adaptation import Learned
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.limits import Limits, SharedLimits
-from judging.llm.shared import RedisLimits
 from judging.local_judge import running_local_judge
 from judging.models import Run
 from judging.runs import lease, recovery, states
@@ -114,6 +113,9 @@ def shared_limits(endpoint: Endpoint) -> SharedLimits | None:
     broker = settings.CELERY_BROKER_URL
     if not broker.startswith(("redis:", "rediss:")):
         return None
+    # The redis extra is installed only where Redis is the broker.
+    from judging.llm.shared import RedisLimits
+
     return RedisLimits(broker, endpoint.base_url)
 
 

@@ -1,0 +1,146 @@
+"""The whole engine against the ideal: every call claimed, sent, recorded, parsed, and ranked.
+
+    python -m benchmarks.engine [--quick] [--postgres URL]
+
+The ideal is the list schedule of the same latencies at the same limit with no overhead. The span
+is from the first request that the server saw to the last result stored. Each row is a process and
+a database of its own.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+CASES = {
+    "32 × 200 ms": (1000, 32, 0.2, 0.0),
+    "32 × 200 ms log-normal": (1000, 32, 0.2, 0.5),
+    "256 × 1 s": (4000, 256, 1.0, 0.0),
+    "256 × 1 s log-normal": (4000, 256, 1.0, 0.5),
+}
+TEXT = "A sentence of a response that is judged. " * 30
+
+
+def measure(calls: int, concurrency: int, seconds: float, sigma: float) -> dict[str, float]:
+    """One run in a fresh database. Imports wait until Django is set up."""
+    import django
+
+    django.setup()
+    from django.db import connection
+
+    from benchmarks.engine_transport import ideal_span
+    from tests.loopback.latency import fixed, lognormal
+
+    latency = lognormal(seconds, sigma) if sigma else fixed(seconds)
+    with tempfile.TemporaryDirectory() as folder:
+        name = connection.creation.create_test_db(verbosity=0)
+        try:
+            log = Path(folder) / "log.jsonl"
+            span, cpu = run_once(calls, concurrency, seconds, sigma, log)
+        finally:
+            connection.creation.destroy_test_db(name, verbosity=0)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    ideal = ideal_span(latency, calls, concurrency)
+    return {"ratio": span / ideal, "cpu_ms": cpu / calls * 1000, "megabytes": memory}
+
+
+def run_once(
+    calls: int, concurrency: int, seconds: float, sigma: float, log: Path
+) -> tuple[float, float]:
+    from django.conf import settings
+
+    from benchmarks.engine_transport import server
+    from judging.models import Call
+    from judging.runs import recording
+    from judging.runs.starting import start_run
+    from judging.runs.working import work_on
+    from tests.factories import make_examples, make_project
+
+    stored_at = 0.0
+    record = recording.record
+
+    def timed_record(*values: Any) -> Any:
+        nonlocal stored_at
+        further = record(*values)
+        stored_at = time.time()
+        return further
+
+    def judged(slug: str, examples: int, url: str) -> None:
+        project = make_project(slug)
+        make_examples(project, examples, response_1=TEXT, response_2=f"Other. {TEXT}")
+        settings.FAIRJUDGE_ENDPOINTS = {"bench": {"base_url": url, "key_variable": ""}}
+        run = start_run(
+            project, None, endpoint="bench", concurrency=concurrency, background=False
+        )
+        work_on(run)
+
+    recording.record = timed_record
+    with server(0.0, 0.0) as url:
+        judged("warm-up", 2, url)
+    Call.objects.all().delete()
+    with server(seconds, sigma, "--log", str(log)) as url:
+        before = cpu_seconds()
+        # The judge is known to answer: the pump's cautious first call is not measured.
+        known_good(url)
+        judged("measured", calls // 2, url)
+        cpu = cpu_seconds() - before
+    assert Call.objects.filter(state=Call.State.DONE).count() == calls
+    arrived = min(json.loads(line)["arrived"] for line in log.read_text().splitlines())
+    return stored_at - arrived, cpu
+
+
+def known_good(url: str) -> None:
+    from judging.models import EndpointLearned
+
+    EndpointLearned.objects.create(base_url=url, model="loopback-judge", learned={})
+
+
+def cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def row(case: str, database_url: str) -> dict[str, float]:
+    """The measurement in a process of its own."""
+    with tempfile.TemporaryDirectory() as data:
+        environment = os.environ | {
+            "FAIRJUDGE_DATA": data,
+            "DJANGO_SETTINGS_MODULE": "fairjudge_site.settings",
+            "DATABASE_URL": database_url,
+            "FAIRJUDGE_LOG_LEVEL": "WARNING",
+        }
+        command = [sys.executable, "-m", "benchmarks.engine", "--case", case]
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, check=True)
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="32 × 200 ms only")
+    parser.add_argument("--postgres", metavar="URL", help="measure there too")
+    parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        sys.stdout.write(json.dumps(measure(*CASES[options.case])) + "\n")
+        return
+    databases = {"SQLite": ""} | ({"PostgreSQL": options.postgres} if options.postgres else {})
+    for database, url in databases.items():
+        for case in list(CASES)[:1] if options.quick else CASES:
+            found = row(case, url)
+            line = (
+                f"{database:10} {case:24} {found['ratio']:5.2f} × ideal  "
+                f"{found['cpu_ms']:5.2f} ms CPU a call  {found['megabytes']:4.0f} MB"
+            )
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

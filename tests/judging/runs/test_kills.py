@@ -1,0 +1,119 @@
+"""Twenty random `kill -9` of `manage.py judge`, its counts proven on the server's own log."""
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.judging.runs.judging import answered
+from tests.loopback import BiasedJudge, LoopbackServer, fixed
+
+ROOT = Path(__file__).parents[3]
+PAIRS = 150
+KILLS = 20
+SEED = 20261127
+LONGEST_WAIT = 60
+
+
+class Site:
+    """A site of its own, with the default database, seen from outside."""
+
+    def __init__(self, folder: Path, base_url: str) -> None:
+        self.folder = folder
+        endpoints = [{"name": "loop", "base_url": base_url}]
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("FAIRJUDGE_", "OPENAI_", "DATABASE_", "DJANGO_"))
+        } | {
+            "FAIRJUDGE_DATA": str(folder),
+            "FAIRJUDGE_ENDPOINTS": json.dumps(endpoints),
+            "FAIRJUDGE_LOG_LEVEL": "WARNING",
+        }
+
+    def __enter__(self) -> "Site":
+        self.launcher = subprocess.Popen(
+            [sys.executable, "-m", "tests.judging.runs.launcher", self.folder / "output.txt"],
+            cwd=ROOT,
+            env=self.environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.launcher.communicate()
+
+    def start(self, *command: str) -> int:
+        """The number of the process that runs the command."""
+        self.launcher.stdin.write(json.dumps(command) + "\n")
+        self.launcher.stdin.flush()
+        return int(self.launcher.stdout.readline())
+
+    def wait(self) -> int:
+        """The exit code of the command that was started last."""
+        return int(self.launcher.stdout.readline())
+
+    def run(self, *command: str) -> None:
+        self.start(*command)
+        assert self.wait() == 0, (self.folder / "output.txt").read_text()
+
+    def query(self, sql: str, *values: str) -> list[tuple]:
+        with sqlite3.connect(self.folder / "fairjudge.sqlite3", timeout=20) as database:
+            return database.execute(sql, values).fetchall()
+
+    def calls(self, state: str) -> set[int]:
+        return {pk for (pk,) in self.query("SELECT id FROM judging_call WHERE state = ?", state)}
+
+
+MAKE_PROJECT = f"""
+from tests.factories import make_examples, make_project
+make_examples(make_project("killed"), {PAIRS})
+"""
+
+
+def wait_for_answers(server: LoopbackServer, count: int) -> None:
+    deadline = time.monotonic() + LONGEST_WAIT
+    while server.completed < count:
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(tmp_path):
+    draw = random.Random(SEED)
+    in_flight = set()
+    with (
+        LoopbackServer(judge=BiasedJudge(), latency=fixed(0.03)) as server,
+        Site(tmp_path, server.base_url) as site,
+    ):
+        site.run("migrate", "--verbosity", "0")
+        site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
+        command = ["judge", "killed", "--endpoint", "loop", "--concurrency", "4", "--name", "r"]
+        for _ in range(KILLS):
+            pid = site.start(*command)
+            wait_for_answers(server, server.completed + draw.randint(1, 9))
+            time.sleep(draw.random() * 0.05)
+            os.kill(pid, signal.SIGKILL)
+            assert site.wait() == -signal.SIGKILL
+            in_flight |= site.calls("claimed")
+            command = ["judge", "killed", "--resume", "r"]
+        site.run(*command)
+    done = len(site.calls("done"))
+    assert site.query("SELECT state FROM judging_run") == [("done",)]
+    # Every claim that a kill cut off is lost, and nothing else is.
+    assert site.calls("lost") == in_flight
+    assert not site.calls("failed") | site.calls("claimed")
+    assert done <= server.completed <= done + len(in_flight)
+    slots = site.query(
+        "SELECT count(*), count(DISTINCT c.example_id || c.part || s.slot) FROM judging_sample s"
+        " JOIN judging_call c ON s.call_id = c.id"
+    )
+    assert slots == [(PAIRS * 2 * 3, PAIRS * 2 * 3)]
+    repeated = sum(count - 3 for count in answered(server.log).values()) // 3
+    assert repeated == server.completed - done
