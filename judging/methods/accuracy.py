@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.comparison import Booleans, Comparison, Signs
+from judging.methods.comparison import Booleans, Codes, Comparison, Signs
 from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.proportions import wilson
+from judging.methods.proportions import stratified_share, wilson
 
 Floats = NDArray[np.float64]
 
@@ -46,7 +46,8 @@ def accuracy(
 ) -> Figure:
     """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
 
-    Wilson's interval where every example weighs 1 and earns 0 or 1; else the bootstrap's.
+    Wilson's interval where all weigh the same and earn 0 or 1; the exact ones of selected and
+    audited joined where they differ in weight; the bootstrap's where questions repeat.
     """
     earned = credit(compared.judge, compared.judged, compared.human, ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
@@ -54,7 +55,9 @@ def accuracy(
     if not len(earned):
         return Undefined(NOT_JUDGED)
     if compared.plain and not np.any(earned == 0.5):
-        return wilson(int(earned.sum()), len(earned))
+        return wilson(float(earned.sum()), len(earned))
+    if compared.questions_differ:
+        return stratified_share(_strata(earned, weight, compared.stratum[rows]))
     return bootstrap_estimate(
         _weighted_mean,
         (earned, weight),
@@ -67,6 +70,18 @@ def accuracy(
 def coverage(compared: Comparison) -> Estimate:
     """Share of the labelled examples that the judge gave a label; shown beside its accuracy."""
     return Estimate(compared.coverage, len(compared))
+
+
+def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:
+    """What each stratum earned, its size, and its share of the weight."""
+    return [
+        (
+            float(earned[rows].sum()),
+            int(rows.sum()),
+            float(weight[rows].sum() / weight.sum()),
+        )
+        for rows in (stratum == value for value in np.unique(stratum))
+    ]
 
 
 def _weighted_mean(counts: Floats, values: Floats) -> Floats:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -142,6 +143,7 @@ def fewest_audited(epsilon: float, alpha: float) -> int:
     return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
 
 
+@lru_cache(maxsize=100_000)
 def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
     """(D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha."""
     if audited == size:

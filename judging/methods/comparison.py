@@ -81,9 +81,14 @@ class Comparison:
         return float(self.weight @ self.judged / self.weight.sum())
 
     @property
+    def questions_differ(self) -> bool:
+        """Whether each question occurs once."""
+        return len(np.unique(self.question)) == len(self)
+
+    @property
     def plain(self) -> bool:
         """Whether all weigh the same and each question occurs once."""
-        return bool(np.ptp(self.weight) == 0 and len(np.unique(self.question)) == len(self))
+        return bool(np.ptp(self.weight) == 0) and self.questions_differ
 
 
 def comparison(

@@ -87,20 +87,22 @@ def review_curve(
     weight: how many examples each stands for.
     """
     levels = np.asarray(level, dtype=np.float64)
-    earned = np.asarray(judge, dtype=np.float64)
-    weights = np.ones(len(levels)) if weight is None else np.asarray(weight, dtype=np.float64)
-    people = np.ones(len(levels)) if reviewer is None else np.asarray(reviewer, dtype=np.float64)
-    _, group = np.unique(-levels, return_inverse=True)
+    order = np.argsort(-levels)
+    ordered = levels[order]
+    group_ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(levels)])
+    weights = None if weight is None else np.asarray(weight, dtype=np.float64)[order]
 
-    def running(values: Floats) -> Floats:
-        return np.concatenate(([0.0], np.cumsum(np.bincount(group.reshape(-1), values))))
+    def running(values: ArrayLike | None) -> Floats:
+        """Weighted sums of the values, or of ones, up to the end of each group."""
+        if values is None and weights is None:
+            return np.concatenate(([0.0], group_ends + 1.0))
+        terms = 1.0 if values is None else np.asarray(values, dtype=np.float64)[order]
+        sums = np.cumsum(terms if weights is None else terms * weights)
+        return np.concatenate(([0.0], sums[group_ends]))
 
-    return ReviewCurve(
-        running(weights),
-        running(weights * earned),
-        running(weights * people),
-        float(weights @ earned),
-    )
+    reviewed, judge_right = running(None), running(judge)
+    people_right = reviewed if reviewer is None else running(reviewer)
+    return ReviewCurve(reviewed, judge_right, people_right, float(judge_right[-1]))
 
 
 def oracle_curve(judge: ArrayLike) -> ReviewCurve:

@@ -11,7 +11,7 @@ from scipy import stats
 from judging.methods.estimates import Estimate, Figure, Undefined
 
 
-def wilson(successes: int, n: int, confidence: float = 0.95) -> Figure:
+def wilson(successes: float, n: int, confidence: float = 0.95) -> Figure:
     """Wilson's score interval (1927)."""
     if n == 0:
         return Undefined("no examples")
@@ -24,12 +24,36 @@ def wilson(successes: int, n: int, confidence: float = 0.95) -> Figure:
     return Estimate(share, n, low, high)
 
 
-def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> Figure:
-    """The exact binomial interval."""
+def stratified_share(
+    strata: Sequence[tuple[float, int, float]], confidence: float = 0.95
+) -> Figure:
+    """A weighted mean of the strata's shares, exact limits joined by MOVER.
+
+    strata: successes, n, and the stratum's share of all examples; the shares sum to 1.
+    Each stratum's distance from its limit is weighted and added in squares (Zou and Donner
+    2008), so that an audit without an error still has a width, which a resample has not.
+    Wilson's limits are too short for it: coverage .91 at 20 audited and 1 % error.
+    """
+    parts = [(clopper_pearson(x, n, confidence), share) for x, n, share in strata if share]
+    value, below, above = 0.0, 0.0, 0.0
+    for part, share in parts:
+        if isinstance(part, Undefined) or part.low is None or part.high is None:
+            return Undefined("a part of the examples has no human label")
+        value += share * part.value
+        below += (share * (part.value - part.low)) ** 2
+        above += (share * (part.high - part.value)) ** 2
+    n = sum(n for _, n, _ in strata)
+    return Estimate(value, n, max(0.0, value - below**0.5), min(1.0, value + above**0.5))
+
+
+def clopper_pearson(successes: float, n: int, confidence: float = 0.95) -> Figure:
+    """The exact binomial interval (1934); by the beta distribution, so halves may be counted."""
     if n == 0:
         return Undefined("no examples")
-    limits = stats.binomtest(successes, n).proportion_ci(confidence, method="exact")
-    return Estimate(successes / n, n, float(limits.low), float(limits.high))
+    tail = (1 - confidence) / 2
+    low = float(stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
+    high = float(stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
+    return Estimate(successes / n, n, low, high)
 
 
 def mcnemar(only_first_right: int, only_second_right: int) -> float:

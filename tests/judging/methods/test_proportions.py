@@ -8,6 +8,7 @@ from judging.methods.proportions import (
     clopper_pearson,
     holm,
     mcnemar,
+    stratified_share,
     wilson,
 )
 
@@ -48,3 +49,26 @@ def test_benjamini_yekutieli_divides_by_the_harmonic_sum():
     assert benjamini_yekutieli(p, 0.0184).all()
     assert not benjamini_yekutieli(p, 0.0183).any()
     assert np.array_equal(benjamini_yekutieli([], 0.05), [])
+
+
+def test_the_exact_interval_is_scipys():
+    by_scipy = stats.binomtest(3, 20).proportion_ci(method="exact")
+    ours = clopper_pearson(3, 20)
+    assert (ours.low, ours.high) == pytest.approx((by_scipy.low, by_scipy.high))
+
+
+def test_strata_are_weighted_and_one_stratum_is_itself():
+    joined = stratified_share([(5, 20, 0.2), (20, 20, 0.8)])
+    assert joined.value == pytest.approx(0.2 * 0.25 + 0.8)
+    assert joined.n == 40
+    hard, easy = clopper_pearson(5, 20), clopper_pearson(20, 20)
+    below = ((0.2 * (0.25 - hard.low)) ** 2 + (0.8 * (1 - easy.low)) ** 2) ** 0.5
+    assert joined.low == pytest.approx(joined.value - below)
+    assert joined.high == pytest.approx(joined.value + 0.2 * (hard.high - 0.25))
+    alone = stratified_share([(3, 20, 1.0), (0, 0, 0.0)])
+    assert (alone.low, alone.high) == pytest.approx(
+        (clopper_pearson(3, 20).low, clopper_pearson(3, 20).high)
+    )
+    assert stratified_share([(3, 20, 0.5), (0, 0, 0.5)]) == Undefined(
+        "a part of the examples has no human label"
+    )

@@ -144,3 +144,13 @@ def test_where_everyone_is_labelled_only_sampling_is_uncertain(rng):
     assert like_these.low < values.mean() < like_these.high
     labels = AuditedLabels(values, np.array([]), np.array([]), np.array([]))
     assert win_rate(labels) == like_these
+
+
+def test_a_nearly_complete_audit_leaves_little_doubt(rng):
+    for _ in range(200):
+        truth, labels = project(rng, n=80, m=16, audit=60, error=0.7)
+        parts = difference_estimate(labels, 0.0)
+        unaudited = 4 / 80
+        assert abs(parts.finite_centre - truth.mean()) <= unaudited
+        figure = win_rate(labels, lam=0.0, about=About.THIS_PROJECT)
+        assert figure.low <= parts.finite_centre <= figure.high

@@ -1,0 +1,74 @@
+"""Check by simulation that intervals and certificates keep their promises: `make simulate`.
+
+Prints a Markdown table of each check and fails where a promise is broken.  The seeds are fixed,
+so the same numbers come out again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+
+from benchmarks.simulations import certificates
+from benchmarks.simulations.certificates import Promise
+from benchmarks.simulations.coverage import INTERVALS, Coverage, coverage
+from benchmarks.simulations.projects import settings
+
+SEED = 20230529
+REPEATS = 10_000
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--processes", type=int, default=os.cpu_count())
+    chosen = parser.parse_args()
+    broken = 0
+    with ProcessPoolExecutor(chosen.processes) as pool:
+        for name in INTERVALS:
+            check = partial(coverage, name, repeats=chosen.repeats, seed=SEED)
+            rows = list(pool.map(check, settings()))
+            broken += report(coverage_table(name, rows))
+        check_case = partial(certificates.simulate, repeats=chosen.repeats, seed=SEED)
+        broken += report(certificate_table(list(pool.map(check_case, certificates.cases()))))
+    if broken:
+        sys.exit(f"{broken} promises are broken; the rows say which.")
+
+
+def report(lines: Iterator[str]) -> int:
+    """Print the lines; how many of them say that a promise is broken."""
+    count = 0
+    for line in lines:
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        count += line.endswith("| broken |")
+    sys.stdout.write("\n")
+    return count
+
+
+def coverage_table(name: str, rows: list[Coverage]) -> Iterator[str]:
+    yield f"### {name[0].upper()}{name[1:]}, {rows[0].repeats:,} repeats each"
+    yield ""
+    yield "| setting | coverage of the 95 % interval | mean width | |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        kept = "kept" if row.passes() else "broken"
+        yield f"| {row.setting} | {row.covered:.2%} | {row.width:.3f} | {kept} |"
+
+
+def certificate_table(rows: list[Promise]) -> Iterator[str]:
+    yield f"### Certificates at 95 %, {rows[0].repeats:,} repeats each"
+    yield ""
+    yield "| case | issued | issued and untrue | |"
+    yield "|---|---|---|---|"
+    for row in rows:
+        kept = "kept" if row.passes() else "broken"
+        yield f"| {row.case} | {row.issued} | {row.false} | {kept} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Simulated projects in which the truth is known, to check what the statistics promise."""

@@ -1,0 +1,93 @@
+"""How often a certificate is issued and untrue, where the judge is just too bad for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.simulations.projects import LEVELS
+from judging.methods.certificate import Certificate, CertificatePlan, Tallies, certify
+
+Counts = NDArray[np.int64]
+
+ALPHA = 0.05
+# SCIENCE.md §16: 5 % of 10,000 and what chance may add.
+MOST_FALSE_OF_10_000 = 569
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """n_rest examples in equal levels; from level `bad_from` on the share wrong exceeds epsilon."""
+
+    n_rest: int
+    epsilon: float
+    bad_from: int
+    looks: tuple[int, ...]
+
+    def __str__(self) -> str:
+        place = {0: "first", LEVELS // 2: "middle"}.get(self.bad_from, "no")
+        sizes = " and ".join(map(str, self.looks))
+        return f"N_U={self.n_rest}, ε={self.epsilon:.0%}, too bad from the {place} on, n={sizes}"
+
+    def wrong_of_level(self) -> Counts:
+        """Wrong labels in each level: a quarter of epsilon before, just too many from there."""
+        size = np.arange(1, LEVELS + 1) * (self.n_rest // LEVELS)
+        good = np.floor(self.epsilon * size / 4)
+        too_bad = np.floor(self.epsilon * size) + 1
+        total = np.where(np.arange(LEVELS) < self.bad_from, good, too_bad)
+        return np.diff(total, prepend=0).astype(np.int64)
+
+
+def cases() -> list[Case]:
+    every = product((300, 900), (0.05, 0.10, 0.20), (0, LEVELS // 2), ((200,), (100, 200)))
+    return [Case(*each) for each in every]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """issued and false: in how many of the repeats."""
+
+    case: str
+    repeats: int
+    issued: int
+    false: int
+
+    def passes(self) -> bool:
+        return self.false <= MOST_FALSE_OF_10_000 * self.repeats / 10_000
+
+
+def simulate(case: Case, repeats: int, seed: int) -> Promise:
+    """Audit a project of this case again and again, and look when the plan says so."""
+    rng = np.random.default_rng([seed, case.n_rest, int(100 * case.epsilon), case.bad_from])
+    plan = CertificatePlan(case.epsilon, ALPHA, case.looks, tuple(map(float, range(LEVELS))))
+    wrong = case.wrong_of_level()
+    cells = np.concatenate((wrong, case.n_rest // LEVELS - wrong))
+    issued = false = 0
+    for _ in range(repeats):
+        untrue = list(_looks(plan, cells, rng))
+        issued += bool(untrue)
+        false += any(untrue)
+    return Promise(str(case), repeats, issued, false)
+
+
+def _looks(plan: CertificatePlan, cells: Counts, rng: np.random.Generator) -> Iterator[bool]:
+    """For each certificate that the looks issue, whether more than epsilon of it is wrong."""
+    left, seen = cells.copy(), np.zeros_like(cells)
+    for look in plan.looks:
+        drawn = rng.multivariate_hypergeometric(left, look - int(seen.sum()))
+        left, seen = left - drawn, seen + drawn
+        size, audited = _by_threshold(cells), _by_threshold(seen)
+        wrong = np.cumsum(seen[:LEVELS])
+        result = certify(plan, Tallies(size, audited, wrong), look)
+        if isinstance(result, Certificate):
+            t = int(result.threshold)
+            unseen_wrong = int(left[:LEVELS][: t + 1].sum())
+            yield unseen_wrong > plan.epsilon * result.n_from_judge
+
+
+def _by_threshold(cells: Counts) -> Counts:
+    return np.cumsum(cells[:LEVELS] + cells[LEVELS:])

@@ -1,0 +1,76 @@
+"""How often an interval holds the truth, and what counts as keeping its promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.simulations.projects import HUMAN_WIN_RATE, Project, Setting, project
+from judging.methods.accuracy import accuracy
+from judging.methods.comparison import Comparison, comparison
+from judging.methods.estimates import Estimate, Figure
+from judging.methods.win_rate import About, Scale, win_rate
+
+# SCIENCE.md §16: 95 % less what 10,000 (2,000) repeats may miss by chance.  The intervals here
+# are exact or have pseudo-observations, so they may cover more than they promise.
+LEAST = 0.9325
+LEAST_OF_FEWER = 0.922
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """covered: share of the repeats whose interval held the truth; width: mean width."""
+
+    setting: str
+    repeats: int
+    covered: float
+    width: float
+
+    def passes(self) -> bool:
+        return self.covered >= (LEAST if self.repeats >= 10_000 else LEAST_OF_FEWER)
+
+
+Interval = Callable[[Project, np.random.Generator], tuple[Figure, float]]
+
+
+def win_rate_here(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
+    truth = float(Scale.WIN_RATE.points(made.human).mean())
+    return win_rate(made.labels(), about=About.THIS_PROJECT), truth
+
+
+def win_rate_like_these(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
+    return win_rate(made.labels()), HUMAN_WIN_RATE
+
+
+def people_alone(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
+    return win_rate(made.labels(), lam=0.0), HUMAN_WIN_RATE
+
+
+def weighted_accuracy(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
+    truth = float((made.judge == made.human).mean())
+    compared = comparison(made.judge, np.ones(len(made.judge), bool), made.human, made.design)
+    return (accuracy(compared, rng) if isinstance(compared, Comparison) else compared), truth
+
+
+INTERVALS: dict[str, Interval] = {
+    "judge and people, about this project's examples": win_rate_here,
+    "judge and people, about examples like these": win_rate_like_these,
+    "people alone, about examples like these": people_alone,
+    "the judge's accuracy over the project": weighted_accuracy,
+}
+
+
+def coverage(name: str, setting: Setting, *, repeats: int, seed: int) -> Coverage:
+    """Draw projects of one setting and count how often the named interval holds the truth."""
+    place = (setting.n, setting.audit, int(1000 * setting.error), int(setting.biased))
+    rng = np.random.default_rng([seed, *place])
+    covered, widths = 0, []
+    for _ in range(repeats):
+        figure, truth = INTERVALS[name](project(setting, rng), rng)
+        if not isinstance(figure, Estimate) or figure.low is None or figure.high is None:
+            raise ValueError(f"there is no interval at {setting}")
+        covered += figure.low - 1e-12 <= truth <= figure.high + 1e-12
+        widths.append(figure.high - figure.low)
+    return Coverage(str(setting), repeats, covered / repeats, float(np.mean(widths)))

@@ -1,0 +1,45 @@
+"""Small seeded versions of `make simulate`; the same code with fewer repeats."""
+
+import pytest
+
+from benchmarks.simulations.certificates import Case, simulate
+from benchmarks.simulations.coverage import INTERVALS, coverage
+from benchmarks.simulations.projects import LEVELS, Setting, settings
+
+REPEATS = 400
+# Three standard errors of 95 % below it.
+LEAST = 0.95 - 3 * (0.95 * 0.05 / REPEATS) ** 0.5
+
+HARD = [
+    Setting(80, 20, 0.01, biased=True),
+    Setting(80, 60, 0.50, biased=False),
+    Setting(400, 60, 0.05, biased=True),
+    Setting(1000, 20, 0.25, biased=False),
+]
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+@pytest.mark.parametrize("setting", HARD, ids=str)
+def test_an_interval_of_95_percent_holds_the_truth_as_often(name, setting):
+    result = coverage(name, setting, repeats=REPEATS, seed=1)
+    assert result.covered >= LEAST
+    assert result.width < 0.5
+
+
+@pytest.mark.parametrize("bad_from", [0, LEVELS // 2])
+@pytest.mark.parametrize("looks", [(200,), (100, 200)])
+def test_a_certificate_is_rarely_issued_and_untrue(bad_from, looks):
+    result = simulate(Case(900, 0.10, bad_from, looks), 1000, seed=1)
+    # 5 % of 1,000 and three standard errors
+    assert result.false <= 71
+
+
+def test_a_certificate_is_issued_where_the_judge_deserves_it():
+    # at a quarter of epsilon, three in four audits of the first set allow it
+    result = simulate(Case(900, 0.20, LEVELS, (200,)), 200, seed=1)
+    assert result.issued >= 120
+    assert result.false == 0
+
+
+def test_no_setting_audits_more_than_there_is():
+    assert len(settings()) == 64
