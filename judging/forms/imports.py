@@ -68,13 +68,12 @@ class MappingForm(forms.Form):
                 label=column,
                 choices=[(IGNORE, "not read"), *((field, field) for field in FIELDS)],
                 initial=sources.get(column, IGNORE),
-                required=False,
             )
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """What was mapped before, and what the form changes."""
         changed = {
-            column: self.cleaned_data[name] or IGNORE
+            column: self.cleaned_data[name]
             for name, column in self.columns.items()
             if name in self.changed_data
         }

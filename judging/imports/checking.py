@@ -18,10 +18,10 @@ SHOWN_ROWS = 5
 SHOWN_LINES = 10
 
 SENTENCES = {
-    "empty response": "{} with an empty response. They are imported as they are.",
+    "empty response": "{} with an empty response, which is kept.",
     "same responses": "{} with two equal responses.",
     "same texts": "{} with the texts of an earlier row under another id.",
-    "repeated": "{} that repeat an earlier row word for word. They are imported once.",
+    "repeated": "{} word for word like an earlier row, imported once.",
 }
 
 

@@ -19,7 +19,7 @@ from judging.imports.reading import mapping_faults
 from judging.imports.uploads import files_of, stored_name
 from judging.models import Import, Project
 
-SHOWN_TEXT = 400
+SHOWN_TEXT = 160
 
 
 def first_pass(
@@ -106,7 +106,7 @@ def as_json(summary: Summary, comparison: Comparison) -> dict[str, Any]:
             "models": [row.model_1, row.model_2],
             "category": row.category,
             "gold_label": row.gold_label,
-            "texts": [text[:SHOWN_TEXT] for text in row.texts],
+            "texts": [beginning(text) for text in row.texts],
         }
         for row in summary.rows
     ]
@@ -115,6 +115,11 @@ def as_json(summary: Summary, comparison: Comparison) -> dict[str, Any]:
     kept["conflicts"] = as_sentences(comparison.conflicts)
     kept["acceptable"] = summary.acceptable
     return kept
+
+
+def beginning(text: str) -> str:
+    text = " ".join(text[: 4 * SHOWN_TEXT].split())
+    return text if len(text) <= SHOWN_TEXT else text[:SHOWN_TEXT] + "…"
 
 
 def as_sentences(conflicts: Sequence[Conflict]) -> list[str]:

@@ -209,6 +209,27 @@ def test_judged_examples_are_not_undone(upload, act, worked, project):
     assert "so they stay" in response.content.decode()
 
 
+def test_a_file_with_nothing_new_in_it_is_not_offered(upload, act, worked, as_researcher, project):
+    upload(pair(1))
+    worked(lambda: act("import_begin"))
+    upload(pair(1))
+    html = as_researcher.get(reverse("import_detail", args=[project.slug, 2])).content.decode()
+    assert "There is nothing new in it." in html
+    assert reverse("import_begin", args=[project.slug, 2]) not in html
+
+
+def test_a_confirmed_import_is_sent_to_the_quick_queue(
+    upload, act, settings, django_capture_on_commit_callbacks
+):
+    messages = settings.QUEUE_FOLDER / "messages"
+    before = set(messages.glob("*.quick.msg"))
+    upload(pair(1))
+    with django_capture_on_commit_callbacks(execute=True):
+        act("import_begin")
+    (message,) = set(messages.glob("*.quick.msg")) - before
+    assert "judging.tasks.write_import" in message.read_text()
+
+
 def test_an_unknown_file_is_told_in_the_form(as_researcher, project):
     response = as_researcher.post(reverse("imports", args=[project.slug]), {"file_format": "auto"})
     assert response.status_code == 422
