@@ -48,13 +48,15 @@ _ATTRIBUTES = {
 }
 # The parser would drop the first; JSON can carry the others, halves of a surrogate pair.
 _NO_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
-_WORDS_OR_LENGTH = re.compile(r"[a-z -]{1,80}|[+-]?\d{0,3}(\.\d{1,6})?(em|ex|px|pt|cm|mm|mu|in|%)?")
+_HARMLESS = re.compile(
+    r"[a-z -]{1,80}|\d{1,9}|[+-]?\d{0,3}(\.\d{1,6})?(em|ex|px|pt|cm|mm|mu|in|%)?"
+)
 
 
-def _keep_words_and_lengths(_tag: str, attribute: str, value: str) -> str | None:
+def _keep_words_and_numbers(_tag: str, attribute: str, value: str) -> str | None:
     if attribute == "class":  # already down to those of CLASSES
         return value
-    return value if _WORDS_OR_LENGTH.fullmatch(value) else None
+    return value if _HARMLESS.fullmatch(value) else None
 
 
 def _cleaner() -> nh3.Cleaner:
@@ -62,7 +64,7 @@ def _cleaner() -> nh3.Cleaner:
     return nh3.Cleaner(
         tags=set(BLOCKS | TEXT | MATHEMATICS),
         attributes=_ATTRIBUTES,
-        attribute_filter=_keep_words_and_lengths,
+        attribute_filter=_keep_words_and_numbers,
         allowed_classes=CLASSES,
         tag_attribute_values=directions,
         link_rel=None,

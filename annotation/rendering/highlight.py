@@ -1,13 +1,11 @@
 """Code blocks, coloured by Pygments through classes, since the page allows no inline style."""
 
 import re
-from functools import cache
 from html import escape
 
 import pygments
 from markdown_it import MarkdownIt
 from pygments.formatters import HtmlFormatter
-from pygments.lexer import Lexer
 from pygments.lexers import get_lexer_by_name
 from pygments.token import STANDARD_TYPES
 
@@ -31,16 +29,13 @@ _BEYOND = re.compile(r"[^\n]{301}|\n{6}")
 _FORMATTER = HtmlFormatter(nowrap=True, classprefix=PREFIX)
 
 
-@cache
-def _lexer(language: str) -> Lexer:
-    return get_lexer_by_name(language, stripnl=False, ensurenl=False)
-
-
 def highlight(code: str, language: str) -> str:
     """The escaped code, with a span of a class of `CLASSES` around each token that it knows."""
     if language not in LANGUAGES or len(code) > _BLOCK_CHARACTERS or _BEYOND.search(code):
         return escape(code, quote=False)
-    return pygments.highlight(code, _lexer(language), _FORMATTER)
+    # A lexer of its own for each block: some keep notes while they read.
+    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    return pygments.highlight(code, lexer, _FORMATTER)
 
 
 def plugin(md: MarkdownIt) -> None:

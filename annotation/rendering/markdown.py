@@ -41,6 +41,8 @@ def _parser() -> MarkdownIt:
     md.add_render_rule("link_open", _link_open)
     md.add_render_rule("link_close", _link_close)
     md.add_render_rule("image", _image)
+    # The rules are put together at the first use, in which two threads must not meet.
+    md.render("*first*")
     return md
 
 

@@ -32,6 +32,7 @@ def test_a_table_aligns_its_columns_through_classes():
 
 def test_a_list_keeps_its_first_number():
     assert '<ol start="7" dir="auto">' in render("7. a\n8. b")
+    assert '<ol start="1969" dir="auto">' in render("1969. The Moon")
 
 
 def test_a_link_shows_its_text_and_its_target():
