@@ -1,0 +1,86 @@
+import pytest
+from django.core.management import CommandError, call_command
+
+from judging.models import Parse, Run
+from tests.factories import make_examples
+from tests.judging.runs.judging import every_slot_once, loopback
+from tests.loopback import error
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def project(project):
+    make_examples(project, 3)
+    return project
+
+
+def judge(*arguments: str) -> None:
+    call_command("judge", "vicuna", *arguments)
+
+
+def test_judge_runs_to_the_end_and_says_what_it_cost(project, settings, capsys):
+    with loopback(settings):
+        judge(
+            "--endpoint", "loop", "--price", "1,2", "--budget", "5", "--k", "2", "--name", "first"
+        )
+    assert every_slot_once(Run.objects.get(name="first"))
+    printed = capsys.readouterr().out
+    assert "Run 1 (first): loopback-judge at loop." in printed
+    assert "Samples: 12 valid, of 12." in printed
+    assert "USD" in printed
+
+
+def test_estimate_prints_and_starts_nothing(project, settings, capsys):
+    with loopback(settings) as server:
+        judge("--endpoint", "loop", "--estimate", "--price", "1,2")
+    assert server.requests == 0
+    assert not Run.objects.exists()
+    assert "3 examples, 6 calls" in capsys.readouterr().out
+
+
+def test_a_paused_run_ends_with_the_reason_and_a_failure(project, settings):
+    no_money = error(429, "You exceeded your current quota.", code="insufficient_quota")
+    with loopback(settings, [no_money]), pytest.raises(CommandError, match="quota"):
+        judge("--endpoint", "loop")
+    assert Run.objects.get().state == Run.State.PAUSED
+
+
+def test_resume_asks_again_what_is_named(project, settings, capsys):
+    cut = error(400, "Something is wrong.")
+    with loopback(settings, [cut]) as server:
+        judge("--endpoint", "loop")
+        assert Parse.objects.filter(status="error").count() == 3
+        judge("--resume", "latest")
+        assert server.requests == 7
+        judge("--resume", "1", "--reparse")
+        assert server.requests == 7
+    assert "0 replies read again" in capsys.readouterr().out
+
+
+def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
+    woken = []
+    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", woken.append)
+    with loopback(settings) as server:
+        judge("--endpoint", "loop", "--background")
+    assert server.requests == 0
+    assert woken == [Run.objects.get().pk]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--resume", "7"], "has no run 7"),
+        (["--retry", "truncated"], "go with --resume"),
+        (["--k", "none"], "not a whole number"),
+        (["--price", "3"], "two prices"),
+    ],
+)
+def test_a_users_mistake_is_told_in_a_sentence(project, settings, arguments, sentence):
+    with loopback(settings), pytest.raises(CommandError, match=sentence):
+        judge("--endpoint", "loop", *arguments)
+
+
+def test_a_project_that_is_not_there_is_told(db):
+    with pytest.raises(CommandError, match="There is no project nope"):
+        call_command("judge", "nope")

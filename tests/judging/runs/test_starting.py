@@ -1,0 +1,138 @@
+from decimal import Decimal
+
+import pytest
+
+from judging.errors import UserError
+from judging.models import AuditEvent, JudgeTemplate, Run
+from judging.runs.estimate import estimate_run
+from judging.runs.finding import find_run
+from judging.runs.starting import start_run
+from tests.factories import make_examples, make_run
+from tests.judging.runs.judging import judged, loopback, started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def project(project):
+    make_examples(project, 4)
+    return project
+
+
+def test_what_was_left_open_is_filled_in_and_kept(project, researcher, settings):
+    with loopback(settings) as server:
+        run = start_run(project, researcher, endpoint="loop", background=False)
+    assert (run.number, run.model, run.base_url) == (1, "loopback-judge", server.base_url)
+    assert (run.method, run.form, run.k) == ("mec_bpc", "score", 3)
+    assert run.template_name == "faireval-table3"
+    assert run.template_text
+    assert run.schema is None
+    assert run.price is None
+    event = AuditEvent.objects.get(project=project, action="run started")
+    assert event.user == researcher
+
+
+def test_without_an_endpoint_the_local_judge_is_asked_in_json(project):
+    run = start_run(project, None, background=False)
+    assert (run.endpoint, run.template_name) == ("local", "faireval-table3-json")
+    assert list(run.schema["properties"]) == ["evidence", "score_1", "score_2"]
+    assert run.price_source == "local"
+
+
+def test_a_worker_is_woken_once_the_run_is_committed(project, settings, monkeypatch):
+    woken = []
+    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", woken.append)
+    run = start_run(project, None)
+    assert woken == [run.pk]
+    assert run.state == Run.State.QUEUED
+
+
+def test_vanilla_asks_for_the_scores_first_and_takes_one_sample(project, settings):
+    with loopback(settings):
+        run = started(project, method="vanilla")
+    assert (run.template_name, run.k, run.orders) == ("faireval-table1", 1, ("original",))
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"endpoint": "nowhere"}, "There is no endpoint nowhere"),
+        ({"method": "portia"}, "Method portia is not available"),
+        ({"form": "choice"}, "Form choice is not available"),
+        ({"method": "ec", "k": 3}, "ec takes one sample"),
+        ({"k": 0}, "from 1 to"),
+        ({"template": "nope"}, "There is no template 'nope'"),
+        ({"template": "portia-table13"}, "asks for the form relation"),
+        ({"budget": Decimal(1)}, "price of loopback-judge at loop is unknown"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_sentence(project, settings, choices, sentence):
+    with loopback(settings), pytest.raises(UserError, match=sentence):
+        started(project, **choices)
+    assert not Run.objects.exists()
+
+
+def test_several_models_must_be_chosen_from(project, settings):
+    with loopback(settings, models=["a", "b"]), pytest.raises(UserError, match="--model"):
+        started(project)
+    settings.FAIRJUDGE_JUDGE_MODEL = "b"
+    with loopback(settings, models=["a", "b"]):
+        assert started(project).model == "b"
+
+
+def test_a_name_is_taken_once(project, settings):
+    with loopback(settings):
+        started(project, name="first")
+        with pytest.raises(UserError, match="named first already"):
+            started(project, name="first")
+        assert started(project).number == 2
+
+
+def test_a_project_without_examples_is_refused(settings, db):
+    from tests.factories import make_project
+
+    with loopback(settings), pytest.raises(UserError, match="has no examples yet"):
+        started(make_project())
+
+
+def test_a_template_of_the_project_is_kept_whole_with_the_run(project, settings):
+    text = "Q {question}\nA {first}\nB {second}"
+    JudgeTemplate.objects.create(
+        project=project, name="own", form="score", text=text, output={"reply": "score_lines"}
+    )
+    with loopback(settings) as server:
+        run = started(project, template="own")
+        JudgeTemplate.objects.all().delete()
+        from judging.runs.working import work_on
+
+        work_on(run)
+    assert "Q Question 0?\nA First" in server.log[0].body["messages"][0]["content"]
+
+
+def test_a_run_is_found_by_number_name_and_latest(project):
+    one, two = make_run(project, name="one"), make_run(project, name="two")
+    assert find_run(project, "1") == one
+    assert find_run(project, "two") == find_run(project, "latest") == two
+    with pytest.raises(UserError, match=r"no run 9. The last ones are: 2 \(two\), 1 \(one\)"):
+        find_run(project, "9")
+
+
+def test_an_estimate_asks_nothing_and_is_near_what_the_run_then_costs(project, settings):
+    price = (Decimal(3), Decimal(10))
+    with loopback(settings) as server:
+        first = estimate_run(project, endpoint="loop", price=price)
+        assert server.requests == 0
+        assert (first.n_examples, first.n_calls, first.seconds) == (4, 8, None)
+        assert first.usd < first.usd_most
+        run = judged(project, price=price)
+        later = estimate_run(project, endpoint="loop", price=price)
+    assert run.spent_usd < first.usd_most
+    assert later.seconds is not None
+    assert later.completion_tokens == pytest.approx(
+        sum(run.calls.values_list("completion_tokens", flat=True))
+    )
+
+
+def test_an_estimate_with_an_unknown_price_is_unknown(project, settings):
+    with loopback(settings):
+        assert estimate_run(project, endpoint="loop").usd is None
