@@ -53,7 +53,7 @@ class Quirks:
     def _about_sampling(self, asked: Asked) -> Answer | None:
         body = asked.body
         if self.max_n is not None and asked.n > self.max_n:
-            return too_many_choices(self.words, self.max_n)
+            return too_many_choices(self.words, asked.n, self.max_n)
         if self.fixed_temperature and body.get("temperature", 1) != 1:
             return error(
                 400,
@@ -111,12 +111,12 @@ def unknown_argument(name: str, words: Words) -> Answer:
     return error(400, f"Unrecognized request argument supplied: {name}")
 
 
-def too_many_choices(words: Words, most: int) -> Answer:
+def too_many_choices(words: Words, asked: int, most: int) -> Answer:
     messages = {
         "openai": f"Invalid 'n': integer above maximum value. Expected a value <= {most}.",
         "azure": f"Invalid 'n': integer above maximum value. Expected a value <= {most}.",
         "vllm": f"n must be at most {most}",
-        "llama.cpp": f"n_cmpl cannot be greater than the number of slots, which is {most}",
+        "llama.cpp": f"Field 'n': Value must be between 1 <= value <= {most}, but got {asked}",
         "ollama": "multiple completions are not supported: n must be 1",
     }
     named = words in ("openai", "azure")

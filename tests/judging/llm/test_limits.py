@@ -1,0 +1,292 @@
+"""The pause and the minute, shared by all who ask one endpoint: in one process and by Redis."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from judging.llm.errors import FailureKind
+from judging.llm.limits import Limits, ProcessLimits
+from judging.llm.retries import RetryPolicy
+from judging.llm.shared import RedisLimits
+from tests.conftest import missing
+from tests.judging.llm.asking import (
+    KNOWN,
+    ask,
+    ask_all,
+    client_of,
+    failed,
+    make_request,
+    replied,
+)
+from tests.loopback import LoopbackServer, fixed, rate_limited
+
+ENDPOINT = "http://judge.example/v1"
+
+
+class Clock:
+    """A clock that stands still until it is moved."""
+
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+def run(coroutine):
+    return asyncio.run(coroutine)
+
+
+async def reservations(limits, shared, count, tokens=0):
+    return [await shared.reserve(limits, tokens) for _ in range(count)]
+
+
+def test_requests_a_minute_are_spaced_evenly():
+    """120 a minute: one every half second."""
+    waits = run(reservations(Limits(8, rpm=120), ProcessLimits(Clock()), 4))
+    assert waits == [0.0, 0.5, 1.0, 1.5]
+
+
+def test_tokens_a_minute_are_booked_before_they_are_used():
+    """6,000 a minute are 100 a second; a call of 250 takes up two and a half."""
+    waits = run(reservations(Limits(8, tpm=6000), ProcessLimits(Clock()), 3, tokens=250))
+    assert waits == [0.0, 2.5, 5.0]
+
+
+def test_the_tighter_limit_decides():
+    waits = run(reservations(Limits(8, rpm=60, tpm=6000), ProcessLimits(Clock()), 3, tokens=250))
+    assert waits == [0.0, 2.5, 5.0]
+
+
+def test_tokens_that_were_not_used_are_given_back():
+    async def main():
+        shared, limits = ProcessLimits(Clock()), Limits(8, tpm=6000)
+        await shared.reserve(limits, 1000)
+        await shared.settle(limits, 900)
+        return await shared.reserve(limits, 1)
+
+    assert run(main()) == pytest.approx(1.0)
+
+
+def test_without_limits_nobody_waits():
+    assert run(reservations(Limits(8), ProcessLimits(Clock()), 100, tokens=10**6)) == [0.0] * 100
+
+
+def test_a_shorter_pause_never_cuts_a_longer_one():
+    async def main():
+        shared = ProcessLimits(Clock())
+        await shared.pause(30.0)
+        await shared.pause(1.0)
+        return await shared.paused_for(), await shared.reserve(Limits(8), 0)
+
+    assert run(main()) == (30.0, 30.0)
+
+
+@pytest.mark.parametrize("wrong", [{"concurrency": 0}, {"rpm": 0}, {"tpm": -1}])
+def test_a_limit_below_one_is_refused(wrong):
+    with pytest.raises(ValueError, match="at least 1"):
+        Limits(**wrong)
+
+
+PAUSES = [
+    {"retry_after": "1"},
+    {"retry_after_ms": "1000"},
+    {"x_ratelimit_reset_requests": "1s"},
+    {"x_ratelimit_reset_tokens": "0m1s"},
+]
+
+
+@pytest.mark.parametrize("headers", PAUSES)
+def test_one_refusal_keeps_everybody_away_for_as_long_as_the_server_asks(headers):
+    with LoopbackServer([rate_limited(**headers)]) as server:
+
+        async def main():
+            async with client_of(server, learned=KNOWN) as client:
+                first = asyncio.create_task(client.complete(make_request("refused")))
+                while not await client.paused_for():
+                    await asyncio.sleep(0.005)
+                others = [client.complete(make_request(str(n))) for n in range(5)]
+                return await asyncio.gather(first, *others)
+
+        outcomes = run(main())
+        refused, *others = server.log
+    assert all(replied(outcome) for outcome in outcomes)
+    assert len(others) == 6
+    assert min(entry.arrived for entry in others) - refused.finished >= 0.9
+
+
+def test_a_refusal_halves_the_concurrency_and_success_brings_it_back():
+    with LoopbackServer([rate_limited()]) as server:
+
+        async def main():
+            async with client_of(server, concurrency=8, learned=KNOWN) as client:
+                sizes = [client.concurrency]
+                task = asyncio.create_task(client.complete(make_request()))
+                while client.concurrency == 8 and not task.done():
+                    await asyncio.sleep(0)
+                sizes.append(client.concurrency)
+                await task
+                await asyncio.gather(*(client.complete(make_request(str(n))) for n in range(8)))
+                return [*sizes, client.concurrency]
+
+        assert run(main()) == [8, 4, 8]
+
+
+def test_a_server_with_less_room_gets_no_more_than_it_can_take_for_long():
+    """Room for 8, asked with 32 at once: everything is answered, most of it at the first try."""
+    with LoopbackServer(capacity=8, latency=fixed(0.02)) as server:
+        requests = [make_request(str(n)) for n in range(200)]
+        outcomes = ask_all(server, requests, concurrency=32, learned=KNOWN)
+        refused = sum(entry.status == 429 for entry in server.log)
+    assert all(replied(outcome) for outcome in outcomes)
+    assert 24 <= refused < 400
+
+
+def test_no_more_requests_are_under_way_than_the_limit():
+    with LoopbackServer(latency=fixed(0.02)) as server:
+        ask_all(server, [make_request(str(n)) for n in range(60)], concurrency=7, learned=KNOWN)
+        assert server.most_at_once == 7
+
+
+def test_requests_leave_no_faster_than_so_many_a_minute():
+    """1,200 a minute: 20 requests need at least 19 × 50 ms."""
+    with LoopbackServer() as server:
+        requests = [make_request(str(n)) for n in range(20)]
+        ask_all(server, requests, limits=Limits(20, rpm=1200), learned=KNOWN)
+        arrived = sorted(entry.arrived for entry in server.log)
+    assert arrived[-1] - arrived[0] >= 19 * 0.05 - 0.02
+
+
+def test_a_pause_beyond_the_deadline_ends_the_call_as_a_rate_limit():
+    policy = RetryPolicy(deadline=0.3, first_wait=0.01)
+    with LoopbackServer(lambda asked: rate_limited(retry_after="60")) as server:
+        failure = failed(ask(server, retry=policy))
+        assert server.requests == 1
+    assert failure.kind is FailureKind.RATE_LIMIT
+
+
+def test_clients_of_one_process_share_a_pause_when_they_share_its_memory():
+    async def main(server):
+        shared = ProcessLimits()
+        async with (
+            client_of(server, learned=KNOWN, shared=shared) as one,
+            client_of(server, learned=KNOWN, shared=shared) as other,
+        ):
+            task = asyncio.create_task(one.complete(make_request()))
+            while not await one.paused_for():
+                await asyncio.sleep(0.005)
+            assert await other.paused_for() > 0
+            return await asyncio.gather(task, other.complete(make_request()))
+
+    with LoopbackServer([rate_limited(retry_after_ms="200")]) as server:
+        run(main(server))
+
+
+@pytest.fixture(scope="module")
+def redis_url(tmp_path_factory):
+    """A Redis of our own on a socket, or the one that REDIS_TEST_URL names."""
+    if named := os.environ.get("REDIS_TEST_URL"):
+        yield named
+        return
+    if shutil.which("redis-server") is None:
+        missing("redis-server")
+    socket = tmp_path_factory.mktemp("redis") / "redis.sock"
+    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", ""]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=socket.parent) as process:
+        give_up = time.monotonic() + 10
+        while not socket.exists() and time.monotonic() < give_up:
+            time.sleep(0.01)
+        yield f"unix://{socket}"
+        process.terminate()
+
+
+async def two_workers(url, name, use):
+    one, other = RedisLimits(url, name), RedisLimits(url, name)
+    try:
+        return await use(one, other)
+    finally:
+        await one.close()
+        await other.close()
+
+
+def test_workers_share_the_requests_of_a_minute(redis_url):
+    limits = Limits(8, rpm=60)
+
+    async def use(one, other):
+        return [await worker.reserve(limits, 0) for worker in (one, other, one, other)]
+
+    waits = run(two_workers(redis_url, "rpm", use))
+    assert waits == pytest.approx([0.0, 1.0, 2.0, 3.0], abs=0.2)
+
+
+def test_workers_share_the_tokens_of_a_minute_and_what_is_given_back(redis_url):
+    limits = Limits(8, tpm=6000)
+
+    async def use(one, other):
+        await one.reserve(limits, 1000)
+        booked = await other.reserve(limits, 1000)
+        await one.settle(limits, 1500)
+        return booked, await other.reserve(limits, 1)
+
+    booked, after = run(two_workers(redis_url, "tpm", use))
+    assert booked == pytest.approx(10.0, abs=0.2)
+    assert after == pytest.approx(5.0, abs=0.2)
+
+
+def test_workers_share_a_pause_and_a_shorter_one_never_cuts_it(redis_url):
+    async def use(one, other):
+        await one.pause(30.0)
+        await other.pause(1.0)
+        return await other.paused_for(), await other.reserve(Limits(8), 0)
+
+    assert run(two_workers(redis_url, "pause", use)) == pytest.approx((30.0, 30.0), abs=0.2)
+
+
+def test_endpoints_do_not_share_a_pause_with_each_other(redis_url):
+    async def main():
+        one, other = RedisLimits(redis_url, "a"), RedisLimits(redis_url, "b")
+        await one.pause(30.0)
+        left = await other.paused_for()
+        await one.close()
+        await other.close()
+        return left
+
+    assert run(main()) == 0.0
+
+
+def test_two_clients_by_redis_wait_for_one_refusal(redis_url):
+    async def main(server):
+        address = server.base_url
+        async with (
+            client_of(server, learned=KNOWN, shared=RedisLimits(redis_url, address)) as one,
+            client_of(server, learned=KNOWN, shared=RedisLimits(redis_url, address)) as other,
+        ):
+            task = asyncio.create_task(one.complete(make_request("refused")))
+            while not await other.paused_for():
+                await asyncio.sleep(0.005)
+            return await asyncio.gather(task, other.complete(make_request("waits")))
+
+    with LoopbackServer([rate_limited(retry_after="1")]) as server:
+        assert all(replied(outcome) for outcome in run(main(server)))
+        refused, *others = server.log
+    assert min(entry.arrived for entry in others) - refused.finished >= 0.9
+
+
+def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
+    limits = Limits(8, rpm=60)
+
+    async def main():
+        alone = RedisLimits("redis://127.0.0.1:9/0", ENDPOINT)
+        waits = [await alone.reserve(limits, 0) for _ in range(3)]
+        await alone.pause(7.0)
+        left = await alone.paused_for()
+        await alone.close()
+        return waits, left
+
+    waits, left = run(main())
+    assert waits == pytest.approx([0.0, 1.0, 2.0], abs=0.2)
+    assert left == pytest.approx(7.0, abs=0.2)
+    assert caplog.text.count("limits are not shared") == 1

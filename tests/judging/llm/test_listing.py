@@ -1,0 +1,69 @@
+"""What an endpoint serves, asked of a real one."""
+
+import asyncio
+
+import pytest
+
+from judging.llm.endpoint import Endpoint
+from judging.llm.listing import (
+    ListingError,
+    LogprobSupport,
+    list_models,
+    only_model,
+    probe_logprobs,
+)
+from tests.judging.llm.asking import MODEL, client_of
+from tests.loopback import LoopbackServer, Quirks
+
+
+def models_of(server, key=None):
+    return asyncio.run(list_models(Endpoint("loopback", server.base_url), key))
+
+
+def test_the_models_are_listed_in_the_servers_order():
+    with LoopbackServer(models=("b", "a")) as server:
+        assert models_of(server) == ("b", "a")
+
+
+def test_the_only_model_needs_no_name():
+    assert only_model(("one",)) == "one"
+
+
+@pytest.mark.parametrize(
+    ("models", "said"),
+    [
+        ((), "serves no model"),
+        (("a", "b"), r"--model \(a, b\)"),
+        (tuple(str(n) for n in range(50)), r"9, …\)"),
+    ],
+)
+def test_none_or_several_models_ask_for_a_name(models, said):
+    with pytest.raises(ListingError, match=said):
+        only_model(models)
+
+
+def test_a_wrong_key_and_a_closed_port_are_one_sentence():
+    with LoopbackServer(key="right") as server, pytest.raises(ListingError, match="did not list"):
+        models_of(server, key="wrong-key-12345")
+    with pytest.raises(ListingError, match="name the model with --model"):
+        asyncio.run(list_models(Endpoint("closed", "http://127.0.0.1:9"), None))
+
+
+def probed(quirks):
+    async def main(server):
+        async with client_of(server) as client:
+            return await probe_logprobs(client, MODEL)
+
+    with LoopbackServer(quirks=quirks) as server:
+        return asyncio.run(main(server))
+
+
+def test_logprobs_are_probed_with_one_token_and_their_cap_is_found():
+    assert probed(Quirks()) == LogprobSupport(True, top=20)
+    assert probed(Quirks(max_top_logprobs=5)) == LogprobSupport(True, top=5)
+
+
+def test_an_endpoint_without_logprobs_says_so_before_a_run():
+    support = probed(Quirks(logprobs=False))
+    assert not support.supported
+    assert "no log-probabilities" in support.reason
