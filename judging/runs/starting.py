@@ -176,7 +176,8 @@ def create(name: str, fields: dict[str, Any]) -> Run:
     # Two starts at once wait here for each other, and get two numbers.
     Project.objects.select_for_update().only("pk").get(pk=project.pk)
     last = project.runs.aggregate(last=Max("number"))["last"] or 0
-    default = f"{fields['model'].rpartition('/')[2][:80]} {fields['method']} {last + 1}"
+    model = fields["model"].rpartition("/")[2][:80]
+    default = f"{model} {fields['method']} {last + 1}".strip()
     try:
         with transaction.atomic():
             return Run.objects.create(number=last + 1, name=name or default, **fields)

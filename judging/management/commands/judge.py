@@ -9,7 +9,8 @@ from django.core.management.base import CommandParser
 
 from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
-from judging.models import Form, Method, Parse, Project, Run
+from judging.models import Form, Method, Parse, Run
+from judging.projects import project_for_command
 from judging.runs import lease, recovery, states
 from judging.runs.estimate import RunEstimate, estimate_run
 from judging.runs.finding import find_run
@@ -47,12 +48,7 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        project = Project.objects.filter(slug=options["project"]).first()
-        if project is None:
-            raise UserError(
-                f"There is no project {options['project']}. Import examples first: "
-                "manage.py import_examples PROJECT FILE"
-            )
+        project = project_for_command(options["project"])
         judge = {name: options[name] for name in JUDGE if options[name] is not None}
         pace = {name: options[name] for name in PACE if options[name] is not None}
         if options["estimate"]:

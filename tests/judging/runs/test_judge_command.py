@@ -82,5 +82,5 @@ def test_a_users_mistake_is_told_in_a_sentence(project, settings, arguments, sen
 
 
 def test_a_project_that_is_not_there_is_told(db):
-    with pytest.raises(CommandError, match="There is no project nope"):
+    with pytest.raises(CommandError, match="There is no project"):
         call_command("judge", "nope")

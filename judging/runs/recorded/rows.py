@@ -1,0 +1,162 @@
+"""One recorded sample, read from the columns of the samples export."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from judging.llm.parts import UnknownPart, is_swapped
+from judging.methods.outcomes import Label, outcome_of, score_pair_from_rating
+from judging.models import Form, Parse
+
+Status = Parse.Status
+ORDERS = ("original", "swapped")
+LONGEST = {"part": 60, "finish_reason": 40, "model": 200}
+MOST_SLOTS = 1000
+
+
+class BadRow(ValueError):
+    """Why a row can't be a sample, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRow:
+    """A sample turned back to responses 1 and 2; a slot of None is the next free one."""
+
+    external_id: str
+    part: str
+    status: str
+    slot: int | None = None
+    attempt: int = 0
+    form: str = ""
+    score_1: Decimal | None = None
+    score_2: Decimal | None = None
+    rating: Decimal | None = None
+    p_first: float | None = None
+    mass: float | None = None
+    outcome: str | None = None
+    evidence: str = ""
+    raw_text: str | None = None
+    finish_reason: str = ""
+    model: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    usd: Decimal | None = None
+    estimated: bool = False
+
+
+def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
+    """The sample in a row of the samples export. Raises BadRow."""
+    read = Cells(values)
+    external_id = read.text("external_id")
+    if not external_id:
+        raise BadRow("external_id is empty.")
+    numbers = {name: read.number(name) for name in ("score_1", "score_2", "rating")}
+    p_first = read.number("p_first")
+    outcome = read.one_of("outcome", tuple(Label))
+    found = derived_outcome(numbers, p_first is not None) or outcome
+    if outcome and found != outcome:
+        raise BadRow(f"outcome is {outcome}, and the scores say {found}.")
+    status = read.one_of("status", Status.values) or (Status.VALID if found else Status.UNPARSED)
+    if (status == Status.VALID) != bool(found):
+        raise BadRow(f"status is {status}, and {'a' if found else 'no'} verdict is there.")
+    yield RecordedRow(
+        external_id,
+        part_of(read),
+        status,
+        slot=read.count("slot", MOST_SLOTS),
+        attempt=read.count("attempt", MOST_SLOTS) or 0,
+        form=read.one_of("form", Form.values) or "",
+        p_first=None if p_first is None else float(p_first),
+        mass=float_or_none(read.number("mass")),
+        outcome=found,
+        evidence=read.text("evidence"),
+        raw_text=read.text("raw_text") or None,
+        finish_reason=read.text("finish_reason"),
+        model=read.text("model"),
+        prompt_tokens=read.count("prompt_tokens"),
+        completion_tokens=read.count("completion_tokens"),
+        usd=read.number("usd"),
+        estimated=read.text("estimated").casefold() in ("true", "1", "yes"),
+        **numbers,
+    )
+
+
+def part_of(read: "Cells") -> str:
+    """`part` where it is given, else the order."""
+    part = read.text("part") or read.text("order")
+    if not part:
+        raise BadRow("order is empty: it should be original or swapped.")
+    try:
+        is_swapped(part)
+    except UnknownPart as error:
+        raise BadRow(str(error)) from None
+    order = read.one_of("order", ORDERS)
+    if order and is_swapped(part) != (order == "swapped"):
+        raise BadRow(f"order is {order}, and part is {part}.")
+    return part
+
+
+def derived_outcome(numbers: Mapping[str, Decimal | None], by_probability: bool) -> str | None:
+    """What the scores say; a probability is of a position, and needs its outcome beside it."""
+    one, two, rating = numbers["score_1"], numbers["score_2"], numbers["rating"]
+    if (one is None) != (two is None):
+        raise BadRow("score_1 and score_2 are given together or not at all.")
+    if one is not None and two is not None:
+        return outcome_of((one, two)).value
+    if rating is not None and not by_probability:
+        try:
+            return outcome_of(score_pair_from_rating(rating)).value
+        except ValueError as error:
+            raise BadRow(f"{error}.") from None
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The values of a row, by column."""
+
+    values: Mapping[str, Any]
+
+    def text(self, name: str) -> str:
+        value = self.values.get(name)
+        if isinstance(value, bool):
+            return str(value).lower()
+        if isinstance(value, dict | list):
+            raise BadRow(f"{name} should be text or a number.")
+        text = "" if value is None else str(value)
+        if "\0" in text:
+            raise BadRow(f"{name} holds a NUL, which is not text.")
+        if len(text) > LONGEST.get(name, len(text)):
+            raise BadRow(f"{name} may have {LONGEST[name]} characters, it has {len(text)}.")
+        return text
+
+    def one_of(self, name: str, allowed: tuple[str, ...] | list[str]) -> str | None:
+        text = self.text(name).strip().casefold()
+        if text and text not in allowed:
+            raise BadRow(f"{name} should be one of {', '.join(allowed)}, found {text[:60]!r}.")
+        return text or None
+
+    def number(self, name: str) -> Decimal | None:
+        text = self.text(name).strip()
+        if not text:
+            return None
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            number = Decimal("NaN")
+        if not number.is_finite() or abs(number) >= 10**8:
+            raise BadRow(f"{name} should be a number, found {text[:60]!r}.")
+        return number
+
+    def count(self, name: str, most: int = 2**31 - 1) -> int | None:
+        number = self.number(name)
+        if number is None:
+            return None
+        if number != int(number) or not 0 <= number <= most:
+            raise BadRow(f"{name} should be a whole number from 0 to {most}, found {number}.")
+        return int(number)
+
+
+def float_or_none(number: Decimal | None) -> float | None:
+    return None if number is None else float(number)

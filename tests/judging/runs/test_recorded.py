@@ -1,0 +1,148 @@
+import csv
+import json
+
+import pytest
+from django.core.management import call_command
+
+from judging.errors import UserError
+from judging.imports.writing import import_files
+from judging.models import Call, Method, Parse, Run, Verdict
+from judging.runs import states
+from judging.runs.recorded.writing import import_judgments
+from tests.factories import make_examples
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def project(project):
+    make_examples(project, 2)
+    return project
+
+
+def write_csv(path, rows):
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    return path
+
+
+def write_lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def row(external_id, order, score_1, score_2):
+    return {"external_id": external_id, "order": order, "score_1": score_1, "score_2": score_2}
+
+
+def test_scores_in_both_orders_become_a_ranked_run(project, tmp_path):
+    rows = [row("e0", "original", 9, 8), row("e0", "swapped", "7.5", 8)]
+    rows += [row("e0", "original", 9, 6), row("e0", "swapped", "", "")]
+    rows += [row("e1", order, 3, 3) for order in ("original", "swapped")]
+    run = import_judgments(project, None, [write_csv(tmp_path / "s.csv", rows)], name="theirs")
+    assert (run.method, run.form, run.state, run.k) == (Method.IMPORTED, "score", "done", 2)
+    assert run.orders == ("original", "swapped")
+    first, second = Verdict.objects.filter(run=run).order_by("example__number")
+    assert (first.label, first.n_valid, first.n_asked, first.rank) == ("win", 3, 4, 1)
+    assert (second.label, second.bpde) == ("tie", 0.0)
+    project.refresh_from_db()
+    assert project.primary_run == run
+
+
+def test_outcomes_alone_are_enough(project, tmp_path):
+    rows = [{"external_id": "e0", "order": "original", "outcome": "lose"}]
+    run = import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", rows)])
+    assert (run.form, run.orders) == ("relation", ("original",))
+    assert Verdict.objects.get(run=run, example__external_id="e0").label == "lose"
+    assert Verdict.objects.get(run=run, example__external_id="e1").state == "unjudged"
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"external_id": "e9"}, "has no example e9"),
+        ({"order": ""}, "should be original or swapped"),
+        ({"order": "sideways"}, "names no order"),
+        ({"score_2": ""}, "together or not at all"),
+        ({"score_1": "high"}, "score_1 should be a number"),
+        ({"score_1": "NaN"}, "score_1 should be a number"),
+        ({"outcome": "lose"}, "the scores say win"),
+        ({"status": "fine"}, "status should be one of"),
+        ({"status": "unparsed"}, "a verdict is there"),
+        ({"slot": "-1"}, "whole number"),
+        ({"part": "swapped"}, "order is original, and part is swapped"),
+    ],
+)
+def test_a_row_that_says_nothing_sound_refuses_the_file(project, tmp_path, change, sentence):
+    rows = [row("e1", "original", 9, 8), row("e0", "original", 9, 8) | change]
+    path = write_lines(tmp_path / "s.jsonl", rows)
+    with pytest.raises(UserError, match=sentence) as refused:
+        import_judgments(project, None, [path])
+    assert "s.jsonl, line 2" in str(refused.value)
+    assert not Run.objects.exists()
+
+
+def test_a_slot_is_there_once(project, tmp_path):
+    rows = [row("e0", "original", 9, 8) | {"slot": 0}] * 2
+    with pytest.raises(UserError, match="Slot 0 of e0, original, is there already"):
+        import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", rows)])
+
+
+def test_what_was_cut_off_is_replaced_under_the_same_name(project, tmp_path, monkeypatch):
+    path = write_lines(tmp_path / "s.jsonl", [row("e0", "original", 9, 8)])
+    with monkeypatch.context() as broken:
+        broken.setattr("judging.runs.recorded.writing.finish", lambda run: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            import_judgments(project, None, [path], name="theirs")
+    assert Run.objects.get().state == "failed"
+    import_judgments(project, None, [path], name="theirs")
+    assert Run.objects.get().state == "done"
+    assert Call.objects.count() == 1
+    with pytest.raises(UserError, match="named theirs already"):
+        import_judgments(project, None, [path], name="theirs")
+
+
+def test_a_recorded_run_is_never_asked_again(project, tmp_path):
+    path = write_lines(tmp_path / "s.jsonl", [row("e0", "original", 9, 8)])
+    run = import_judgments(project, None, [path])
+    with pytest.raises(UserError, match="recorded elsewhere"):
+        states.resume(run)
+
+
+def test_what_a_run_exports_is_read_back(project, tmp_path):
+    from annotation.results.samples_table import sample_rows
+
+    rows = [row("e0", order, 9, "6.5") | {"slot": slot} for order in ("original", "swapped")
+            for slot in range(2)]  # fmt: skip
+    rows[0] |= {"raw_text": "The score", "evidence": "Good.", "usd": "0.25", "model": "m"}
+    run = import_judgments(project, None, [write_lines(tmp_path / "a.jsonl", rows)], name="one")
+    exported = [{k: v for k, v in r.items() if v is not None} for r in sample_rows(run)]
+    path = tmp_path / "b.jsonl"
+    path.write_text("".join(json.dumps(r, default=str) + "\n" for r in exported))
+    again = import_judgments(project, None, [path], name="two")
+    read = [dict(r, run="one", form=run.form) for r in sample_rows(again)]
+    assert read == [dict(r, run="one") for r in sample_rows(run)]
+
+
+def test_llmbar_and_pandalm_files_become_runs(test_data, project, capsys):
+    llmbar = test_data / "llmbar" / "Natural" / "GPT-4" / "Swap" / "result.json"
+    import_files(project, None, [llmbar], file_format="llmbar")
+    call_command("import_judgments", project.slug, str(llmbar), name="gpt-4")
+    run = Run.objects.get(name="gpt-4")
+    source = json.loads(llmbar.read_text())
+    winners = [r["results"][0][o]["winner"] for r in source for o in r["results"][0]]
+    wins = Parse.objects.filter(sample__call__run=run, outcome="win")
+    assert wins.count() == winners.count("1")
+    assert run.calls.count() == 2 * len(source)
+    pandalm = test_data / "pandalm"
+    import_files(project, None, [pandalm / "testset-v1.json"], file_format="pandalm")
+    verdicts = pandalm / "gpt-3.5-turbo-testset-v1.json"
+    call_command("import_judgments", project.slug, str(verdicts), format="pandalm")
+    run = Run.objects.order_by("-number").first()
+    found = [r["gpt_result"] for r in json.loads(verdicts.read_text())]
+    assert Parse.objects.filter(sample__call__run=run, outcome="lose").count() == found.count("2")
+    unread = Parse.objects.filter(sample__call__run=run, status="unparsed").count()
+    assert unread == found.count("garbage")
+    assert "999 samples" in capsys.readouterr().out
