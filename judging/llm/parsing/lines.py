@@ -17,6 +17,7 @@ _LABEL = re.compile(
     r"(?P<final>(?:my[ \t]+)?(?:final|revised|corrected)\b)?"
     r"(?P<name>[a-z \t]{0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)[*_]{0,2}[:=]",
 )
+_SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")
 _BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
@@ -25,13 +26,16 @@ _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
 _MARKUP = " \t*_`#\"'<>[](){}|\\$"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")
 
+# Fences and rules are no lines of the reply.
+_NO_WORDS = re.compile(r"[\s`]*`{3}\w*\s*|[^\w]*")
+
 # A longer line holds more than numbers.
 LONGEST_LINE = 160
 
 
 def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """The first line that holds anything, else the last line of numbers alone; a line that calls
-    itself final comes before both. Scores in sentences ("Assistant 1: 8") are read too."""
+    """The line that opens the reply, else the last one that counts; one that calls itself final
+    comes before both. Scores in sentences ("Assistant 1: 8") are read too."""
     found = _lines_of_numbers(answer, scale, wanted=2, cut=cut)
     chosen = _chosen(found)
     if chosen is None:
@@ -46,7 +50,7 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
 
 
 def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """One number, in the first line or else in the last line that holds nothing else."""
+    """One number, in the line that opens the reply, or else in the last one that counts."""
     found = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
     chosen = _chosen(found)
     if chosen is None:
@@ -59,7 +63,7 @@ def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The numbers of a line, None for each that is not on the scale."""
+    """The numbers of a line, None for each that is not on the scale, and why they may count."""
 
     numbers: list[Decimal | None]
     opens: bool
@@ -68,35 +72,52 @@ class _Line:
 
 def _chosen(found: Mapping[int, _Line]) -> int | None:
     final = [index for index, line in found.items() if line.says_final]
-    if final:
-        return final[-1]
-    opening = next((index for index, line in found.items() if line.opens), None)
-    return opening if opening is not None else max(found, default=None)
+    opening = [index for index, line in found.items() if line.opens]
+    return final[-1] if final else opening[0] if opening else max(found, default=None)
 
 
 def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -> dict[int, _Line]:
-    """By line. A reason may follow the numbers of the first line, and of one that says final.
+    """By line: those that open or end the reply, and those that call their numbers a score.
 
-    The last line of a reply that was cut off is left out where its number may not be whole.
+    A reason may follow the numbers of a line that opens, and of one that says final. The last line
+    of a reply that was cut off is left out where its number may not be whole.
     """
     found: dict[int, _Line] = {}
     lines = answer.own.split("\n")
-    opening = next((index for index, line in enumerate(lines) if line.strip()), None)
-    for index, line in enumerate(lines):
-        if len(line) > LONGEST_LINE and index != opening:
+    filled = [index for index, line in enumerate(lines) if not _NO_WORDS.fullmatch(line)]
+    opening = _opening(lines, filled)
+    for index in filled:
+        opens = index in opening
+        if len(lines[index]) > LONGEST_LINE and not opens:
             continue
-        text = _BULLET.sub("", line[:LONGEST_LINE], count=1).strip(_MARKUP)
+        text = _BULLET.sub("", lines[index][:LONGEST_LINE], count=1).strip(_MARKUP)
         label = _LABEL.match(text)
         if label is not None:
-            if _ONE_SIDE.search(label["name"]) and not _BOTH_SIDES.search(label["name"]):
+            if _about_one_side(label["name"]):
                 continue
             text = text[label.end() :].strip(_MARKUP)
         says_final = label is not None and label["final"] is not None
-        opens = index == opening
+        says_score = label is not None and _SCORE_NAME.search(label["name"]) is not None
+        if not (opens or says_final or says_score or index == filled[-1]):
+            continue
         numbers = _numbers(text, scale, wanted, reason=says_final or opens)
-        if numbers and not (cut and index == len(lines) - 1 and may_go_on(line, scale)):
+        if numbers and not (cut and index == len(lines) - 1 and may_go_on(lines[index], scale)):
             found[index] = _Line(numbers, opens, says_final)
     return found
+
+
+def _opening(lines: Sequence[str], filled: Sequence[int]) -> Sequence[int]:
+    """The first line; the next one too, after words such as "Sure! Here are the scores:", or as
+    the second of two scores, each in a line of its own."""
+    if len(filled) < 2:
+        return filled
+    first = lines[filled[0]].rstrip(_MARKUP)
+    announces = first.endswith((":", "!")) and not _about_one_side(first)
+    return filled[:2] if announces or _NUMBER.match(first.lstrip(_MARKUP)) else filled[:1]
+
+
+def _about_one_side(words: str) -> bool:
+    return bool(_ONE_SIDE.search(words) and not _BOTH_SIDES.search(words))
 
 
 def _numbers(text: str, scale: Scale, wanted: int, *, reason: bool) -> list[Decimal | None]:

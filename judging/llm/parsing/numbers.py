@@ -5,7 +5,9 @@ from decimal import Decimal
 
 from judging.llm.templating import Scale
 
-_NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,12})?")
+# Binary floats written out have up to 17 places; ten are kept.
+_NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,20})?")
+PLACES = 10
 _THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}")
 
 _LAST_DIGITS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,5}$")
@@ -22,7 +24,9 @@ def number(raw: str) -> Decimal | None:
     """`raw` as a decimal; a comma is read as a decimal point, "1,000" and "8.5.1" as nothing."""
     if _NUMBER.fullmatch(raw) is None or _THOUSANDS.fullmatch(raw):
         return None
-    return Decimal(raw.replace(",", "."))
+    value = Decimal(raw.replace(",", "."))
+    exponent = value.as_tuple().exponent
+    return round(value, PLACES) if isinstance(exponent, int) and exponent < -PLACES else value
 
 
 def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Decimal | None, int]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from judging.llm.catalogue import names, template
 from judging.llm.parsing import Parsed, Preferred, Status, parse, turn_back
 from judging.llm.parts import PERMUTATIONS
+from judging.llm.prompts import render
 from judging.llm.templating import Form
 from judging.methods.outcomes import Label
 
@@ -124,6 +125,20 @@ def test_a_band_makes_a_near_even_probability_a_tie():
     assert turn_back(near, asked, "X0").outcome is Label.WIN
     assert turn_back(near, asked, "X0", band=Decimal("0.03125")).outcome is Label.TIE
     assert turn_back(near, asked, "X0", band=Decimal("0.03")).outcome is Label.WIN
+
+
+def test_a_rating_is_turned_back_once():
+    asked = template("portia-table15")
+    parsed = Parsed(Status.VALID, rating=Decimal(6))
+    original, swapped = (turn_back(parsed, asked, part) for part in ("original", "swapped"))
+    assert (original.rating, original.outcome) == (6, Label.WIN)
+    assert (swapped.rating, swapped.outcome) == (2, Label.LOSE)
+
+
+@pytest.mark.parametrize("name", [name for name in names() if "ohi" not in name])
+def test_a_judge_that_repeats_its_prompt_gives_no_verdict(name):
+    prompt = render(template(name), "How many dwarves?", "7", "Same here: 8", "original")
+    assert parse(template(name), prompt[0].content, "stop").status is Status.UNPARSED
 
 
 def test_a_verdict_keeps_its_outcome_only():
