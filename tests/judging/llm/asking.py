@@ -1,7 +1,7 @@
 """Ask a loopback server through the real client, from a plain test function."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from judging.llm.adaptation import Learned
@@ -56,6 +56,19 @@ def ask(
     server: LoopbackServer, request: JudgeRequest | None = None, **options: Any
 ) -> Reply | CallFailure:
     return ask_all(server, [request or make_request()], **options)[0]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that the server or the client is about to do."""
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+async def until_paused(client: JudgeClient) -> None:
+    async with asyncio.timeout(10):
+        while not await client.paused_for():
+            await asyncio.sleep(0.005)
 
 
 def replied(outcome: Reply | CallFailure) -> Reply:

@@ -21,6 +21,8 @@ from tests.judging.llm.asking import (
     failed,
     make_request,
     replied,
+    until,
+    until_paused,
 )
 from tests.loopback import LoopbackServer, fixed, rate_limited
 
@@ -106,8 +108,7 @@ def test_one_refusal_keeps_everybody_away_for_as_long_as_the_server_asks(headers
         async def main():
             async with client_of(server, learned=KNOWN) as client:
                 first = asyncio.create_task(client.complete(make_request("refused")))
-                while not await client.paused_for():
-                    await asyncio.sleep(0.005)
+                await until_paused(client)
                 others = [client.complete(make_request(str(n))) for n in range(5)]
                 return await asyncio.gather(first, *others)
 
@@ -119,14 +120,13 @@ def test_one_refusal_keeps_everybody_away_for_as_long_as_the_server_asks(headers
 
 
 def test_a_refusal_halves_the_concurrency_and_success_brings_it_back():
-    with LoopbackServer([rate_limited()]) as server:
+    with LoopbackServer([rate_limited(retry_after_ms="300")]) as server:
 
         async def main():
             async with client_of(server, concurrency=8, learned=KNOWN) as client:
                 sizes = [client.concurrency]
                 task = asyncio.create_task(client.complete(make_request()))
-                while client.concurrency == 8 and not task.done():
-                    await asyncio.sleep(0)
+                await until(lambda: client.concurrency < 8 or task.done())
                 sizes.append(client.concurrency)
                 await task
                 await asyncio.gather(*(client.complete(make_request(str(n))) for n in range(8)))
@@ -176,8 +176,7 @@ def test_clients_of_one_process_share_a_pause_when_they_share_its_memory():
             client_of(server, learned=KNOWN, shared=shared) as other,
         ):
             task = asyncio.create_task(one.complete(make_request()))
-            while not await one.paused_for():
-                await asyncio.sleep(0.005)
+            await until_paused(one)
             assert await other.paused_for() > 0
             return await asyncio.gather(task, other.complete(make_request()))
 
@@ -265,8 +264,7 @@ def test_two_clients_by_redis_wait_for_one_refusal(redis_url):
             client_of(server, learned=KNOWN, shared=RedisLimits(redis_url, address)) as other,
         ):
             task = asyncio.create_task(one.complete(make_request("refused")))
-            while not await other.paused_for():
-                await asyncio.sleep(0.005)
+            await until_paused(other)
             return await asyncio.gather(task, other.complete(make_request("waits")))
 
     with LoopbackServer([rate_limited(retry_after="1")]) as server:
