@@ -23,6 +23,7 @@ from judging.runs import states
 from judging.runs.claims import Claim
 from judging.runs.desk import Desk, Standing
 from judging.runs.recording import Arrival
+from judging.runs.turns import StoppableLimits, Stopped
 
 FLUSH_SECONDS = 0.05
 WATCH_SECONDS = 0.5
@@ -39,6 +40,7 @@ class Pump:
 
     desk: Desk
     client: JudgeClient
+    turns: StoppableLimits
     thread: Executor
     concurrency: int
     report: Callable[["Pump"], None] = lambda pump: None
@@ -48,7 +50,7 @@ class Pump:
     stopped_at: float | None = None
     arrived: list[Arrival] = field(default_factory=list)
     unsent: list[Claim] = field(default_factory=list)
-    sending: set[asyncio.Future[Outcome]] = field(default_factory=set)
+    sending: set[asyncio.Task[Outcome]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
@@ -127,15 +129,20 @@ class Pump:
                 self.unsent.append(claim)
 
     async def send(self, claim: Claim) -> None:
-        sending = asyncio.ensure_future(self.client.complete(claim.request))
+        sending = asyncio.create_task(self.client.complete(claim.request))
         self.sending.add(sending)
         started = time.monotonic()
         await asyncio.wait([sending])
         self.sending.discard(sending)
+        sent = sending in self.turns.sent
+        self.turns.sent.discard(sending)
         self.longest = max(self.longest, time.monotonic() - started)
-        if not sending.cancelled():
-            self.arrived.append(Arrival(claim, sending.result()))
-            self.something_arrived.set()
+        if sending.cancelled() or isinstance(sending.exception(), Stopped):
+            # What was sent and cut off may be billed: it stays claimed, and becomes lost.
+            self.unsent.extend([] if sent else [claim])
+            return
+        self.arrived.append(Arrival(claim, sending.result()))
+        self.something_arrived.set()
 
     async def write(self) -> None:
         while True:
@@ -170,6 +177,7 @@ class Pump:
         """Send nothing more."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
+        self.turns.stopped.set()
         self.something_written.set()
 
     @property

@@ -15,13 +15,14 @@ from judging.errors import UserError
 from judging.llm.adaptation import Learned
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
-from judging.llm.limits import Limits, SharedLimits
+from judging.llm.limits import Limits, ProcessLimits, SharedLimits
 from judging.local_judge import running_local_judge
 from judging.models import Run
 from judging.runs import lease, recovery, states
 from judging.runs.desk import Desk
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
 from judging.runs.pump import Pump
+from judging.runs.turns import StoppableLimits
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +69,16 @@ async def pumped(
         try:
             desk = await loop.run_in_executor(thread, Desk, run, holder)
             limits = Limits(run.concurrency, run.rpm, run.tpm)
+            turns = StoppableLimits(shared_limits(endpoint))
             async with JudgeClient(
                 endpoint,
                 key_of(endpoint),
                 limits,
-                shared=shared_limits(endpoint),
+                shared=turns,
                 # The pump itself asks a judge alone that has not answered lately.
                 learned={run.model: desk.known or Learned()},
             ) as client:
-                pump = Pump(desk, client, thread, run.concurrency, report)
+                pump = Pump(desk, client, turns, thread, run.concurrency, report)
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
         finally:
@@ -108,11 +110,11 @@ def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
         yield Endpoint(LOCAL, base_url)
 
 
-def shared_limits(endpoint: Endpoint) -> SharedLimits | None:
+def shared_limits(endpoint: Endpoint) -> SharedLimits:
     """With Redis as the broker, all workers share an endpoint's pause and its minute."""
     broker = settings.CELERY_BROKER_URL
     if not broker.startswith(("redis:", "rediss:")):
-        return None
+        return ProcessLimits()
     # The redis extra is installed only where Redis is the broker.
     from judging.llm.shared import RedisLimits
 

@@ -1,3 +1,4 @@
+import time
 from decimal import Decimal
 from threading import Event
 
@@ -18,7 +19,7 @@ from tests.judging.runs.judging import (
     started,
     states_of,
 )
-from tests.loopback import BiasedJudge, Quirks, completion, error, fixed
+from tests.loopback import BiasedJudge, Quirks, completion, error, fixed, rate_limited
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -256,3 +257,30 @@ def test_an_answer_with_a_nul_is_stored(settings):
         run = judged(make_judged_project(1))
     first = Sample.objects.filter(call__run=run).order_by("pk").first()
     assert first.raw_text == "a\ufffdb"
+
+
+def test_after_a_stop_nothing_that_waited_for_its_turn_is_sent(settings):
+    """The endpoint asks everybody to stay away for a minute; the run is stopped meanwhile."""
+    refused = Event()
+
+    def script(asked):
+        if asked.number == 0:
+            return None
+        refused.set()
+        return rate_limited(retry_after="60")
+
+    with loopback(settings, script) as server:
+        run = started(make_judged_project(20), price=(Decimal(1), Decimal(1)))
+        began = time.monotonic()
+        with in_thread(work_on, run):
+            assert refused.wait(20)
+            assert states.cancel(run)
+        assert time.monotonic() - began < 30
+    run.refresh_from_db()
+    assert run.state == Run.State.CANCELLED
+    found = states_of(run)
+    assert found["done"] == 1
+    # Refused and never to be billed, but sent: one for each caller at most.
+    assert found["lost"] <= 4
+    assert server.requests == 1 + found["lost"]
+    assert set(found) <= {"done", "lost"}

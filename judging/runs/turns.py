@@ -1,0 +1,46 @@
+"""An endpoint's limits with a stop: whoever waits for a turn when the run stops gives up."""
+
+import asyncio
+
+from judging.llm.limits import Limits, SharedLimits
+
+
+class Stopped(Exception):
+    """The run stopped before this request's turn came."""
+
+
+class StoppableLimits:
+    """Waits in place of the client, so that nothing more is sent after the stop.
+
+    `sent` holds the tasks that have had a turn: only these may have been billed.
+    """
+
+    def __init__(self, limits: SharedLimits) -> None:
+        self.limits = limits
+        self.stopped = asyncio.Event()
+        self.sent: set[asyncio.Task[object] | None] = set()
+
+    async def reserve(self, limits: Limits, tokens: int) -> float:
+        wait = await self.limits.reserve(limits, tokens)
+        while wait > 0 and not self.stopped.is_set():
+            try:
+                async with asyncio.timeout(wait):
+                    await self.stopped.wait()
+            except TimeoutError:
+                wait = await self.limits.paused_for()
+        if self.stopped.is_set():
+            raise Stopped
+        self.sent.add(asyncio.current_task())
+        return 0.0
+
+    async def settle(self, limits: Limits, unused_tokens: int) -> None:
+        await self.limits.settle(limits, unused_tokens)
+
+    async def pause(self, seconds: float) -> None:
+        await self.limits.pause(seconds)
+
+    async def paused_for(self) -> float:
+        return await self.limits.paused_for()
+
+    async def close(self) -> None:
+        await self.limits.close()
