@@ -3,7 +3,7 @@
 import re
 
 # Only the opening is looked at: further on, a judge may speak of a response that declines.
-OPENING = 400
+OPENING = 250
 
 _ENGLISH = re.compile(
     r"\b(?:i(?:'m| am)? (?:(?:really |very |truly |so )?sorry|apologi[sz]e)\b.{0,80}?"
@@ -34,6 +34,13 @@ _OTHERS = re.compile(
 )
 
 
+# Who declines is a response and not the judge, where one of these stands before.
+_SPEAKS_OF_ONE = re.compile(r"assistant|response|answer|[\"\u201c\u00ab]")
+
+
 def declines(folded: str) -> bool:
-    opening = folded[:OPENING].replace("\u2019", "'").lstrip(" \t\r\n*_#>\"'\u00a1")
-    return bool(_ENGLISH.search(opening[:250]) or _OTHERS.match(opening))
+    opening = folded[:OPENING].replace("\u2019", "'").lstrip(" \t\r\n*_#>{\"'\u00a1")
+    english = _ENGLISH.search(opening)
+    if english is not None and not _SPEAKS_OF_ONE.search(opening, 0, english.start()):
+        return True
+    return _OTHERS.match(opening) is not None

@@ -1,6 +1,7 @@
 """What holds for every reply, whatever it says."""
 
 from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -123,8 +124,8 @@ def test_a_band_makes_a_near_even_probability_a_tie():
     asked = template("calibraeval-default")
     near = Parsed(Status.VALID, p_first=0.53125)
     assert turn_back(near, asked, "X0").outcome is Label.WIN
-    assert turn_back(near, asked, "X0", band=Decimal("0.03125")).outcome is Label.TIE
-    assert turn_back(near, asked, "X0", band=Decimal("0.03")).outcome is Label.WIN
+    assert turn_back(near, asked, "X0", band=Fraction("0.03125")).outcome is Label.TIE
+    assert turn_back(near, asked, "X0", band=Fraction("0.03")).outcome is Label.WIN
 
 
 def test_a_rating_is_turned_back_once():

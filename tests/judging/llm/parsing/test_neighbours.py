@@ -368,9 +368,16 @@ def test_a_verdict_after_an_apology_is_a_verdict():
     assert read("faireval-table3", "I'm sorry, I can't be sure, but:\n" + lines(8, 7)) == (8, 7)
 
 
-def test_speaking_of_a_response_that_declines_is_no_refusal():
-    text = "Assistant 1 says: I am sorry, I cannot help. Assistant 2 helps."
-    assert read("faireval-table3", "Both are polite. " * 20 + text) is UNPARSED
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Assistant 1 says: I am sorry, I cannot help. Assistant 2 helps.",
+        "The first one opens with \"I'm sorry, but I can't help\" and stops.",
+        "Both are polite. " * 20 + "I'm sorry, but I can't help.",
+    ],
+)
+def test_speaking_of_a_response_that_declines_is_no_refusal(text):
+    assert read("faireval-table3", text) is UNPARSED
 
 
 def test_what_the_endpoint_says_of_the_reply_comes_first():
