@@ -1,10 +1,6 @@
 """The pause and the minute, shared by all who ask one endpoint: in one process and by Redis."""
 
 import asyncio
-import os
-import shutil
-import subprocess
-import time
 
 import pytest
 
@@ -12,7 +8,6 @@ from judging.llm.errors import FailureKind
 from judging.llm.limits import Limits, ProcessLimits
 from judging.llm.retries import RetryPolicy
 from judging.llm.shared import RedisLimits
-from tests.conftest import missing
 from tests.judging.llm.asking import (
     KNOWN,
     ask,
@@ -182,24 +177,6 @@ def test_clients_of_one_process_share_a_pause_when_they_share_its_memory():
 
     with LoopbackServer([rate_limited(retry_after_ms="200")]) as server:
         run(main(server))
-
-
-@pytest.fixture(scope="module")
-def redis_url(tmp_path_factory):
-    """A Redis of our own on a socket, or the one that REDIS_TEST_URL names."""
-    if named := os.environ.get("REDIS_TEST_URL"):
-        yield named
-        return
-    if shutil.which("redis-server") is None:
-        missing("redis-server")
-    socket = tmp_path_factory.mktemp("redis") / "redis.sock"
-    command = ["redis-server", "--port", "0", "--unixsocket", str(socket), "--save", ""]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=socket.parent) as process:
-        give_up = time.monotonic() + 10
-        while not socket.exists() and time.monotonic() < give_up:
-            time.sleep(0.01)
-        yield f"unix://{socket}"
-        process.terminate()
 
 
 async def two_workers(url, name, use):
