@@ -1,0 +1,94 @@
+"""What judge and people cost so far, beside what labelling everything by hand would cost."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from annotation.models import Item, Round
+from annotation.results.people import PeopleSay, human_cost, people_for_run
+from annotation.selecting import frame
+from judging.methods.cost import Rate, human_usd, method_cost
+from judging.models import Project, Run
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """A run's judge cost in USD; None where its price is not known (a local model costs 0)."""
+
+    run: Run
+    judge_usd: Decimal | None
+
+
+@dataclass(frozen=True)
+class Costs:
+    """All in USD. None is unknown, and never 0.
+
+    judge_usd: the run that the labels come from; all_runs_usd: every run of the project.
+    human_usd: the votes that count in rounds of this run.
+    paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
+    part only. None before a round was opened.
+    by_hand_one, by_hand_same: people label everything, with one vote or with the round's.
+    """
+
+    runs: tuple[RunCost, ...]
+    judge_usd: Decimal | None
+    all_runs_usd: Decimal | None
+    human_usd: Decimal
+    n_votes: int
+    paper_usd: Decimal | None
+    by_hand_one: Decimal
+    by_hand_same: Decimal
+    votes_an_example: int
+
+    @property
+    def total_usd(self) -> Decimal | None:
+        return None if self.judge_usd is None else self.judge_usd + self.human_usd
+
+
+def judge_cost(run: Run) -> Decimal | None:
+    """USD spent on a run. Unknown where no price was known, or for judgments recorded elsewhere."""
+    return None if run.price is None else run.spent_usd
+
+
+def project_costs(
+    project: Project, run: Run | None, says: dict[int, PeopleSay] | None = None
+) -> Costs:
+    """Costs of a run's labels. `says` spares reading the votes again."""
+    runs = tuple(RunCost(one, judge_cost(one)) for one in project.runs.order_by("number"))
+    spent = [one.judge_usd for one in runs]
+    if says is None:
+        says = people_for_run(run) if run else {}
+    round_ = _newest_round(project, run)
+    rate = Rate(
+        round_.minutes_per_vote if round_ else project.minutes_per_vote,
+        round_.wage_usd if round_ else project.wage_usd,
+    )
+    votes = round_.votes_per_item if round_ else 3
+    n = frame(project).count()
+    judge_usd = judge_cost(run) if run else Decimal(0)
+    return Costs(
+        runs=runs,
+        judge_usd=judge_usd,
+        all_runs_usd=None if None in spent else sum(filter(None, spent), Decimal(0)),
+        human_usd=human_cost(says.values()),
+        n_votes=sum(say.n_votes for say in says.values()),
+        paper_usd=_as_the_paper_counts(round_, n, votes, rate, judge_usd),
+        by_hand_one=human_usd(n, rate),
+        by_hand_same=human_usd(n * votes, rate),
+        votes_an_example=votes,
+    )
+
+
+def _newest_round(project: Project, run: Run | None) -> Round | None:
+    rounds = Round.objects.filter(project=project, run=run, kind=Round.Kind.ROUTED)
+    return rounds.order_by("-number").first()
+
+
+def _as_the_paper_counts(
+    round_: Round | None, n: int, votes: int, rate: Rate, judge_usd: Decimal | None
+) -> Decimal | None:
+    if round_ is None or not n:
+        return None
+    items = Item.objects.filter(round=round_)
+    m = items.filter(selection__kind__in=["top", "learn", "all"]).count()
+    audit = items.filter(selection__kind="audit").count()
+    return method_cost(n, min(m, n), votes, rate, judge_usd, audit).paper_usd

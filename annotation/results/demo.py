@@ -1,0 +1,74 @@
+"""The demo project: pairs, invented votes, and a run of the local judge with all that follows."""
+
+from decimal import Decimal
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+import judging
+from annotation.annotators import annotator_of
+from annotation.results.follow_up import plan_round
+from annotation.vote_imports import import_votes
+from judging.imports.writing import import_files
+from judging.models import Import, Project, Role, Run
+from judging.people import grant_research
+from judging.projects import add_member, create_project
+from judging.runs.endpoints import LOCAL
+from judging.runs.starting import start_run
+
+SLUG, OWNER, ANNOTATOR = "demo", "demo", "demo-annotator"
+BETA, VOTES = Decimal(20), 3
+RUN_NAME = "local judge"
+CONTENT = Path(judging.__file__).parent / "demo"
+
+
+def demo_project() -> Project:
+    """The demo project with its pairs and votes. What is there already is left as it is."""
+    owner, annotator = _login(OWNER, researcher=True), _login(ANNOTATOR)
+    project = Project.objects.filter(slug=SLUG).first()
+    if project is None:
+        project = create_project(
+            owner,
+            "Demo: Maple against Birch",
+            SLUG,
+            is_demo=True,
+            description="24 pairs by two invented models, with the votes of three invented people.",
+            guidelines=(CONTENT / "guidelines.md").read_text(encoding="utf-8"),
+        )
+    add_member(project, owner, owner, Role.OWNER)
+    add_member(project, owner, annotator, Role.ANNOTATOR)
+    annotator_of(project, annotator)
+    if not project.imports.filter(kind=Import.Kind.EXAMPLES, state=Import.State.DONE).exists():
+        import_files(project, owner, [CONTENT / "pairs.jsonl"])
+    import_votes(project, owner, CONTENT / "votes.csv")
+    return project
+
+
+def demo_run(project: Project, *, background: bool) -> Run:
+    """The local judge's run, started once; a round of the top 20 % follows when it is done.
+
+    Always `local`: a key in the environment is never billed by the demo.
+    """
+    run = project.runs.filter(name=RUN_NAME).first()
+    if run is not None:
+        return run
+    owner = User.objects.get(username=OWNER)
+    with transaction.atomic():
+        run = start_run(
+            project, owner, endpoint=LOCAL, name=RUN_NAME, k=3, seed=20, background=background
+        )
+        plan_round(run, BETA, VOTES)
+    run.refresh_from_db()
+    return run
+
+
+def _login(name: str, *, researcher: bool = False) -> User:
+    """A login without a password, which only the demo's own entry opens."""
+    user, created = User.objects.get_or_create(username=name)
+    if created:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+        if researcher:
+            grant_research(user)
+    return user

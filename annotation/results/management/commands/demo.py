@@ -1,0 +1,55 @@
+"""demo: the demo project, judged by the local model; in a browser, or headless on the terminal."""
+
+import os
+import sys
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandParser
+
+from annotation.results.costs import project_costs
+from annotation.results.demo import demo_project, demo_run
+from annotation.results.follow_up import follow_up
+from annotation.results.merging import merged
+from annotation.results.tables import cost_table, label_table
+from judging.management.base import FairJudgeCommand
+from judging.models import Run
+
+
+class Command(FairJudgeCommand):
+    help = "Set up the demo project and show it at work."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "--no-serve",
+            action="store_true",
+            help="run everything here and print the cost and the labels",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = demo_project()
+        if options["no_serve"]:
+            self._headless(project)
+            return
+        demo_run(project, background=True)
+        self.stdout.write(f"The demo project is ready. It opens at {settings.FAIRJUDGE_URL}")
+        self.stdout.flush()
+        # The settings are read once, from the environment; so the site starts anew with the
+        # demo's entry on its login page.
+        os.environ["FAIRJUDGE_DEMO"] = "1"
+        manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runall"]
+        os.execv(sys.executable, manage)
+
+    def _headless(self, project: Any) -> None:
+        run = demo_run(project, background=False)
+        if run.state != Run.State.DONE:
+            call_command("judge", project.slug, resume=str(run.number), stdout=self.stdout)
+        follow_up()
+        run.refresh_from_db()
+        self.stdout.write("")
+        for line in label_table(merged(project, run)):
+            self.stdout.write(line)
+        self.stdout.write("")
+        for line in cost_table(project_costs(project, run)):
+            self.stdout.write(line)
