@@ -11,6 +11,7 @@ from benchmarks.simulations.projects import HUMAN_WIN_RATE, Project, Setting, pr
 from judging.methods.accuracy import accuracy
 from judging.methods.comparison import Comparison, comparison
 from judging.methods.estimates import Estimate, Figure
+from judging.methods.kappa import cohen_kappa, confusion, kappa
 from judging.methods.win_rate import About, Scale, win_rate
 
 # SCIENCE.md §16: 95 % less what 10,000 (2,000) repeats may miss by chance.  The intervals here
@@ -54,16 +55,28 @@ def weighted_accuracy(made: Project, rng: np.random.Generator) -> tuple[Figure, 
     return (accuracy(compared, rng) if isinstance(compared, Comparison) else compared), truth
 
 
+def weighted_kappa(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
+    compared = comparison(made.judge, np.ones(len(made.judge), bool), made.human, made.design)
+    truth = cohen_kappa(confusion(made.judge, made.human))
+    assert isinstance(truth, float)
+    return (kappa(compared, rng) if isinstance(compared, Comparison) else compared), truth
+
+
 INTERVALS: dict[str, Interval] = {
     "judge and people, about this project's examples": win_rate_here,
     "judge and people, about examples like these": win_rate_like_these,
     "people alone, about examples like these": people_alone,
     "the judge's accuracy over the project": weighted_accuracy,
+    "the judge's kappa over the project": weighted_kappa,
 }
+# Each of its intervals is itself a simulation.
+FEWER_REPEATS = ("the judge's kappa over the project", 2_000)
 
 
 def coverage(name: str, setting: Setting, *, repeats: int, seed: int) -> Coverage:
     """Draw projects of one setting and count how often the named interval holds the truth."""
+    if name == FEWER_REPEATS[0]:
+        repeats = min(repeats, FEWER_REPEATS[1])
     place = (setting.n, setting.audit, int(1000 * setting.error), int(setting.biased))
     rng = np.random.default_rng([seed, *place])
     covered, widths = 0, []

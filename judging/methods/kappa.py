@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.bootstrap import bootstrap_estimate, interval
 from judging.methods.comparison import Booleans, Comparison, Signs
-from judging.methods.estimates import Figure, Undefined
+from judging.methods.estimates import Estimate, Figure, Undefined
 
 Floats = NDArray[np.float64]
 
 ONE_CATEGORY = "both gave one and the same label throughout, so chance agreement is complete"
-SIGNS = (1, 0, -1)
+DRAWS = 2_000
 
 
 def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
@@ -36,8 +36,21 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
 
 
 def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
-    """Weighted kappa of judge and people over the judged examples, with a bootstrap interval."""
+    """Weighted kappa of judge and people over the judged examples.
+
+    The interval resamples by question where questions repeat, and else draws the tables of
+    `_likely_tables`.
+    """
     rows: Booleans = compared.judged
+    if not rows.any():
+        return Undefined("the judge has given no label")
+    if compared.questions_differ:
+        table = confusion(compared.judge[rows], compared.human[rows], compared.weight[rows])
+        value = cohen_kappa(table, linear=linear)
+        if isinstance(value, Undefined):
+            return value
+        low, high, _ = interval(_kappas(_likely_tables(compared, rng), linear=linear))
+        return Estimate(value, int(rows.sum()), min(low, value), max(high, value))
 
     def statistic(counts: Floats, values: Floats) -> Floats:
         judge, human, weight = values.T
@@ -51,8 +64,29 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
         rng,
         question=compared.question[rows],
         stratum=compared.stratum[rows],
-        reason=ONE_CATEGORY if rows.any() else "the judge has given no label",
+        reason=ONE_CATEGORY,
     )
+
+
+def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
+    """(DRAWS, 3, 3) weighted tables: Dirichlet draws for each stratum (Rubin's bootstrap, 1981).
+
+    The audit, or everything where there is none, has one pseudo-observation, half of it spread
+    over the disagreements.  Without it a small audit in which nobody disagreed, or one did,
+    bounds nothing: coverage .75 at 20 audited and 5 % error, .93 and more with it.
+    """
+    agree = np.eye(3, dtype=bool).reshape(-1)
+    tables = np.zeros((DRAWS, 9))
+    last = compared.stratum.max()
+    for stratum in np.unique(compared.stratum):
+        rows = (compared.stratum == stratum) & compared.judged
+        counts = confusion(compared.judge[rows], compared.human[rows]).reshape(-1)
+        prior = np.where(agree, 1 / 6, 1 / 12) if stratum == last else np.zeros(9)
+        # Dirichlet shares from gamma draws, which a cell without any count leaves at 0.
+        drawn = rng.standard_gamma(counts + prior, size=(DRAWS, 9))
+        total = drawn.sum(axis=1, keepdims=True)
+        tables += compared.weight[rows].sum() * drawn / np.where(total > 0, total, 1)
+    return tables.reshape(-1, 3, 3)
 
 
 def _kappas(tables: Floats, *, linear: bool) -> Floats:
