@@ -1,3 +1,7 @@
 """The pages of people, rounds and the annotator."""
 
-urlpatterns: list = []
+from django.urls import include, path
+
+urlpatterns = [
+    path("", include("annotation.screen.urls")),
+]

@@ -1,0 +1,1 @@
+"""The annotator's screen: one pair after another, blind."""

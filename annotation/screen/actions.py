@@ -1,0 +1,172 @@
+"""What an annotator does to an item: vote, draft, skip, flag, go back. Each works as a plain form.
+
+The page's script marks its posts and gets a sentence or nothing instead of a page.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import cast
+
+from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST
+
+from annotation import queue
+from annotation.models import Draft
+from annotation.screen.blind import VIEWS
+from annotation.screen.endings import refusal
+from annotation.screen.entries import Entry, entry_of, keep
+from annotation.screen.hand import address_of, draft_for, token_before, vote_on
+from annotation.screen.page import progress_context
+from annotation.screen.preferences import PreferencesForm
+from annotation.screen.progress import progress_of
+from annotation.screen.views import show_ending, show_item
+from annotation.voting import NotNeeded, RoundClosed, edit_vote, record_vote
+from judging.errors import UserError
+from judging.people import preferences_of
+
+_MISMATCH = (
+    "The page and the pair it was sent for do not belong together, so nothing was stored. "
+    "Go on with the pair that is yours now."
+)
+Action = Callable[[HttpRequest, Draft], HttpResponse]
+
+
+def on_item(action: Action) -> Callable[..., HttpResponse]:
+    """A post about one item: found, allowed, and named alike by its address and its form."""
+
+    @never_cache
+    @wraps(action)
+    def view(request: HttpRequest, token: str) -> HttpResponse:
+        draft = draft_for(request.user, token)
+        if request.method != "POST":
+            # Where logging in again leads after a post that came too late.
+            return redirect("annotate_item", token)
+        if request.POST.get("token") != token:
+            return _refuse(request, draft, _MISMATCH, 409)
+        return action(request, draft)
+
+    return view
+
+
+@on_item
+def vote(request: HttpRequest, draft: Draft) -> HttpResponse:
+    entry = _entry(request, draft)
+    try:
+        if request.POST.get("edit"):
+            _edit(draft, entry)
+        else:
+            record_vote(draft, entry.answer, entry.comment, entry.seconds)
+    except (NotNeeded, RoundClosed) as error:
+        return _refuse(request, draft, str(error), 409)
+    except UserError as error:
+        keep(draft, entry)
+        return _refuse(request, draft, str(error), 422)
+    if _by_script(request):
+        progress = progress_of(draft.item.round, draft.annotator)
+        return render(request, "annotation/screen/_progress.html", progress_context(progress))
+    return redirect(address_of(draft.item.round))
+
+
+@on_item
+def save(request: HttpRequest, draft: Draft) -> HttpResponse:
+    """Keep the draft; without the script this also switches how the texts are shown."""
+    keep(draft, _entry(request, draft))
+    if (view := request.POST.get("view")) in VIEWS:
+        return redirect(reverse("annotate_item", args=[draft.token]) + f"?view={view}")
+    return HttpResponse(status=204)
+
+
+@on_item
+def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
+    if queue.heartbeat(draft) or vote_on(draft):
+        return HttpResponse(status=204)
+    return _refuse(
+        request,
+        draft,
+        "You were away for long, so this pair went to somebody else. You can still submit; "
+        "if it has all its votes by then, you will be told.",
+        409,
+    )
+
+
+@on_item
+def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
+    if vote_on(draft):
+        return _refuse(request, draft, "You voted on this pair. Change the vote instead.", 422)
+    keep(draft, _entry(request, draft))
+    queue.skip(draft)
+    if _by_script(request):
+        return HttpResponse(status=204)
+    return redirect(f"{address_of(draft.item.round)}?skipped={draft.token}")
+
+
+@on_item
+def unskip(request: HttpRequest, draft: Draft) -> HttpResponse:
+    queue.unskip(draft)
+    return redirect("annotate_item", draft.token)
+
+
+@on_item
+def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
+    reason = request.POST.get("reason", "").strip()[:300]
+    if not reason:
+        return _refuse(request, draft, "Say what is wrong with this pair, then flag it.", 422)
+    queue.flag(draft, reason)
+    if _by_script(request):
+        return HttpResponse(status=204)
+    messages.success(request, "Flagged. You can still vote on this pair, or skip it.")
+    return redirect("annotate_item", draft.token)
+
+
+@on_item
+def back(request: HttpRequest, draft: Draft) -> HttpResponse:
+    keep(draft, _entry(request, draft))
+    token = token_before(draft, vote_on(draft))
+    if token is None:
+        return _refuse(request, draft, "There is no earlier vote of yours in this round.", 422)
+    return redirect("annotate_item", token)
+
+
+@require_POST
+def preferences(request: HttpRequest) -> HttpResponse:
+    """A person's own settings; they hold in every project."""
+    form = PreferencesForm(request.POST, instance=preferences_of(cast(AbstractUser, request.user)))
+    form.save()
+    if _by_script(request):
+        return HttpResponse(status=204)
+    token = request.POST.get("token", "")
+    return redirect("annotate_item", token) if token else redirect("annotate")
+
+
+def _edit(draft: Draft, entry: Entry) -> None:
+    """Change the vote. Its active time is all that the draft has gathered over its life."""
+    given = vote_on(draft)
+    if given is None:
+        record_vote(draft, entry.answer, entry.comment, entry.seconds)
+        return
+    keep(draft, entry)
+    added = draft.active_seconds - (given.active_seconds or 0.0)
+    edit_vote(given, entry.answer, entry.comment, max(0.0, added))
+
+
+def _entry(request: HttpRequest, draft: Draft) -> Entry:
+    return entry_of(request.POST, draft, timezone.now())
+
+
+def _by_script(request: HttpRequest) -> bool:
+    return "X-Annotate" in request.headers
+
+
+def _refuse(request: HttpRequest, draft: Draft, sentence: str, status: int) -> HttpResponse:
+    if _by_script(request):
+        return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")
+    if status == 422:
+        return show_item(request, draft, sentence, status)
+    ending = refusal("This was not taken", sentence, draft.item.round)
+    return show_ending(request, ending, draft.item.round, draft.annotator, status)

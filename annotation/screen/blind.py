@@ -1,0 +1,49 @@
+"""All that an annotator may see of an example: two texts by side, and never whose they are."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Literal, cast
+
+from django.utils.safestring import SafeString
+
+from annotation.models import Draft
+from annotation.rendering import differences, render
+from annotation.rendering.responses import How
+from judging.models import Example
+
+View = Literal["rendered", "raw", "differences"]
+VIEWS: tuple[View, ...] = ("rendered", "raw", "differences")
+# An item is rendered when it is fetched ahead and again when somebody else or a reload asks.
+_KEPT = 256
+
+
+@dataclass(frozen=True)
+class BlindPair:
+    """Safe HTML. Which response stands on which side is known to the server alone."""
+
+    question: SafeString
+    left: SafeString
+    right: SafeString
+    view: View = "rendered"
+
+
+_rendered = lru_cache(maxsize=_KEPT)(render)
+
+
+def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
+    """The pair as it stands before this annotator; only the three texts are read."""
+    texts = Example.objects.values_list("question", "response_1", "response_2")
+    question, first, second = texts.get(pk=draft.item.example_id)
+    left, right = (first, second) if draft.left_response == 1 else (second, first)
+    how = cast(How, draft.item.round.protocol.rendering)
+    if view == "differences":
+        return BlindPair(_rendered(question, how), *differences(left, right), view=view)
+    if view == "raw":
+        how = "plain"
+    return BlindPair(_rendered(question, how), _rendered(left, how), _rendered(right, how), view)
+
+
+def guidelines(draft: Draft) -> SafeString | None:
+    """What the annotators of this round were told, or None where nothing was written."""
+    text = draft.item.round.protocol.guidelines
+    return _rendered(text, "markdown") if text.strip() else None

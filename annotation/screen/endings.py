@@ -1,0 +1,59 @@
+"""Why there is no pair on the screen, told honestly."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from annotation.models import Round
+from annotation.queue import NoItem
+from annotation.screen.hand import address_of
+
+
+@dataclass(frozen=True)
+class Ending:
+    title: str
+    text: str
+    until: datetime | None = None
+    next_url: str = ""
+    next_text: str = ""
+
+
+_TEXTS = {
+    "done": (
+        "You are done",
+        "There is nothing left for you in this round. Your votes are stored, and you can still "
+        "change the last ones until the round is closed.",
+    ),
+    "in_work": (
+        "Nothing is free at the moment",
+        "All pairs that are left for you are in work by others.",
+    ),
+    "not_assigned": (
+        "No pair of this round is assigned to you",
+        "If you expected some, ask the owner of the project.",
+    ),
+    "limit": (
+        "You have done your share",
+        "You labelled as many pairs as were assigned to you in this round. Your votes are stored.",
+    ),
+    "paused": (
+        "This round is paused",
+        "Its owner paused it. Your votes and your draft are stored; come back later.",
+    ),
+    "closed": (
+        "This round is closed",
+        "It takes no more votes. Yours are stored and can no longer be changed.",
+    ),
+}
+_WAITING = ("in_work", "paused")
+
+
+def ending_of(nothing: NoItem, round_: Round) -> Ending:
+    """The message for each reason the queue gives for handing out nothing."""
+    title, text = _TEXTS[nothing.reason]
+    again = address_of(round_) if nothing.reason in _WAITING else ""
+    return Ending(title, text, nothing.until, again, "Look again" if again else "")
+
+
+def refusal(title: str, sentence: str, round_: Round) -> Ending:
+    """An item or a vote that is not taken, with the way on."""
+    return Ending(title, sentence, None, address_of(round_), "Go on")

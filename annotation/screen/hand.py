@@ -1,0 +1,73 @@
+"""The item that a person has in hand: found and allowed in one step."""
+
+from datetime import datetime
+
+from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.core import signing
+from django.http import Http404
+from django.urls import reverse
+
+from annotation.annotators import annotator_of
+from annotation.models import Annotation, Annotator, Draft, Round
+from annotation.queue import claim_slot_of, heartbeat
+from judging.access import project_for
+
+_SIGNER = signing.Signer(salt="fairjudge.round")
+# Nothing of the judge is read along, so that nothing of it can be shown.
+_JUDGED = [f"item__{name}" for name in ("rank", "bpde", "routing_score", "probability")]
+
+
+def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
+    """The person's own draft of an item in a project they still belong to. Raises Http404."""
+    drafts = Draft.objects.select_related("item__round__protocol", "item__round__project")
+    drafts = drafts.select_related("annotator__user").defer(*_JUDGED)
+    draft = drafts.filter(token=token, annotator__user=user.pk).first()
+    if draft is None or draft.annotator.left_at is not None:
+        raise Http404("No such item of yours.")
+    project_for(user, draft.item.round.project.slug)
+    return draft
+
+
+def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
+    """The round of a link, and who labels in it. Raises Http404."""
+    try:
+        number = _SIGNER.unsign_object(signed)
+    except signing.BadSignature:
+        raise Http404("No such round.") from None
+    rounds = Round.objects.select_related("project", "protocol").filter(kind=Round.Kind.ROUTED)
+    round_ = rounds.filter(pk=number).first()
+    if round_ is None:
+        raise Http404("No such round.")
+    access = project_for(user, round_.project.slug)
+    return round_, annotator_of(access.project, user)
+
+
+def address_of(round_: Round) -> str:
+    """Where the round's next item is handed out."""
+    return reverse("annotate_round", args=[_SIGNER.sign_object(round_.pk)])
+
+
+def take_up(draft: Draft, now: datetime) -> bool:
+    """Hold the item's slot, also after its lease ended. False when others gave all its votes."""
+    slot = claim_slot_of(draft.item, draft.annotator, now)
+    return slot is not None and heartbeat(draft, now)
+
+
+def vote_on(draft: Draft) -> Annotation | None:
+    """The vote that this person gave on the item, if any."""
+    votes = Annotation.objects.select_related("item__round", "protocol")
+    return votes.filter(item=draft.item_id, annotator=draft.annotator_id).first()
+
+
+def token_before(draft: Draft, vote: Annotation | None) -> str | None:
+    """The token of the last vote of one's own in this round, or of the one before `vote`."""
+    votes = Annotation.objects.filter(
+        annotator=draft.annotator_id,
+        item__round=draft.item.round_id,
+        source=Annotation.Source.SCREEN,
+    )
+    if vote is not None:
+        votes = votes.filter(submitted_at__lt=vote.submitted_at)
+    last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
+    drafts = Draft.objects.filter(annotator=draft.annotator_id, item=last)
+    return drafts.values_list("token", flat=True).first()

@@ -1,0 +1,102 @@
+"""A person's own way through a round, and the rounds that are open to them."""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractUser
+from django.db.models import (
+    Avg,
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
+from django.db.models.functions import Coalesce
+
+from annotation.models import Annotation, Annotator, Round, Seat, Selection, Slot
+from annotation.screen.hand import address_of
+
+# Enough votes for a steady figure, few enough to follow a change of pace.
+_RECENT = 20
+
+
+@dataclass(frozen=True)
+class Progress:
+    """`pace` is the mean active seconds of the last votes."""
+
+    where: str
+    done: int
+    total: int
+    pace: float | None = None
+
+
+@dataclass(frozen=True)
+class OpenRound:
+    """A round with work in it, and the address that hands out its next item."""
+
+    where: str
+    url: str
+    done: int
+    total: int
+    paused: bool
+
+
+def where(round_: Round) -> str:
+    return f"{round_.project.name} · round {round_.number}"
+
+
+def progress_of(round_: Round, annotator: Annotator) -> Progress:
+    """Counted from the person's own slots, so that the size of the round costs nothing."""
+    mine = Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
+    items = Selection.objects.filter(round=round_).aggregate(n=Sum("n_items"))["n"] or 0
+    seat = Seat.objects.filter(round=round_, annotator=annotator).only("limit").first()
+    last = mine.order_by("-vote_id").values("vote")[:_RECENT]
+    timed = Annotation.objects.filter(pk__in=list(last.values_list("vote", flat=True)))
+    return Progress(
+        where(round_),
+        mine.count(),
+        min(items, seat.limit) if seat and seat.limit is not None else items,
+        timed.aggregate(pace=Avg("active_seconds"))["pace"],
+    )
+
+
+def open_work(user: AbstractUser) -> list[OpenRound]:
+    """The rounds that hand out items to this person now, or will when resumed; oldest first."""
+    return [
+        OpenRound(
+            where(round_),
+            address_of(round_),
+            round_.done,
+            round_.items_in_it if round_.limit is None else min(round_.items_in_it, round_.limit),
+            round_.state == Round.State.PAUSED,
+        )
+        for round_ in _open_rounds(user)
+    ]
+
+
+def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
+    seats = Seat.objects.filter(round=OuterRef("pk"), annotator__user=user)
+    mine = Slot.objects.filter(round=OuterRef("pk"), annotator__user=user, vote__isnull=False)
+    parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
+    left = seats.filter(Q(left_at__isnull=False) | Q(annotator__left_at__isnull=False))
+    rounds = Round.objects.filter(project__memberships__user=user, kind=Round.Kind.ROUTED)
+    return (
+        rounds.exclude(state=Round.State.CLOSED)
+        .filter(Q(open_to_all=True) | Exists(seats))
+        .exclude(Exists(left))
+        .select_related("project")
+        .annotate(
+            limit=Subquery(seats.values("limit")[:1]),
+            done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
+            items_in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
+        )
+        .order_by(F("opened_at").asc(), "pk")
+    )
+
+
+def _number(counted: QuerySet) -> Subquery:
+    return Subquery(counted.values("n"), output_field=IntegerField())

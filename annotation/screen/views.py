@@ -1,0 +1,113 @@
+"""The annotator's pages: open work, the item on the screen, the next one fetched ahead."""
+
+import re
+from dataclasses import asdict
+from typing import cast
+
+from django.contrib.auth.models import AbstractUser
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET
+
+from annotation.models import Annotator, Draft, Round
+from annotation.queue import NoItem, claim_next
+from annotation.screen.blind import VIEWS, View, blind_pair
+from annotation.screen.endings import Ending, ending_of, refusal
+from annotation.screen.hand import draft_for, round_for, take_up, vote_on
+from annotation.screen.page import item_context, progress_context
+from annotation.screen.progress import open_work, progress_of
+from judging.people import preferences_of
+
+_TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
+_SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
+
+
+@require_GET
+@never_cache
+def annotate(request: HttpRequest) -> HttpResponse:
+    """My open rounds, one button each."""
+    work = open_work(cast(AbstractUser, request.user))
+    return render(request, "annotation/screen/open_work.html", {"work": work})
+
+
+@require_GET
+@never_cache
+def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
+    """Hand out the next item, or say why there is none."""
+    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    handed = claim_next(round_, annotator)
+    if isinstance(handed, NoItem):
+        return show_ending(request, ending_of(handed, round_), round_, annotator)
+    query = f"?skipped={skipped}" if (skipped := _skipped(request)) else ""
+    return redirect(reverse("annotate_item", args=[handed.token]) + query)
+
+
+@require_GET
+@never_cache
+def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
+    """One item, with its draft; or one's own vote on it, to be changed."""
+    draft = draft_for(request.user, token)
+    round_, vote = draft.item.round, vote_on(draft)
+    if vote is None and round_.state == Round.State.PAUSED:
+        return show_ending(request, ending_of(NoItem("paused"), round_), round_, draft.annotator)
+    if round_.state == Round.State.CLOSED:
+        return show_ending(request, ending_of(NoItem("closed"), round_), round_, draft.annotator)
+    if vote is None and not take_up(draft, timezone.now()):
+        return show_ending(
+            request, refusal("This pair is settled", _SETTLED, round_), round_, draft.annotator
+        )
+    context = item_context(draft, vote, view=_view(request))
+    context["preferences"] = preferences_of(cast(AbstractUser, request.user))
+    context["skipped"] = _skipped(request)
+    return render(request, "annotation/screen/screen.html", context)
+
+
+@require_GET
+@never_cache
+def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
+    """The two sides alone, as raw text or with what differs marked."""
+    draft = draft_for(request.user, token)
+    context = {"pair": blind_pair(draft, _view(request))}
+    return render(request, "annotation/screen/_texts.html", context)
+
+
+@require_GET
+@never_cache
+def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
+    """The item after this one, held for the person while they still work on this one."""
+    draft = draft_for(request.user, token)
+    ahead = claim_next(draft.item.round, draft.annotator, beside=token)
+    if isinstance(ahead, NoItem):
+        return HttpResponse(status=204)
+    next_draft = draft_for(request.user, ahead.token)
+    context = item_context(next_draft, None)
+    return render(request, "annotation/screen/_item.html", context)
+
+
+def show_ending(
+    request: HttpRequest, ending: Ending, round_: Round, annotator: Annotator, status: int = 200
+) -> HttpResponse:
+    context = progress_context(progress_of(round_, annotator)) | asdict(ending)
+    context["skipped"] = _skipped(request)
+    return render(request, "annotation/screen/nothing.html", context, status=status)
+
+
+def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> HttpResponse:
+    """The item again, with what is missing in it."""
+    context = item_context(draft, vote_on(draft), error=error)
+    context["preferences"] = preferences_of(cast(AbstractUser, request.user))
+    return render(request, "annotation/screen/screen.html", context, status=status)
+
+
+def _view(request: HttpRequest) -> View:
+    asked = request.GET.get("view")
+    return next((view for view in VIEWS if view == asked), "rendered")
+
+
+def _skipped(request: HttpRequest) -> str:
+    """The token of the item that was skipped just before, for an offer to undo it."""
+    token = request.GET.get("skipped", "")
+    return token if _TOKEN.fullmatch(token) else ""

@@ -1,0 +1,67 @@
+// What is entered in the form: read, filled in, found incomplete, kept as a draft.
+(function () {
+  "use strict";
+  const { drafts, clock, post } = window.annotation;
+  const WAIT = 400;
+
+  function fieldsOf(form) {
+    const data = new FormData(form);
+    data.delete("csrfmiddlewaretoken");
+    data.delete("seconds");
+    return [...data.entries()];
+  }
+
+  function fill(form, fields) {
+    form.querySelectorAll("input[type=radio]").forEach((radio) => { radio.checked = false; });
+    for (const [name, value] of fields) {
+      if (name === "comment") form.elements.comment.value = value;
+      else if (name === "overall" || name.startsWith("criterion-")) {
+        const radio = form.querySelector(`input[name="${CSS.escape(name)}"][value="${CSS.escape(value)}"]`);
+        if (radio) radio.checked = true;
+      }
+    }
+  }
+
+  function groupsOf(form) { return [...form.querySelectorAll("[role=radiogroup]")]; }
+
+  function isAnswered(group) { return Boolean(group.querySelector("input:checked")); }
+
+  // Drafts are sent one after the other, so that an old one never overtakes a new one.
+  function keeper(form, { onKept, onLost }) {
+    const { token, url } = form.dataset;
+    let timer = 0;
+    let sending = Promise.resolve();
+    let isDirty = false;
+    let isOver = false;
+
+    async function send(keepalive) {
+      if (isOver) return;
+      const fields = fieldsOf(form);
+      const seconds = clock.take();
+      isDirty = false;
+      const answer = await post(`${url}/draft`, [...fields, ["seconds", seconds]], { keepalive });
+      if (answer.state === "ok") {
+        if (!isDirty) drafts.drop(token);
+        onKept();
+      } else {
+        clock.giveBack(seconds);
+        if (!isOver) onLost(answer);
+      }
+    }
+
+    return {
+      changed() {
+        isDirty = true;
+        drafts.put(token, { fields: fieldsOf(form) });
+        clearTimeout(timer);
+        timer = setTimeout(() => { sending = sending.then(() => send(false)); }, WAIT);
+      },
+      hidden() { clearTimeout(timer); send(true); },
+      // From here on the vote carries what was entered.
+      end() { isOver = true; clearTimeout(timer); drafts.drop(token); return sending; },
+      resume() { isOver = false; },
+    };
+  }
+
+  Object.assign(window.annotation, { fieldsOf, fill, groupsOf, isAnswered, keeper });
+})();

@@ -1,0 +1,87 @@
+// Keys: which row they answer, and what they do. Never in a text field, never on a repeat.
+(function () {
+  "use strict";
+  const { groupsOf, isAnswered } = window.annotation;
+  // Nobody has read a pair that has just appeared: the second press of a double one is not for it.
+  const SETTLE = 300;
+
+  function isText(target) {
+    return target instanceof Element && Boolean(target.closest("textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])"));
+  }
+
+  function isPressable(target) {
+    return target instanceof Element && Boolean(target.closest("a, button, summary"));
+  }
+
+  // The letter that is printed on the key, whatever alphabet the keyboard is set to.
+  function nameOf(event) {
+    const latin = /^(?:Key([A-Z])|Digit(\d)|Numpad(\d))$/.exec(event.code);
+    const key = event.key.length === 1 ? event.key.toUpperCase() : event.key;
+    return latin && !/^[\x20-\x7e]$/.test(key) && key.length === 1 ? latin[1] ?? latin[2] ?? latin[3] : key;
+  }
+
+  function focusedGroup(form) {
+    const groups = groupsOf(form);
+    return groups.find((group) => "focused" in group.dataset) ?? groups[0];
+  }
+
+  function mark(form, group) {
+    groupsOf(form).forEach((other) => { delete other.dataset.focused; });
+    if (group) group.dataset.focused = "";
+  }
+
+  function markFirst(form) {
+    const groups = groupsOf(form);
+    mark(form, groups.find((group) => !isAnswered(group)) ?? groups.at(-1));
+  }
+
+  function focusRow(form, group) {
+    mark(form, group);
+    (group.querySelector("input:checked") ?? group.querySelector("input")).focus();
+  }
+
+  function step(form, by) {
+    const groups = groupsOf(form);
+    const next = groups[groups.indexOf(focusedGroup(form)) + by];
+    if (next) focusRow(form, next);
+  }
+
+  // True when the key is an answer; the row after it that is still open becomes the next one.
+  function answer(form, name) {
+    const button = [...form.querySelectorAll("[name=overall]")]
+      .find((radio) => radio.getAttribute("aria-keyshortcuts").split(" ").includes(name));
+    if (!button) return false;
+    const group = focusedGroup(form);
+    const radio = group.querySelector(`input[value="${CSS.escape(button.value)}"]`);
+    if (!radio) return false;
+    radio.checked = true;
+    radio.focus();
+    radio.dispatchEvent(new Event("change", { bubbles: true }));
+    const groups = groupsOf(form);
+    const open = groups.slice(groups.indexOf(group) + 1).find((other) => !isAnswered(other));
+    if (open) focusRow(form, open);
+    return true;
+  }
+
+  window.annotation.listen = function listen({ form, appearedAt, submit, skip, back, flag, help, chosen }) {
+    const acts = { Enter: submit, S: skip, Backspace: back, F: flag, "?": help };
+
+    document.addEventListener("keydown", (event) => {
+      if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
+      if (document.querySelector("dialog[open]")) return;
+      if (event.key === "Escape" && isText(event.target)) { event.target.blur(); return; }
+      if (isText(event.target) || (event.key === "Enter" && isPressable(event.target))) return;
+      const name = nameOf(event);
+      const rows = groupsOf(form()).length > 1 && { ArrowUp: -1, ArrowDown: 1 }[name];
+      const inRow = event.target.closest?.("[role=radiogroup]");
+      if (rows && (inRow || event.target === document.body)) { event.preventDefault(); step(form(), rows); return; }
+      const isAnswer = form().querySelector(`[name=overall][aria-keyshortcuts~="${CSS.escape(name)}"]`);
+      if (!isAnswer && !acts[name]) return;
+      event.preventDefault();
+      if (event.repeat || performance.now() - appearedAt() < SETTLE) return;
+      if (isAnswer) { if (answer(form(), name)) chosen(); } else acts[name]();
+    });
+  };
+
+  Object.assign(window.annotation, { mark, markFirst, focusRow });
+})();

@@ -1,0 +1,40 @@
+"""A browser on the real site, each page watched for what must never happen on it."""
+
+import pytest
+from playwright.sync_api import sync_playwright
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+
+
+@pytest.fixture(scope="module")
+def browser(chromium):
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--disable-background-networking"]
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def log_in(browser, live_server):
+    """Opens a page as somebody who came in by the login form; at the end nothing hostile ran."""
+    contexts = []
+
+    def log_in(user, path="/annotate/", **options):
+        context = browser.new_context(base_url=live_server.url, **options)
+        context.set_default_timeout(10_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.goto(f"/login/?next={path}")
+        page.get_by_label("Username").fill(user.username)
+        page.get_by_label("Password").fill("pw")
+        page.get_by_role("button", name="Log in").click()
+        page.wait_for_load_state()
+        return page
+
+    yield log_in
+    fired = [page.evaluate("window.__canary") for context in contexts for page in context.pages]
+    for context in contexts:
+        context.close()
+    assert not any(fired), "a hostile text ran"
