@@ -23,6 +23,10 @@ SENTENCES = {
     "same texts": "{} with the texts of an earlier row under another id.",
     "repeated": "{} word for word like an earlier row, imported once.",
 }
+NO_LOSE = (
+    "No gold label says lose. 1 is read as win, 2 as lose and 0 as tie: "
+    "make sure that the file means it so."
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,8 @@ class _Tally:
             self._lines[kind].append(row.line)
 
     def notices(self) -> tuple[Notice, ...]:
-        return tuple(
+        """Also tells of 0 and 1 that may have been meant as two sides, with no tie among them."""
+        found = [
             Notice(
                 kind,
                 count,
@@ -101,7 +106,10 @@ class _Tally:
                 SENTENCES[kind].format("1 row" if count == 1 else f"{count} rows"),
             )
             for kind, count in self._counts.items()
-        )
+        ]
+        if self.gold["win"] and self.gold["tie"] and not self.gold["lose"]:
+            found.append(Notice("no lose", self.gold.total(), (), NO_LOSE))
+        return tuple(found)
 
 
 def check(

@@ -27,6 +27,13 @@ READERS: dict[str, Callable[[Path], Records]] = {
 }
 FORMATS = ("auto", *READERS, "faireval")
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
+PACKED = {
+    b"PK\x03\x04": "a spreadsheet or a ZIP archive",
+    b"\xd0\xcf\x11\xe0": "an old spreadsheet",
+    b"\x1f\x8b": "a compressed file",
+    b"PAR1": "a Parquet file",
+    b"%PDF": "a PDF file",
+}
 
 
 def detect_format(paths: Sequence[Path]) -> str:
@@ -46,6 +53,17 @@ def format_of(path: Path) -> str:
     return {"[": "json", "{": "jsonl"}.get(start, "csv")
 
 
+def refuse_packed(path: Path) -> None:
+    """Raise UserError for files that people try and that are no text."""
+    with path.open("rb") as stream:
+        head = stream.read(4)
+    for magic, kind in PACKED.items():
+        if head.startswith(magic):
+            raise UserError(
+                f"{path.name} is {kind}. Nothing was imported. Save it as CSV (UTF-8) or JSON."
+            )
+
+
 def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
     """All records of the files, one file after the other. Nothing is written."""
     if not paths:
@@ -55,6 +73,7 @@ def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
     for path in paths:
         if not path.is_file():
             raise UserError(f"There is no file {path}. Nothing was imported.")
+        refuse_packed(path)
     if file_format == "auto" and detect_format(paths) == "faireval":
         file_format = "faireval"
     if file_format == "faireval":

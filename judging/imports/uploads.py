@@ -33,6 +33,11 @@ def store(files: Iterable[UploadedFile]) -> list[Path]:
     return paths
 
 
+def discard(paths: list[Path]) -> None:
+    """Delete what `store` kept, where no import came of it."""
+    shutil.rmtree(paths[0].parent, ignore_errors=True)
+
+
 def stored_name(path: Path) -> str:
     """How an import remembers a file: relative to the site's folder where it is an upload."""
     path = path.resolve()

@@ -24,6 +24,7 @@ from judging.imports.undoing import remove_leftovers
 from judging.imports.uploads import files_of, remove_uploads
 from judging.models import Example, Import, Project
 from judging.runs.lease import new_holder
+from judging.stopping import stop_requested
 
 State = Import.State
 Advance = Callable[[int], None]
@@ -122,6 +123,8 @@ def _write(imported: Import, holder: str, advance: Advance) -> None:
         rows = islice(_accepted(imported, paths, refused), settled, None)
         advance(settled)
         while chunk := list(islice(rows, CHUNK)):
+            if stop_requested.is_set():
+                raise UserError(lease.STOPPED)
             _write_chunk(imported, holder, chunk, seen)
             advance(len(chunk))
         copies = refused.finish() if refused else []

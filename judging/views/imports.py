@@ -16,7 +16,7 @@ from judging.forms.imports import MappingForm, UploadForm
 from judging.imports import lease
 from judging.imports.preparing import check_again, record_import
 from judging.imports.undoing import undo
-from judging.imports.uploads import refused_files_of, store
+from judging.imports.uploads import discard, refused_files_of, store
 from judging.imports.writing import refuse_invalid
 from judging.models import Import, Role, Worker
 
@@ -39,14 +39,12 @@ def imports(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     form = UploadForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
+        paths = store(form.cleaned_data["files"])
+        file_format = form.cleaned_data["file_format"]
         try:
-            found = record_import(
-                access.project,
-                access.user,
-                store(form.cleaned_data["files"]),
-                file_format=form.cleaned_data["file_format"],
-            )
+            found = record_import(access.project, access.user, paths, file_format=file_format)
         except UserError as error:
+            discard(paths)
             form.add_error("files", str(error))
         else:
             return redirect("import_detail", slug, found.number)

@@ -91,7 +91,7 @@ class Command(FairJudgeCommand):
         for notice in found.notices:
             lines = ", ".join(str(line) for line in notice.lines)
             more = ", …" if notice.count > len(notice.lines) else ""
-            write(f"  {notice.sentence} Lines {lines}{more}")
+            write(f"  {notice.sentence}" + (f" Lines {lines}{more}" if lines else ""))
         for problem in found.problems:
             self.stderr.write(str(problem))
         if found.n_problems > len(found.problems):

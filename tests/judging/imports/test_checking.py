@@ -37,6 +37,16 @@ def test_a_summary_says_what_was_found(tmp_path):
     }
 
 
+def test_labels_of_0_and_1_alone_are_pointed_out(tmp_path):
+    rows = [{"id": n, "label": n % 2} for n in range(4)]
+    (notice,) = (
+        notice
+        for notice in check([write(tmp_path / "pairs.jsonl", rows)]).notices
+        if notice.kind == "no lose"
+    )
+    assert "0 as tie" in notice.sentence
+
+
 def test_problems_are_counted_beyond_those_that_are_shown(tmp_path):
     rows = [{"id": n, "response_1": None} for n in range(checking.SHOWN_PROBLEMS + 7)]
     found = check([write(tmp_path / "pairs.jsonl", rows)])

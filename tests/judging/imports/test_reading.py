@@ -199,6 +199,16 @@ def test_a_file_that_is_not_there_and_an_unknown_format_are_the_users_to_solve(t
         list(read_examples([tmp_path / "a.csv"], "excel"))
 
 
+@pytest.mark.parametrize(
+    ("head", "kind"), [(b"PK\x03\x04", "spreadsheet"), (b"\x1f\x8b\x08", "compressed")]
+)
+def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path, head, kind):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(head + bytes(range(256)))
+    with pytest.raises(UserError, match=kind):
+        list(read_examples([path]))
+
+
 def test_several_files_are_read_one_after_the_other(tmp_path):
     paths = [tmp_path / folder / "pairs.jsonl" for folder in ("one", "two")]
     for number, path in enumerate(paths):

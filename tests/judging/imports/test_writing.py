@@ -12,6 +12,7 @@ from judging.imports import lease, writing
 from judging.imports.undoing import undo
 from judging.imports.writing import import_files
 from judging.models import AuditEvent, Example, Import
+from judging.stopping import stop_requested
 from tests.factories import make_examples, make_import, make_project, make_run, make_verdict
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -207,6 +208,17 @@ def test_a_writer_notices_that_its_import_was_undone_and_leaves_nothing(project,
         import_files(project, None, pairs(*(pair(n) for n in range(25))), advance=undone)
     assert Import.objects.get().state == Import.State.UNDONE
     assert not Example.objects.exists()
+
+
+def test_a_worker_that_is_asked_to_end_leaves_the_import_to_be_resumed(project, pairs):
+    files = pairs(*(pair(n) for n in range(25)))
+    try:
+        with pytest.raises(UserError, match="stopped before the end"):
+            import_files(project, None, files, advance=lambda _: stop_requested.set())
+    finally:
+        stop_requested.clear()
+    assert Import.objects.get().state == Import.State.INTERRUPTED
+    assert import_files(project, None, files).n_written == 25
 
 
 def test_only_one_writer_has_an_import(project):

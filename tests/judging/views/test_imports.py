@@ -230,9 +230,17 @@ def test_a_confirmed_import_is_sent_to_the_quick_queue(
     assert "judging.tasks.write_import" in message.read_text()
 
 
-def test_an_unknown_file_is_told_in_the_form(as_researcher, project):
+def test_a_form_without_a_file_is_refused(as_researcher, project):
     response = as_researcher.post(reverse("imports", args=[project.slug]), {"file_format": "auto"})
     assert response.status_code == 422
+    assert not Import.objects.exists()
+
+
+def test_a_spreadsheet_is_refused_in_the_form_and_not_kept(upload, media):
+    response = upload(b"PK\x03\x04....", name="pairs.xlsx")
+    assert response.status_code == 422
+    assert "is a spreadsheet" in response.content.decode()
+    assert not list(media.rglob("*.xlsx"))
 
 
 def test_a_file_name_can_not_leave_its_folder(upload, media):
