@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
 
 
 class Form(StrEnum):
@@ -97,37 +96,6 @@ class Template:
     def fill(self, values: Mapping[str, str]) -> str:
         """The text with its slots filled in one pass: what is filled in is never read again."""
         return SLOT.sub(lambda match: values[canonical(match[1])], self.text)
-
-    def snapshot(self) -> dict[str, object]:
-        """All of it for a run to keep, as JSON."""
-        low, high, whole = self.scale.low, self.scale.high, self.scale.whole
-        return {
-            "name": self.name,
-            "text": self.text,
-            "sha256": self.sha256,
-            "form": self.form.value,
-            "reply": self.reply.value,
-            "scale": {"low": str(low), "high": str(high), "whole": whole},
-            "source": self.source,
-            "twin": self.twin,
-            "task": self.task,
-            "ids": list(self.ids),
-        }
-
-
-def from_snapshot(kept: Mapping[str, Any]) -> Template:
-    scale = kept["scale"]
-    return Template(
-        name=kept["name"],
-        text=kept["text"],
-        form=Form(kept["form"]),
-        reply=ReplyFormat(kept["reply"]),
-        scale=Scale(Decimal(scale["low"]), Decimal(scale["high"]), scale["whole"]),
-        source=kept["source"],
-        twin=kept["twin"],
-        task=kept["task"],
-        ids=(kept["ids"][0], kept["ids"][1]),
-    )
 
 
 def canonical(slot: str) -> str:

@@ -5,7 +5,7 @@ over both IDs' variants, and the mass that these had together is kept.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.replies import TokenLogprobs
@@ -47,19 +47,6 @@ def candidates(token: TokenLogprobs) -> tuple[tuple[str, float], ...]:
     if any(text == token.token for text, _ in token.top):
         return token.top
     return (*token.top, (token.token, token.logprob))
-
-
-def tokens_from_json(stored: Iterable[Mapping[str, object]] | None) -> list[TokenLogprobs] | None:
-    """The inverse of `Choice.logprobs_json`."""
-    if stored is None:
-        return None
-    tokens = []
-    for entry in stored:
-        top = entry["top"]
-        assert isinstance(top, list)
-        pairs = tuple((str(text), float(logprob)) for text, logprob in top)
-        tokens.append(TokenLogprobs(str(entry["token"]), float(str(entry["logprob"])), pairs))
-    return tokens
 
 
 def _could_open(token: str, begun: str, ids: tuple[str, str]) -> bool:

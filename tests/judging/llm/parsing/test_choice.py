@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from judging.llm.catalogue import template
 from judging.llm.parsing import Status, parse
-from judging.llm.parsing.choice import UnusableIds, check_ids, parse_choice, tokens_from_json
-from judging.llm.replies import Choice, TokenLogprobs
+from judging.llm.parsing.choice import UnusableIds, check_ids, parse_choice
+from judging.llm.replies import TokenLogprobs
 
 
 def token(sampled, **top):
@@ -98,13 +98,6 @@ def test_a_reply_of_one_token_ends_by_length_and_is_valid():
     tokens = [token("A", A=0.75, B=0.25)]
     parsed = parse(template("calibraeval-default"), "A", "length", logprobs=tokens)
     assert parsed.status is Status.VALID
-
-
-def test_stored_log_probabilities_are_read_again():
-    tokens = (token("A", A=0.75, B=0.25),)
-    stored = Choice("A", "stop", logprobs=tokens).logprobs_json()
-    assert tuple(tokens_from_json(stored)) == tokens
-    assert tokens_from_json(None) is None
 
 
 @given(st.lists(st.tuples(st.sampled_from("AB (.C\n"), st.floats(-800, 0)), max_size=6))
