@@ -6,10 +6,13 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.replies import Reply
 from judging.llm.waits import asked_wait
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +104,20 @@ async def persist(
 ) -> Reply | CallFailure:
     """Attempt until there is a reply, a failure that repeating can't mend, or no time left."""
     patience = Patience(policy)
+    outcome = await insist(attempt, patience)
+    if isinstance(outcome, AttemptFailure):
+        return patience.failure(outcome)
+    return patience.reply(outcome)
+
+
+async def insist(
+    attempt: Callable[[Patience], Awaitable[Result | AttemptFailure]], patience: Patience
+) -> Result | AttemptFailure:
     while True:
         outcome = await attempt(patience)
-        if isinstance(outcome, Reply):
-            return patience.reply(outcome)
+        if not isinstance(outcome, AttemptFailure):
+            return outcome
         wait = patience.wait_after(outcome)
         if wait is None:
-            return patience.failure(outcome)
+            return outcome
         await asyncio.sleep(wait)

@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+from collections.abc import Awaitable
 from dataclasses import replace
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import openai
@@ -13,6 +15,8 @@ from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, FailureKind, classify_answer
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
+
+Answer = TypeVar("Answer")
 
 CONNECT_SECONDS = 10.0
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
@@ -56,21 +60,32 @@ class Transport:
             await self._client.close()
             self._client = None
 
+    @property
+    def client(self) -> openai.AsyncOpenAI:
+        if self._client is None:
+            raise RuntimeError("Use the judge client inside `async with`.")
+        return self._client
+
     async def send(
         self, request: JudgeRequest, learned: Learned, seconds: float
     ) -> Reply | AttemptFailure:
-        if self._client is None:
-            raise RuntimeError("Use the judge client inside `async with`.")
+        # By path: the typed method checks every field of the body, and takes half of the time of
+        # a call for it.
+        sending = self.client.post(
+            "/chat/completions",
+            cast_to=openai.HttpxBinaryResponseContent,
+            body=body(request, learned),
+        )
+        answer = await self.guarded(sending, seconds)
+        if isinstance(answer, AttemptFailure):
+            return answer
+        return read_completion(answer.text, answer.response.headers, request, learned)
+
+    async def guarded(self, sending: Awaitable[Answer], seconds: float) -> Answer | AttemptFailure:
+        """What comes back within the time, or what went wrong, in words that hold no key."""
         try:
             async with asyncio.timeout(seconds):
-                # By path: the typed method checks every field of the body, and takes half of the
-                # time of a call for it.
-                answer = await self._client.post(
-                    "/chat/completions",
-                    cast_to=openai.HttpxBinaryResponseContent,
-                    body=body(request, learned),
-                )
-            return read_completion(answer.text, answer.response.headers, request, learned)
+                return await sending
         except TimeoutError:
             message = f"The endpoint did not answer within {seconds:.0f} seconds."
             return AttemptFailure(FailureKind.TIMEOUT, message, possibly_billed=True)

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from tests.loopback.answers import Answer, completion, error, rate_limited, token_count, usage_of
 from tests.loopback.answers import server_error as broken
+from tests.loopback.batches import BatchService
 from tests.loopback.judges import Judge, fixed_judge
 from tests.loopback.latency import Latency, fixed
 from tests.loopback.log import Asked, LogEntry, prompt_of
@@ -62,6 +63,7 @@ class LoopbackServer:
         self.most_at_once = 0
         self.log: list[LogEntry] = []
         self.port = port
+        self.batches = BatchService(self._answer_line)
 
     @property
     def base_url(self) -> str:
@@ -103,6 +105,7 @@ class LoopbackServer:
         app = web.Application()
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._list)
+        self.batches.add_routes(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self.port, backlog=2048).start()
@@ -110,6 +113,18 @@ class LoopbackServer:
         if self._log_path is not None:
             self._log_file = self._log_path.open("a", encoding="utf-8")
         return runner
+
+    async def _answer_line(self, body: dict[str, Any]) -> Answer:
+        """One request of a batch, which meets the same quirks and the same judge."""
+        asked = self._arrived(body, {})
+        return self._quirks.refusal(asked) or await self._judged(asked)
+
+    def _arrived(self, body: dict[str, Any], headers: dict[str, str]) -> Asked:
+        prompt = prompt_of(body)
+        asked = Asked(self._count, self._asked[prompt], body, headers)
+        self._count += 1
+        self._asked[prompt] += 1
+        return asked
 
     def drop_connections(self) -> None:
         """Reset every open connection, as a proxy does with idle ones."""
@@ -135,11 +150,7 @@ class LoopbackServer:
         )
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
-        body = await request.json()
-        prompt = prompt_of(body)
-        asked = Asked(self._count, self._asked[prompt], body, dict(request.headers))
-        self._count += 1
-        self._asked[prompt] += 1
+        asked = self._arrived(await request.json(), dict(request.headers))
         entry = LogEntry.of(asked, time.time())
         if self._keep_log:
             self.log.append(entry)
