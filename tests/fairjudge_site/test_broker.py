@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from fairjudge_site.celery import app
+from judging.tasks import pump_run
 from tests.fairjudge_site.messages import connection
 
 ROOT = Path(__file__).parents[2]
@@ -63,3 +65,14 @@ def test_queues_that_are_declared_at_once_are_all_bound(folder):
     with connection(folder) as broker:
         table = broker.default_channel.get_table("shared")
     assert sorted(binding.queue for binding in table) == names
+
+
+def test_a_task_reaches_the_queue_it_is_for_and_no_other():
+    with app.connection_for_write() as broker:
+        channel = broker.default_channel
+        for queue in app.amqp.queues.values():
+            queue(channel).declare()
+        before = {name: channel._size(name) for name in app.amqp.queues}
+        pump_run.delay(0)
+        after = {name: channel._size(name) for name in app.amqp.queues}
+    assert after == {**before, "runs": before["runs"] + 1}
