@@ -79,7 +79,8 @@ def run(n: int, suffix: str) -> bool:
     sys.stdout.write(
         f"{n:>8} pairs  {suffix[1:]:<6} {size:6.1f} MiB  {found['seconds']:6.2f} s "
         f"(limit {n * SECONDS_PER_ROW:.1f}, processor {found['cpu']:.2f} s)  "
-        f"memory +{found['grown_mib']:.0f} MiB (limit {MOST_GROWTH_MIB})  {'ok' if fits else 'TOO MUCH'}\n"
+        f"memory +{found['grown_mib']:.0f} MiB (limit {MOST_GROWTH_MIB})  "
+        f"{'ok' if fits else 'TOO MUCH'}\n"
     )
     return fits and found["rows"] == n
 
