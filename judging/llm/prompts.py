@@ -72,19 +72,15 @@ def render_parts(
     """
     if len(parts_1) != len(parts_2) or not parts_1:
         raise ValueError("Both responses have the same number of parts, at least one.")
-    head, blocks, tail = response_blocks(template)
+    head, blocks, tail = (replace(template, text=text) for text in response_blocks(template))
     values = _values(template, question, part)
     values |= {"reference": disarm(reference), "criteria": criteria}
-    pairs = list(zip(parts_1, parts_2, strict=True))
-    texts = [replace(template, text=head).fill(values)]
-    for number, pair in enumerate(pairs, start=1):
+    shown = []
+    for number, pair in enumerate(zip(parts_1, parts_2, strict=True), start=1):
         first, second = _by_position(*pair, part)
-        numbered = replace(template, text=_numbered(blocks, number))
-        texts.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
-        if number < len(pairs):
-            texts.append("\n\n")
-    texts.append(replace(template, text=tail).fill(values))
-    return [Message("user", "".join(texts))]
+        numbered = replace(blocks, text=_numbered(blocks.text, number))
+        shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
+    return [Message("user", head.fill(values) + "\n\n".join(shown) + tail.fill(values))]
 
 
 def render_point(

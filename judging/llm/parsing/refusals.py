@@ -16,24 +16,21 @@ _ENGLISH = re.compile(
     r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
     re.DOTALL,
 )
-# An apology or an inability with which a reply in the language opens.
-_OTHERS = re.compile(
-    r"\s*(?:lo siento|lamento|no puedo|je suis désol|désolé|je ne peux pas|"
-    r"es tut mir leid|tut mir leid|leider kann ich|ich kann (?:diese|das|dabei|hier|ihnen|dir)|"
-    r"entschuldigung|mi dispiace|non posso|desculp|sinto muito|lamento|"
-    r"não posso|het spijt me|helaas kan ik|ik kan (?:dit|hier|je|u)|przepraszam|przykro mi|"
-    r"nie mogę|omlouvám se|je mi líto|bohužel|jag är ledsen|tyvärr|"
-    r"beklager|undskyld|olen pahoillani|valitettavasti|üzgünüm|maalesef|xin lỗi|"
-    r"tôi không thể|maaf|saya tidak (?:bisa|dapat)|sajnálom|"
-    r"îmi pare rău|λυπάμαι|извините|"
-    r"простите|к сожалению|я не могу|вибачте|на жаль|"
-    r"(?:非常|很)?抱歉|对不起|對不起|我(?:无法|無法|不能)|"
-    r"申し訳|すみません|ごめん|죄송|미안|"
-    r"آسف|أعتذر|عذرا|لا أستطيع|متأسف|"
-    r"מצטער|क्षमा|माफ|मुझे खेद|ขออภัย|ขอโทษ)",
+# How a reply opens that declines in another language; in small letters.
+_OTHERS = (
+    *("lo siento", "lamento", "no puedo", "desculp", "sinto muito", "não posso"),
+    *("je suis désol", "désolé", "je ne peux pas", "mi dispiace", "non posso", "îmi pare rău"),
+    *("es tut mir leid", "tut mir leid", "entschuldigung", "leider kann ich", "ich kann das"),
+    *("ich kann diese", "ich kann dabei", "ich kann hier", "het spijt me", "helaas kan ik"),
+    *("jag är ledsen", "tyvärr", "beklager", "undskyld", "olen pahoillani", "valitettavasti"),
+    *("przepraszam", "przykro mi", "nie mogę", "omlouvám se", "je mi líto", "bohužel"),
+    *("извините", "простите", "к сожалению", "я не могу", "вибачте", "на жаль"),
+    *("sajnálom", "λυπάμαι", "üzgünüm", "maalesef", "xin lỗi", "tôi không thể"),
+    *("maaf", "saya tidak bisa", "saya tidak dapat", "ขออภัย", "ขอโทษ"),
+    *("抱歉", "很抱歉", "非常抱歉", "对不起", "對不起", "我无法", "我無法", "我不能"),
+    *("申し訳", "すみません", "ごめん", "죄송", "미안"),
+    *("آسف", "أعتذر", "عذرا", "لا أستطيع", "متأسف", "מצטער", "क्षमा", "माफ", "मुझे खेद"),
 )
-
-
 # Who declines is a response and not the judge, where one of these stands before.
 _SPEAKS_OF_ONE = re.compile(r"assistant|response|answer|[\"\u201c\u00ab]")
 
@@ -43,4 +40,4 @@ def declines(folded: str) -> bool:
     english = _ENGLISH.search(opening)
     if english is not None and not _SPEAKS_OF_ONE.search(opening, 0, english.start()):
         return True
-    return _OTHERS.match(opening) is not None
+    return opening.startswith(_OTHERS)
