@@ -9,6 +9,7 @@ import time
 from django.db import close_old_connections
 from django.utils import timezone
 
+from annotation.results.follow_up import follow_up
 from judging.models import Worker
 from judging.runs.recovery import sweep
 
@@ -33,6 +34,7 @@ class Heartbeat(threading.Thread):
             self.attempt(self.beat)
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
+                self.attempt(follow_up)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)

@@ -22,6 +22,10 @@ HTTPS = site.scheme == "https"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 own_address = site.netloc if not HTTPS and site.hostname in LOOPBACK and site.port else ""
 FAIRJUDGE_BIND = environment.address("FAIRJUDGE_BIND", own_address or "127.0.0.1:8000")
+# Set by `manage.py demo`. The demo's entry needs no password, so nobody else may reach it.
+FAIRJUDGE_DEMO = environment.flag("FAIRJUDGE_DEMO") and (
+    FAIRJUDGE_BIND.rpartition(":")[0] in LOOPBACK and site.hostname in LOOPBACK
+)
 # Something has to end TLS in front of an https address, so one proxy is the default there.
 FAIRJUDGE_PROXIES = environment.integer("FAIRJUDGE_PROXIES", int(HTTPS), 0, 10)
 SECRET_KEY = environment.secret("FAIRJUDGE_SECRET_KEY", FAIRJUDGE_DATA / "secret_key")

@@ -3,13 +3,15 @@
 from django.contrib.auth import views as auth
 from django.urls import include, path
 
+from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
 
 handler400 = "fairjudge_site.refusals.bad_request"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
-    path("login/", auth.LoginView.as_view(redirect_authenticated_user=True), name="login"),
+    path("login/", Login.as_view(), name="login"),
+    path("demo/enter", enter, name="demo_enter"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path(
         "password/",

@@ -1,3 +1,13 @@
 """The pages that need judge and people together."""
 
-urlpatterns: list = []
+from django.urls import path
+
+from annotation.results.views import exports, home, plan, project
+
+urlpatterns = [
+    path("", home.home, name="home"),
+    path("p/<slug:slug>/", project.project, name="project"),
+    path("p/<slug:slug>/plan", plan.plan, name="plan"),
+    path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
+    path("p/<slug:slug>/export", exports.download, name="export"),
+]

@@ -1,0 +1,37 @@
+"""The demo's own way in: a button on the login page instead of a password.
+
+It exists only where `manage.py demo` started the site on this machine's loopback address, and
+opens nothing but the two logins that the demo made.
+"""
+
+from django.conf import settings
+from django.contrib.auth import get_user_model, login
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.views import LoginView
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
+from django.views.decorators.http import require_POST
+
+from annotation.results.demo import ANNOTATOR, OWNER, SLUG
+
+ENTRIES = {"owner": OWNER, "annotator": ANNOTATOR}
+
+
+class Login(LoginView):
+    """The login page; in the demo with its two buttons."""
+
+    redirect_authenticated_user = True
+
+    def get_context_data(self, **extra: object) -> dict[str, object]:
+        return super().get_context_data(demo=settings.FAIRJUDGE_DEMO, **extra)
+
+
+@login_not_required
+@require_POST
+def enter(request: HttpRequest) -> HttpResponse:
+    name = ENTRIES.get(request.POST.get("as", ""))
+    user = get_user_model().objects.filter(username=name).first() if name else None
+    if not settings.FAIRJUDGE_DEMO or user is None or user.is_superuser or not user.is_active:
+        raise Http404("There is no demo here.")
+    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect("annotate") if name == ANNOTATOR else redirect("project", SLUG)

@@ -1,0 +1,66 @@
+"""The plan says what a round would ask for, in the figures of the round that then opens."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation.models import Item, Round, Slot
+from annotation.results.follow_up import follow_up, plan_round
+from annotation.results.planning import plan
+from annotation.rounds import RoundSettings, open_round
+from judging.errors import UserError
+from judging.models import AuditEvent
+from tests.factories import make_annotator, make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def run(project):
+    run = make_run(project)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, max(0, example.number - 10) / 10)
+    return run
+
+
+def test_the_plan_is_what_the_round_becomes(project, run):
+    make_annotator(project)
+    settings = RoundSettings(beta=Decimal(20), votes=2, audit=3, seed=1)
+    planned = plan(project, run, settings)
+    assert (planned.m, planned.items, planned.n_frame) == (4, 7, 20)
+    # 14 votes of three minutes, at 7.50 an hour.
+    assert planned.hours == Decimal("0.7")
+    assert planned.usd == Decimal("5.25")
+    # Nine examples have a BPDE above 0; the four with the largest are selected.
+    assert planned.disputed == pytest.approx(4 / 9, abs=1e-12)
+    assert planned.last_bpde == pytest.approx(0.6, abs=1e-12)
+    assert planned.people == 1
+    round_ = open_round(project, None, run, settings)
+    assert Item.objects.filter(round=round_).count() == planned.items
+    assert Slot.objects.filter(round=round_).count() == planned.items * 2
+
+
+def test_a_plan_that_makes_no_round_says_why(project, run):
+    with pytest.raises(UserError, match="smaller audit"):
+        plan(project, run, RoundSettings(beta=Decimal(90), audit=5))
+    with pytest.raises(UserError, match="run to rank by"):
+        plan(project, None, RoundSettings(beta=Decimal(20)))
+
+
+def test_a_planned_round_opens_once_when_its_run_is_done(project, run):
+    run.state = "running"
+    run.save()
+    plan_round(run, Decimal(20), 3)
+    assert follow_up() == 0
+    run.refresh_from_db()
+    run.state = "done"
+    run.save()
+    assert follow_up() == 1
+    assert follow_up() == 0
+    assert Round.objects.get().parameters["beta"] == "20"
+
+
+def test_a_planned_round_that_cannot_open_is_told_and_not_tried_again(project, run):
+    plan_round(run, Decimal(0), 3)
+    assert follow_up() == 0
+    assert "selects no example" in AuditEvent.objects.latest("pk").detail["reason"]
+    assert follow_up() == 0
+    assert not Round.objects.exists()

@@ -1,0 +1,91 @@
+"""The pages of a project: who sees them, what they say, and how many queries they take."""
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from annotation.models import Round
+from judging.models import Membership, Project, Role
+from tests.factories import make_examples, make_run, make_user, make_verdict
+
+PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview"]
+
+
+@pytest.fixture
+def judged(project):
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, example.number / 10)
+    return run
+
+
+@pytest.mark.parametrize("url", PAGES)
+def test_strangers_get_404_and_researchers_the_page(client, owner, outsider, judged, url):
+    client.force_login(outsider)
+    assert client.get(url).status_code == 404
+    client.force_login(owner)
+    assert client.get(url).status_code == 200
+
+
+def test_an_annotator_is_led_to_their_work(client, annotator, judged):
+    client.force_login(annotator)
+    assert client.get("/p/vicuna/").url == "/annotate/"
+    assert client.get("/p/vicuna/plan").status_code == 403
+    assert b"vicuna" not in client.get("/").content
+
+
+def test_a_new_project_is_told_what_to_do_first(client, owner, project):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/").content.decode()
+    assert "nothing imported yet" in page
+    assert "/p/vicuna/imports/" in page
+    assert "No worker is running" in page
+
+
+def test_the_overview_takes_the_same_queries_for_10_and_for_60_examples(client, owner, judged):
+    client.force_login(owner)
+
+    def queries():
+        with CaptureQueriesContext(connection) as found:
+            assert client.get("/p/vicuna/").status_code == 200
+        return len(found)
+
+    client.get("/p/vicuna/")
+    few = queries()
+    for example in make_examples(judged.project, 50):
+        make_verdict(judged, example, 0.5)
+    assert queries() == few
+
+
+def test_opening_a_round_from_the_plan(client, owner, judged):
+    client.force_login(owner)
+    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "2", "audit": "1"}
+    preview = client.get("/p/vicuna/plan/preview", sent).content.decode()
+    assert "3 of 10" in preview
+    assert client.post("/p/vicuna/plan", sent).status_code == 302
+    assert Round.objects.get().votes_per_item == 2
+    refused = client.post("/p/vicuna/plan", sent | {"beta": "1", "audit": "0"})
+    assert refused.status_code == 422
+    assert "selects no example" in refused.content.decode()
+
+
+def test_a_researcher_makes_a_project_and_others_cannot(client, db):
+    client.force_login(make_user("nina", researcher=True))
+    assert client.post("/", {"name": "My pairs"}).url == "/p/my-pairs/"
+    assert Membership.objects.get().role == Role.OWNER
+    client.force_login(make_user("stranger"))
+    refused = client.post("/", {"name": "Other pairs"})
+    assert refused.status_code == 422
+    assert Project.objects.count() == 1
+
+
+def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
+    client.force_login(owner)
+    votes = client.post("/p/vicuna/export", {"what": "votes"})
+    assert b"external_id" in b"".join(votes.streaming_content)
+    assert Membership.objects.get(user=owner).unblinded_at is None
+    labels = client.post("/p/vicuna/export", {"what": "labels", "run": "latest"})
+    assert b"".join(labels.streaming_content).count(b"\n") == 11
+    assert "vicuna-run1-labels.csv" in labels["Content-Disposition"]
+    assert Membership.objects.get(user=owner).unblinded_at is not None
+    assert judged.project.exports.count() == 2

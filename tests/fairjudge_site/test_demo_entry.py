@@ -1,0 +1,58 @@
+"""The demo's entry exists in the demo only, and opens the demo's own logins only."""
+
+import pytest
+
+from annotation.results.demo import demo_project
+from tests.factories import make_user
+
+
+@pytest.fixture
+def demo(settings, db):
+    settings.FAIRJUDGE_DEMO = True
+    return demo_project()
+
+
+def test_without_the_demo_there_is_no_entry(client, db):
+    demo_project()
+    assert client.post("/demo/enter", {"as": "owner"}).status_code == 404
+    assert b"demo/enter" not in client.get("/login/").content
+
+
+def test_one_click_opens_the_demo_as_owner_or_as_annotator(client, demo):
+    assert b"demo/enter" in client.get("/login/").content
+    assert client.post("/demo/enter", {"as": "owner"}).url == "/p/demo/"
+    assert client.get("/p/demo/").status_code == 200
+    client.logout()
+    assert client.post("/demo/enter", {"as": "annotator"}).url == "/annotate/"
+    assert client.get("/p/demo/plan").status_code == 403
+
+
+def test_nobody_else_can_be_entered_as(client, demo):
+    make_user("root", is_superuser=True)
+    for name in ("root", "demo", "", "superuser"):
+        assert client.post("/demo/enter", {"as": name}).status_code == 404
+
+
+def test_a_site_that_others_reach_has_no_demo(read_demo_setting):
+    assert read_demo_setting("http://127.0.0.1:8000", "127.0.0.1:8000") is True
+    assert read_demo_setting("http://127.0.0.1:8000", "0.0.0.0:8000") is False
+    assert read_demo_setting("https://judge.example.org", "127.0.0.1:8000") is False
+
+
+@pytest.fixture
+def read_demo_setting(tmp_path, monkeypatch):
+    import runpy
+    from pathlib import Path
+
+    def read(url, bind):
+        for name, value in {
+            "FAIRJUDGE_DATA": str(tmp_path),
+            "FAIRJUDGE_URL": url,
+            "FAIRJUDGE_BIND": bind,
+            "FAIRJUDGE_DEMO": "1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        settings = Path(__file__).parents[2] / "fairjudge_site" / "settings.py"
+        return runpy.run_path(str(settings))["FAIRJUDGE_DEMO"]
+
+    return read
