@@ -115,6 +115,10 @@ TRANSIENT_4XX = (408, 409, 425)
 
 def classify_answer(status: int, headers: Mapping[str, str], body: str) -> AttemptFailure:
     """Classify an HTTP answer that is an error, whatever status it came with."""
+    if 300 <= status < 400:
+        target = headers.get("location", "another address")[:LONGEST_MESSAGE]
+        message = f"The endpoint redirects to {target}. Nothing was sent there."
+        return AttemptFailure(FailureKind.NOT_FOUND, message, status, headers=headers)
     error = ErrorBody.read(body)
     return AttemptFailure(
         kind=_kind(error.status(status), error.everything),

@@ -7,12 +7,13 @@ from dataclasses import replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+import aiohttp
 import openai
 
 from judging.llm.adaptation import Learned, body
 from judging.llm.completions import read_completion
 from judging.llm.endpoint import Endpoint
-from judging.llm.errors import AttemptFailure, FailureKind, classify_answer
+from judging.llm.errors import LONGEST_MESSAGE, AttemptFailure, FailureKind, classify_answer
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 
@@ -37,7 +38,8 @@ def open_client(endpoint: Endpoint, key: str | None) -> openai.AsyncOpenAI:
         # A request's time is bounded as a whole by who sends it: bytes that trickle in extend
         # every other kind of timeout.
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
-        http_client=openai.DefaultAioHttpClient(),
+        # Neither texts nor a key follow a redirect to an address that nobody has named.
+        http_client=openai.DefaultAioHttpClient(follow_redirects=False),
     )
 
 
@@ -93,7 +95,7 @@ class Transport:
             answered = error.response
             failure = classify_answer(error.status_code, answered.headers, answered.text)
             return self._without_key(failure)
-        except openai.APIConnectionError as error:
+        except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             return _cut_off(error)
         except UnicodeEncodeError:
             message = "The texts hold half a character (a lone surrogate) and can't be sent."
@@ -104,11 +106,14 @@ class Transport:
         return replace(failure, message=message.replace(self._key or "[key]", "[key]"))
 
 
-def _cut_off(error: openai.APIConnectionError) -> AttemptFailure:
-    """The request did not come through; once connected, the server may have worked for it."""
-    cause = error.__cause__
+def _cut_off(error: Exception) -> AttemptFailure:
+    """No answer came through; unless no connection was made, the server may have worked for it."""
+    causes = [error]
+    while isinstance(cause := causes[-1].__cause__, Exception):
+        causes.append(cause)
+    reason = " ".join(str(causes[min(1, len(causes) - 1)]).split())
     return AttemptFailure(
         FailureKind.TRANSIENT,
-        f"The connection to the endpoint failed: {cause or error}",
-        possibly_billed=not type(cause).__name__.startswith("Connect"),
+        f"The connection to the endpoint failed: {reason}"[:LONGEST_MESSAGE],
+        possibly_billed=not any(isinstance(c, aiohttp.ClientConnectorError) for c in causes),
     )
