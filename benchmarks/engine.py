@@ -56,7 +56,7 @@ def run_once(
     from django.conf import settings
 
     from benchmarks.engine_transport import server
-    from judging.models import Call
+    from judging.models import Call, EndpointLearned, Run
     from judging.runs import recording
     from judging.runs.starting import start_run
     from judging.runs.working import work_on
@@ -71,34 +71,25 @@ def run_once(
         stored_at = time.time()
         return further
 
-    def judged(slug: str, examples: int, url: str) -> None:
+    def prepared(slug: str, examples: int, url: str) -> Run:
         project = make_project(slug)
         make_examples(project, examples, response_1=TEXT, response_2=f"Other. {TEXT}")
         settings.FAIRJUDGE_ENDPOINTS = {"bench": {"base_url": url, "key_variable": ""}}
-        run = start_run(
-            project, None, endpoint="bench", concurrency=concurrency, background=False
-        )
-        work_on(run)
+        return start_run(project, None, endpoint="bench", concurrency=concurrency, background=False)
 
     recording.record = timed_record
     with server(0.0, 0.0) as url:
-        judged("warm-up", 2, url)
-    Call.objects.all().delete()
+        work_on(prepared("warm-up", 2, url))
     with server(seconds, sigma, "--log", str(log)) as url:
-        before = cpu_seconds()
+        run = prepared("measured", calls // 2, url)
         # The judge is known to answer: the pump's cautious first call is not measured.
-        known_good(url)
-        judged("measured", calls // 2, url)
+        EndpointLearned.objects.create(base_url=url, model=run.model, learned={})
+        before = cpu_seconds()
+        work_on(run)
         cpu = cpu_seconds() - before
-    assert Call.objects.filter(state=Call.State.DONE).count() == calls
+    assert run.calls.filter(state=Call.State.DONE).count() == calls
     arrived = min(json.loads(line)["arrived"] for line in log.read_text().splitlines())
     return stored_at - arrived, cpu
-
-
-def known_good(url: str) -> None:
-    from judging.models import EndpointLearned
-
-    EndpointLearned.objects.create(base_url=url, model="loopback-judge", learned={})
 
 
 def cpu_seconds() -> float:

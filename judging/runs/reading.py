@@ -8,9 +8,8 @@ from judging.llm.templating import Template
 from judging.models import Example, Parse, Sample
 
 
-def read_choice(
-    sample: Sample, choice: Choice, template: Template, example: Example, part: str
-) -> Parse:
+def read_choice(choice: Choice, template: Template, example: Example, part: str) -> Parse:
+    """Not yet tied to its sample, which may not be saved."""
     parsed = parse(
         template,
         choice.text,
@@ -20,7 +19,7 @@ def read_choice(
         logprobs=choice.logprobs,
         part=part,
     )
-    return parse_row(sample, parsed, template, part)
+    return parse_row(parsed, template, part)
 
 
 def read_again(sample: Sample, template: Template, example: Example, part: str) -> Parse:
@@ -33,12 +32,14 @@ def read_again(sample: Sample, template: Template, example: Example, part: str) 
         logprobs=stored_logprobs(sample.logprobs),
         part=part,
     )
-    return parse_row(sample, parsed, template, part)
+    row = parse_row(parsed, template, part)
+    row.sample = sample
+    return row
 
 
-def failed_parse(sample: Sample, status: str) -> Parse:
+def failed_parse(status: str) -> Parse:
     """A slot whose call brought nothing to read."""
-    return Parse(sample=sample, version=PARSER_VERSION, status=Status(status).value)
+    return Parse(version=PARSER_VERSION, status=Status(status).value)
 
 
 def quoted(example: Example) -> tuple[str, ...]:
@@ -47,10 +48,9 @@ def quoted(example: Example) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-def parse_row(sample: Sample, parsed: Parsed, template: Template, part: str) -> Parse:
+def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
     reading = turn_back(parsed, template, part)
     return Parse(
-        sample=sample,
         version=PARSER_VERSION,
         parser=template.reply.value,
         status=reading.status.value,

@@ -80,10 +80,16 @@ def record(
         Call.objects.bulk_create(
             calls, update_conflicts=True, unique_fields=["id"], update_fields=CALL_RESULT
         )
-        pairs = [pair for call in calls for pair in read[call.pk]]
-        Sample.objects.bulk_create(sample for sample, _ in pairs)
-        Parse.objects.bulk_create(parse for _, parse in pairs)
+        save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
+
+
+def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
+    """By ids throughout: setting related objects costs as much as the rest of a row."""
+    samples = Sample.objects.bulk_create(sample for sample, _ in pairs)
+    for sample, (_, parse) in zip(samples, pairs, strict=True):
+        parse.sample_id = sample.pk
+    Parse.objects.bulk_create(parse for _, parse in pairs)
 
 
 def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
@@ -131,12 +137,12 @@ def samples_in(arrival: Arrival, template: Template) -> Iterator[tuple[Sample, P
         if outcome.kind.pauses_run:
             return
         for index, slot in enumerate(ask.slots):
-            sample = Sample(call=call, index=index, slot=slot, attempt=ask.attempt)
-            yield sample, failed_parse(sample, outcome.kind.status)
+            sample = Sample(call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
+            yield sample, failed_parse(outcome.kind.status)
         return
     for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
-        sample = sample_of(choice, call=call, index=index, slot=slot, attempt=ask.attempt)
-        yield sample, read_choice(sample, choice, template, ask.example, ask.part)
+        sample = sample_of(choice, call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
+        yield sample, read_choice(choice, template, ask.example, ask.part)
 
 
 def sample_of(choice: Choice, **place: Any) -> Sample:

@@ -1,0 +1,21 @@
+"""The project's primary run: the one that final labels, results and exports are about."""
+
+from typing import Any
+
+from django.db import transaction
+
+from judging import audit
+from judging.errors import UserError
+from judging.models import Project, Run
+
+
+def choose_primary(run: Run, user: Any) -> bool:
+    """False where it is the primary one already. Raises UserError where it has no verdicts."""
+    if run.ranked_at is None:
+        raise UserError(f"Run {run.name} has no verdicts yet. Nothing was changed.")
+    with transaction.atomic():
+        others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
+        changed = others.update(primary_run=run)
+        if changed:
+            audit.record(run.project, user, "primary run chosen", run.name)
+    return bool(changed)
