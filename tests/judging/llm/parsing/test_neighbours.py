@@ -92,6 +92,7 @@ SCORE_LINES = [
     ("<think>a <think>" + lines(3, 9) + "</think> b</think>" + lines(8, 7), (8, 7)),
     (lines(3, 9) + "\n</think>\n" + lines(8, 7), (8, 7)),
     (lines(3, 9) + "\n</think>\nI am not sure.", UNPARSED),
+    (lines(3, 9) + "<think>a</think> b </think>\nI am not sure.", UNPARSED),
     ("<THINK>" + lines(3, 9) + "</THINK>", UNPARSED),
     (lines(8, 7) + "\n<think>\n" + lines(3, 9), (8, 7)),
     (
