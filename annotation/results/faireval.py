@@ -1,0 +1,103 @@
+"""The whole job on FairEval's own data: import, judge, route, people's labels, merge, export."""
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from annotation.results.analysis import Analysis
+from annotation.results.costs import project_costs
+from annotation.results.exports import Wanted, export
+from annotation.results.figures_text import report_lines
+from annotation.results.merging import rebuild_final_labels
+from annotation.rounds import RoundSettings, open_round
+from annotation.vote_imports import import_votes
+from judging.errors import UserError
+from judging.imports.writing import import_files
+from judging.models import Import, Project, Run
+from judging.runs.progress import progress_of
+from judging.runs.starting import start_run
+
+QUESTIONS = "question.jsonl"
+ANSWERS = ("answer_gpt35.jsonl", "answer_vicuna-13b.jsonl")
+HUMAN = "review_gpt35_vicuna-13b_human.txt"
+MODELS = ("CHATGPT=gpt35", "VICUNA13B=vicuna-13b")
+BETA = Decimal(20)
+RUN_NAME = "mec-bpc"
+
+
+@dataclass(frozen=True)
+class Job:
+    project: Project
+    run: Run
+
+
+def prepare(folder: Path, project: Project, endpoint: str, model: str) -> Job:
+    """Import the pairs and make the run; what is there from an earlier call is used again."""
+    files = [folder / name for name in (QUESTIONS, *ANSWERS, HUMAN)]
+    missing = [path.name for path in files if not path.is_file()]
+    if missing:
+        raise UserError(
+            f"{folder} lacks {', '.join(missing)}. They are in the FairEval repository."
+        )
+    if not project.imports.filter(kind=Import.Kind.EXAMPLES, state=Import.State.DONE).exists():
+        import_files(project, None, files[:3], file_format="faireval")
+    run = project.runs.filter(name=RUN_NAME).first()
+    if run is None:
+        choices = {"endpoint": endpoint, "model": model}
+        run = start_run(project, None, name=RUN_NAME, k=3, seed=1, background=False, **choices)
+    return Job(project, run)
+
+
+def label(job: Job, folder: Path) -> None:
+    """People's labels: all of them are gold, and those of the top 20 % fill the round."""
+    import_votes(job.project, None, folder / HUMAN, annotator="authors' majority", maps=MODELS)
+    if not job.run.rounds.exists():
+        settings = RoundSettings(beta=BETA, votes=1, seed=1)
+        open_round(job.project, None, job.run, settings)
+    rebuild_final_labels(job.project, job.run)
+
+
+def deliver(job: Job, path: Path) -> None:
+    """The labels export, as a file."""
+    path.write_bytes(b"".join(export(job.project, job.run, None, Wanted())))
+
+
+def figures(job: Job) -> list[str]:
+    analysis = Analysis(job.project, job.run)
+    costs = project_costs(job.project, job.run)
+    return list(report_lines(analysis, costs, progress_of(job.run).statuses))
+
+
+def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[], str]) -> str:
+    """docs/faireval.md: the command, the kind of machine, the printed figures, what they show."""
+    run = job.run
+    took = f"; judging took {minutes:.0f} minutes" if minutes else ""
+    return "\n".join(
+        [
+            "# The whole job on FairEval's 80 pairs",
+            "",
+            "`make faireval DATA=folder` imports the 80 Vicuna questions with the responses of",
+            "gpt35 and vicuna-13b, has a judge score every pair three times in both orders, takes",
+            "the file's human labels for the top 20 % by BPDE, merges, exports, and prints what",
+            "follows. Everything that it prints can be had again by the command; the judge's",
+            "sampling at temperature 1 makes the figures vary from run to run.",
+            "",
+            f"Judge: `{run.model}` with the template `{run.template_name}`, k = {run.k} in each",
+            f"order, temperature {run.temperature.normalize()}.",
+            f"Machine: {platform.machine()}, {_cores()} cores, "
+            f"Python {platform.python_version()}{took}.",
+            "",
+            "```",
+            *lines,
+            "```",
+            "",
+            reading(),
+        ]
+    )
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

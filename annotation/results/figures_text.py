@@ -1,0 +1,93 @@
+"""A run's figures as plain lines, for commands and for the page of a real job in the docs."""
+
+from collections.abc import Iterator
+
+from annotation.results.analysis import Agreement, Analysis, HonestLines
+from annotation.results.costs import Costs
+from annotation.results.tables import cost_table
+from judging.figures import decimals, interval, percent
+from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.hitlc import ErrorsFound
+
+_NAME = 46
+
+
+def figure(found: Figure, digits: int = 3) -> str:
+    """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
+    if isinstance(found, Undefined):
+        return f"– ({found.reason})"
+    text = decimals(found.value, digits)
+    if found.low is not None and found.high is not None:
+        text += f" [{interval(found.low, found.high, digits)}]"
+    return f"{text}, n = {found.n}"
+
+
+def report_lines(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Iterator[str]:
+    """Coverage, agreement before and after, the honest lines, position and cost."""
+    sheet = analysis.sheet
+    yield _line("examples", str(len(sheet)))
+    yield _line("samples", ", ".join(f"{n} {name}" for name, n in statuses.items() if n))
+    yield _line("coverage: examples with a judge's label", figure(analysis.coverage))
+    yield _line("judge's labels", _counts(analysis.shares))
+    yield from _agreement("judge alone, against people", analysis.before())
+    yield from _agreement("final labels, against people", analysis.after())
+    yield from _honest(analysis.lines())
+    yield _line("BPDE finds the judge's errors: AUROC", figure(analysis.finds_errors))
+    if analysis.no_better_than_chance:
+        yield "  On this judge BPDE finds errors no better than chance."
+    yield from _position(analysis)
+    yield ""
+    yield from cost_table(costs)
+
+
+def _agreement(name: str, found: Agreement) -> Iterator[str]:
+    yield _line(f"{name}: accuracy", figure(found.accuracy))
+    yield _line("  over all, without a label = not right", figure(found.over_all))
+    yield _line("  Cohen's kappa", figure(found.kappa))
+
+
+def _honest(lines: HonestLines | Undefined) -> Iterator[str]:
+    if isinstance(lines, Undefined):
+        yield _line("what the review bought", f"– ({lines.reason})")
+        return
+    yield f"people reviewed the first {lines.m} by rank; these are right by construction:"
+    yield _line("  accuracy after the review", figure(lines.accuracy))
+    yield _line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
+    errors = lines.errors
+    if isinstance(errors, ErrorsFound):
+        found = f"{errors.found:g} of {errors.m}, {errors.expected:.1f} expected by random choice"
+        found += f", one-sided p = {errors.p:.3f}"
+        yield _line("  (b) errors found among those reviewed", found)
+    else:
+        yield _line("  (b) errors found among those reviewed", f"– ({errors.reason})")
+    yield _line("  (c) accuracy of a random choice as large", figure(lines.random))
+    yield _line("      gain over random", _signed(lines.gain))
+
+
+def _position(analysis: Analysis) -> Iterator[str]:
+    found = analysis.position
+    if isinstance(found, Undefined):
+        yield _line("position", f"– ({found.reason})")
+        return
+    yield _line("conflict rate between the orders", figure(found.conflicts.conflict_rate))
+    yield _line("  strict: win against lose", figure(found.conflicts.strict_conflict_rate))
+    yield _line("first position preferred, where one is", figure(found.first.rate))
+    yield _line("position effect", _signed(found.effect))
+    yield _line("repetition stability", figure(found.stability))
+
+
+def _signed(found: Figure) -> str:
+    if isinstance(found, Estimate) and found.low is None:
+        return decimals(found.value, 3, signed=True)
+    return figure(found)
+
+
+def _counts(shares: dict[str, int]) -> str:
+    total = sum(shares.values())
+    return ", ".join(
+        f"{n} {name} ({percent(n / total if total else None)})" for name, n in shares.items()
+    )
+
+
+def _line(name: str, value: str) -> str:
+    return f"{name.ljust(_NAME)} {value}"

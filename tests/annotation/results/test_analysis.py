@@ -1,0 +1,98 @@
+"""The analysis of a run: figures by hand on ten examples, and the reasons where there are none."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation.models import Draft
+from annotation.queue import claim_next
+from annotation.results.analysis import Analysis
+from annotation.results.costs import project_costs
+from annotation.results.figures_text import figure, report_lines
+from annotation.rounds import RoundSettings, open_round
+from annotation.vote_imports import import_votes
+from annotation.voting import record_vote
+from judging.methods.estimates import Estimate, Undefined
+from tests.factories import make_annotator, make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def run(project):
+    """Ten examples judged a win, BPDE rising with the number."""
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, example.number / 10)
+    return run
+
+
+@pytest.fixture
+def gold(project, tmp_path):
+    """People: e0 to e5 a win, e6 a tie, e7 to e9 a lose. So the judge is right on six."""
+
+    def vote():
+        labels = ["win"] * 6 + ["tie"] + ["lose"] * 3
+        rows = "".join(f"e{n},kim,{label}\n" for n, label in enumerate(labels))
+        path = tmp_path / "votes.csv"
+        path.write_text("external_id,annotator,label\n" + rows)
+        import_votes(project, None, path)
+
+    return vote
+
+
+def test_before_and_after_a_review_of_the_top_fifth(project, run, gold):
+    gold()
+    open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
+    analysis = Analysis(project, run)
+    assert analysis.before().accuracy.value == pytest.approx(0.6, abs=1e-12)
+    assert analysis.after().accuracy.value == pytest.approx(0.8, abs=1e-12)
+    assert analysis.shares == {"win": 10, "tie": 0, "lose": 0}
+    assert analysis.final_shares == {"win": 8, "tie": 0, "lose": 2}
+    lines = analysis.lines()
+    assert lines.m == 2
+    assert lines.accuracy.value == pytest.approx(0.8, abs=1e-12)
+    # Of the eight that nobody reviewed six are right.
+    assert lines.unreviewed.value == pytest.approx(6 / 8, abs=1e-12)
+    # Both reviewed were wrong; by chance 2 of 10 find 0.8 of the 4 errors: C(4,2)/C(10,2) = 6/45.
+    assert (lines.errors.found, lines.errors.expected) == (2, pytest.approx(0.8, abs=1e-12))
+    assert lines.errors.p == pytest.approx(6 / 45, abs=1e-12)
+    assert lines.random.value == pytest.approx(0.6 + 0.2 * 0.4, abs=1e-12)
+    assert lines.gain.value == pytest.approx(0.12, abs=1e-12)
+    # Every error has a larger BPDE than every right one.
+    assert analysis.finds_errors.value == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_routed_round_without_an_audit_says_why_there_is_no_figure(project, run):
+    person = make_annotator(project)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
+    assert "still wait" in Analysis(project, run).before().accuracy.reason
+    while isinstance(draft := claim_next(round_, person), Draft):
+        record_vote(draft, {"overall": "tie"})
+    found = Analysis(project, run)
+    assert "only the contested" in found.before().accuracy.reason
+    assert isinstance(found.lines(), Undefined)
+
+
+def test_an_audit_weighs_what_it_stands_for(project, run):
+    person = make_annotator(project)
+    settings = RoundSettings(beta=Decimal(20), votes=1, audit=4, seed=3)
+    round_ = open_round(project, None, run, settings)
+    while isinstance(draft := claim_next(round_, person), Draft):
+        wrong = draft.item.selection.kind == "top"
+        left_is_1 = draft.left_response == 1
+        record_vote(draft, {"overall": "left" if left_is_1 != wrong else "right"})
+    # The two selected are wrong, the four audited right: (0 + 4·8/4) / 10.
+    accuracy = Analysis(project, run).before().accuracy
+    assert accuracy.value == pytest.approx(0.8, abs=1e-12)
+    assert accuracy.low < 0.8 < accuracy.high
+
+
+def test_without_people_every_figure_about_them_has_a_reason(project, run):
+    analysis = Analysis(project, run)
+    text = "\n".join(report_lines(analysis, project_costs(project, run), {"valid": 60}))
+    assert "no human labels" in text
+    assert "nan" not in text
+
+
+def test_a_figure_reads_as_in_a_paper():
+    assert figure(Estimate(0.5, 80, 0.39, 0.61)) == ".500 [.39–.61], n = 80"
+    assert figure(Undefined("no votes")) == "– (no votes)"
