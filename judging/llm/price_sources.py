@@ -3,6 +3,8 @@
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
@@ -15,6 +17,7 @@ from judging.llm.endpoint import Endpoint
 from judging.llm.prices import PriceError, PriceSnapshot, Rate, usd
 
 FREE = Decimal(0)
+VERSION = version("genai-prices")
 
 
 def find_price(
@@ -36,10 +39,27 @@ def find_price(
     return published_price(endpoint.base_url, model)
 
 
-def published_price(base_url: str, model: str) -> PriceSnapshot | None:
-    """The list price of a vendor's own address. A model's name alone says nothing of its price."""
+def published_price(base_url: str, model: str, now: datetime | None = None) -> PriceSnapshot | None:
+    """The list price of a vendor's own address. A model's name alone says nothing of its price.
+
+    Where it depends on the time of day, the dearest hour of the next day is taken, so that a
+    budget holds whenever the run goes on.
+    """
+    start = now or datetime.now(UTC)
+    prices = [_price_at(base_url, model, start + timedelta(hours=hour)) for hour in range(24)]
+    known = [price for price in prices if price is not None]
+    if not known:
+        return None
+    dearest = max(known, key=lambda price: (price.completion.base, price.prompt.base))
+    if all(price == dearest for price in known):
+        return dearest
+    return replace(dearest, source=f"{dearest.source}, at the dearest hour of the day")
+
+
+def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | None:
+    used = PricedUsage(input_tokens=1)
     try:
-        found = calc_price(PricedUsage(input_tokens=1), model, provider_api_url=base_url)
+        found = calc_price(used, model, provider_api_url=base_url, genai_request_timestamp=moment)
     except LookupError:
         return None
     prompt = _rate(found.model_price.input_mtok)
@@ -50,7 +70,7 @@ def published_price(base_url: str, model: str) -> PriceSnapshot | None:
         prompt=prompt,
         cached=_rate(found.model_price.cache_read_mtok) or prompt,
         completion=completion,
-        source=f"genai-prices {version('genai-prices')} ({found.provider.id})",
+        source=f"genai-prices {VERSION} ({found.provider.id})",
     )
 
 

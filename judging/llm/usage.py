@@ -1,5 +1,6 @@
 """The tokens that a call used: as reported, or corrected from the texts and marked estimated."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,10 @@ from dataclasses import dataclass
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]{2,}|[^\w\s](?![^\W\d_])|_+")
 # Scripts written without spaces, where about each character is a token.
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-ASCII_PER_TOKEN = 4
+# Over 198 texts of the local model's tokeniser the pieces were 75 to 100 % of the tokens, most
+# often 95 %; long words and scripts with few spaces are caught by their length.
+TOKENS_PER_PIECE = 1.1
+ASCII_PER_TOKEN = 5
 OTHER_PER_TOKEN = 2
 # Room for tokenisers with longer pieces than these before a report is called wrong.
 SLACK = 0.9
@@ -36,14 +40,14 @@ class Usage:
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a text has, rather too many than too few."""
-    fewest = fewest_tokens(text)
+    by_pieces = fewest_tokens(text) * TOKENS_PER_PIECE
     if text.isascii():
-        return max(fewest, -(-len(text) // ASCII_PER_TOKEN))
+        return math.ceil(max(by_pieces, len(text) / ASCII_PER_TOKEN))
     unspaced = len(UNSPACED.findall(text))
     ascii_only = len(text.encode("ascii", "ignore"))
     other = len(text) - ascii_only - unspaced
     by_length = ascii_only / ASCII_PER_TOKEN + unspaced + other / OTHER_PER_TOKEN
-    return max(fewest, round(by_length + 0.5))
+    return math.ceil(max(by_pieces, by_length))
 
 
 def fewest_tokens(text: str) -> int:

@@ -47,7 +47,8 @@ def ask_all(
 
     async def main() -> list[Reply | CallFailure]:
         async with client_of(server, **options) as client:
-            return await asyncio.gather(*(client.complete(request) for request in requests))
+            async with asyncio.timeout(60):
+                return await asyncio.gather(*(client.complete(request) for request in requests))
 
     return asyncio.run(main())
 

@@ -294,6 +294,14 @@ def test_the_key_is_sent_and_appears_in_no_message_and_no_repr(wrong):
     assert key not in shown
 
 
+def test_a_key_that_the_server_repeats_half_masked_is_taken_out_as_well():
+    message = "Incorrect API key provided: sk-proj-abcd****wxyz. Find your key at …"
+    with LoopbackServer([error(401, message)]) as server:
+        failure = failed(ask(server, key="other-key"))
+    assert failure.message.startswith("Incorrect API key provided: [key]")
+    assert "wxyz" not in failure.message
+
+
 def test_a_key_in_the_environment_goes_to_no_endpoint_that_has_none(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-from-the-environment")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")

@@ -1,6 +1,7 @@
 """Money: decimals, cached tokens once, tiers by the prompt's size, and unknown is never 0."""
 
 import json
+from datetime import UTC, datetime
 from decimal import Decimal as D
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.endpoint import Endpoint
-from judging.llm.price_sources import find_price, read_overrides
+from judging.llm.price_sources import find_price, published_price, read_overrides
 from judging.llm.prices import PriceError, PriceSnapshot, Rate, usd
 from judging.llm.usage import Usage
 
@@ -70,6 +71,17 @@ def test_published_tiers_are_kept():
     price = find_price(google, "gemini-2.5-pro")
     assert price is not None
     assert price.prompt.at(200_001) == 2 * price.prompt.at(1)
+
+
+def test_a_price_that_depends_on_the_hour_is_taken_at_its_dearest():
+    """DeepSeek's list price was halved from 16:30 to 00:30 UTC, in the package's own table."""
+    hours = [datetime(2025, 6, 1, hour, tzinfo=UTC) for hour in (12, 20)]
+    noon, night = (
+        published_price("https://api.deepseek.com", "deepseek-chat", now=hour) for hour in hours
+    )
+    assert noon == night
+    assert noon is not None
+    assert noon.source.endswith("dearest hour of the day")
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,10 @@ def test_three_choices_of_which_one_is_reported_are_counted_from_the_texts():
 
 
 def test_choices_of_unequal_length_are_estimated_on_the_scale_of_the_reported_one():
-    """The report fits the text of 100 characters: 25 by the estimate, 30 as reported, so ×1.2."""
+    """The report fits the text of 20 pieces, 22 by the estimate: all 154 are scaled by 30/22."""
     texts = ["evidence. " * 10, "evidence. " * 40, "evidence. " * 20]
     usage = reported_usage(report(completion=30), PROMPT, texts)
-    assert usage.completion_tokens == round((25 + 100 + 50) * 1.2)
+    assert usage.completion_tokens == round((22 + 88 + 44) * 30 / 22)
     assert usage.one_choice
 
 
