@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F, Max
 from django.utils import timezone
 
@@ -15,6 +16,7 @@ from judging import audit
 from judging.errors import UserError
 from judging.imports import lease
 from judging.imports.comparing import CHUNK, Comparison, compare
+from judging.imports.ids import FIELDS
 from judging.imports.preparing import as_sentences, digest, record_import
 from judging.imports.problems import Refused
 from judging.imports.reading import read_examples
@@ -157,9 +159,7 @@ def _write_chunk(imported: Import, holder: str, chunk: list[ExampleRow], seen: C
         others = Example.objects.filter(project=imported.project_id)
         last = others.aggregate(last=Max("number"))["last"]
         start = 0 if last is None else last + 1
-        Example.objects.bulk_create(
-            _example(imported, number, row) for number, row in enumerate(compared.new, start)
-        )
+        _insert(imported, start, compared.new)
         held.update(
             n_written=F("n_written") + len(compared.new),
             n_known=F("n_known") + compared.n_known,
@@ -167,21 +167,29 @@ def _write_chunk(imported: Import, holder: str, chunk: list[ExampleRow], seen: C
         )
 
 
-def _example(imported: Import, number: int, row: ExampleRow) -> Example:
-    return Example(
-        project_id=imported.project_id,
-        source=imported,
-        external_id=row.external_id,
-        number=number,
-        question=row.question,
-        response_1=row.response_1,
-        response_2=row.response_2,
-        model_1=row.model_1,
-        model_2=row.model_2,
-        category=row.category,
-        gold_label=row.gold_label,
-        is_check=row.is_check,
-    )
+def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
+    """One statement for all rows; bulk_create, which prepares value by value, took twice as long
+    as all the rest of an import."""
+    fields = [field for field in Example._meta.concrete_fields if not field.primary_key]
+    names = [field.attname for field in fields]
+    values = {field.attname: field.get_default() for field in fields}
+    values |= {"project_id": imported.project_id, "source_id": imported.pk}
+    table = connection.ops.quote_name(Example._meta.db_table)
+    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {table} ({columns}) VALUES ({places})",
+            [
+                [{**values, **_values(number, row)}[name] for name in names]
+                for number, row in enumerate(rows, start)
+            ],
+        )
+
+
+def _values(number: int, row: ExampleRow) -> dict[str, Any]:
+    content = zip(FIELDS, row.content, strict=True)
+    return {"external_id": row.external_id, "number": number, **dict(content)}
 
 
 def _finish(
