@@ -8,7 +8,7 @@ from annotation.models import Round
 from judging.models import Membership, Project, Role
 from tests.factories import make_examples, make_run, make_user, make_verdict
 
-PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview"]
+PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview", "/p/vicuna/results"]
 
 
 @pytest.fixture

@@ -1,0 +1,47 @@
+"""report PROJECT: the figures of a run, as lines or as JSON."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.results.analysis import Analysis
+from annotation.results.costs import project_costs
+from annotation.results.figures_text import report_lines
+from annotation.results.report import report
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.projects import project_for_command
+from judging.runs.finding import find_run
+from judging.runs.progress import progress_of
+
+
+class Command(FairJudgeCommand):
+    help = "Print what can be said of a run: coverage, agreement, position, cost."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project")
+        parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
+        parser.add_argument("--json", action="store_true", help="each number with interval and n")
+        parser.add_argument("-o", "--output", type=Path, help="write the JSON to a file")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        run = find_run(project, options["run"]) if options["run"] else project.primary_run
+        if run is None:
+            raise UserError(
+                f"{project.slug} has no finished run yet. Judge first: manage.py judge "
+                f"{project.slug}"
+            )
+        analysis, costs = Analysis(project, run), project_costs(project, run)
+        statuses = progress_of(run).statuses
+        if options["json"] or options["output"]:
+            text = json.dumps(report(analysis, costs, statuses), indent=2, ensure_ascii=False)
+            if options["output"]:
+                options["output"].write_text(text + "\n", encoding="utf-8")
+            else:
+                self.stdout.write(text)
+            return
+        for line in report_lines(analysis, costs, statuses):
+            self.stdout.write(line)
