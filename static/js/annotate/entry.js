@@ -41,7 +41,8 @@
       isDirty = false;
       const answer = await post(`${url}/draft`, [...fields, ["seconds", seconds]], { keepalive });
       if (answer.state === "ok") {
-        if (!isDirty) drafts.drop(token);
+        // What is sent while the page goes away may arrive after the next page was made.
+        if (!isDirty && !keepalive) drafts.drop(token);
         onKept();
       } else {
         clock.giveBack(seconds);
