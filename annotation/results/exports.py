@@ -75,7 +75,7 @@ def _lines(columns: Sequence[str], rows: Iterable[dict[str, Any]], wanted: Wante
             yield json.dumps(ordered, ensure_ascii=False) + "\n"
         return
     buffer = io.StringIO()
-    writer = csv.writer(buffer)
+    writer = csv.writer(buffer, lineterminator="\r\n")
 
     def line(cells: Iterable[str]) -> str:
         buffer.seek(0)
