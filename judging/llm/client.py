@@ -49,7 +49,7 @@ class JudgeClient:
         self._transport = Transport(endpoint, key)
         self._window = Window(limits.concurrency)
         self._scouts: dict[str, asyncio.Event] = {}
-        self._hopeless: dict[str, CallFailure] = {}
+        self._hopeless: dict[str, AttemptFailure] = {}
         self._answered: set[str] = set()
 
     async def __aenter__(self) -> Self:
@@ -81,17 +81,9 @@ class JudgeClient:
         async def attempt(patience: Patience) -> Reply | AttemptFailure:
             return await self._scouted(request, patience)
 
-        hopeless = await self._known_hopeless(request.model)
-        outcome = hopeless or await persist(attempt, self._retry)
-        if isinstance(outcome, CallFailure) and outcome.kind.pauses_run:
-            self._hopeless[request.model] = replace(outcome, requests=0, duration_ms=0)
-        return outcome
-
-    async def _known_hopeless(self, model: str) -> CallFailure | None:
-        scout = self._scouts.get(model)
-        if scout is not None:
+        if scout := self._scouts.get(request.model):
             await scout.wait()
-        return self._hopeless.get(model)
+        return await persist(attempt, self._retry)
 
     async def _scouted(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
         """The first request to an unknown model goes alone."""
@@ -109,30 +101,38 @@ class JudgeClient:
     async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
         place = await self._window.take()
         try:
+            if hopeless := self._hopeless.get(request.model):
+                return hopeless
             booked = self._tokens_to_book(request)
             late = await self._turn(booked, patience)
-            if late is not None:
-                return late
-            outcome = await self._adapting(request, patience)
+            outcome = late or await self._adapting(request, patience)
+            if isinstance(outcome, Reply):
+                await self._settle(booked, outcome)
+            elif late is None:
+                await self._note(outcome, request.model, place)
+            return outcome
         finally:
             self._window.give_back()
-        if isinstance(outcome, Reply):
-            self._answered.add(request.model)
-            self._window.succeeded()
-            await self._settle(booked, outcome)
-        elif outcome.kind is FailureKind.RATE_LIMIT:
-            await self._refused(outcome, place)
-        return outcome
+
+    async def _note(self, failure: AttemptFailure, model: str, place: Place) -> None:
+        """What a failure means for the other calls, before anybody gets this one's place."""
+        if failure.kind.pauses_run:
+            self._hopeless[model] = failure
+        elif failure.kind is FailureKind.RATE_LIMIT:
+            self._window.refused(place)
+            if wait := asked_wait(failure.headers, failure.message):
+                await self._shared.pause(wait)
+
+    async def _settle(self, booked: int, reply: Reply) -> None:
+        self._window.succeeded()
+        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+        if booked > used:
+            await self._shared.settle(self.limits, booked - used)
 
     def _tokens_to_book(self, request: JudgeRequest) -> int:
         if self.limits.tpm is None:
             return 0
         return request.prompt_tokens + request.n * request.max_tokens
-
-    async def _settle(self, booked: int, reply: Reply) -> None:
-        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
-        if booked > used:
-            await self._shared.settle(self.limits, booked - used)
 
     async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
         """Wait for the pause to end and for this request's place in the minute."""
@@ -146,12 +146,6 @@ class JudgeClient:
             message = "The endpoint asked to wait for longer than the call's deadline."
             return AttemptFailure(FailureKind.RATE_LIMIT, message, 429)
         return None
-
-    async def _refused(self, failure: AttemptFailure, place: Place) -> None:
-        self._window.refused(place)
-        wait = asked_wait(failure.headers, failure.message)
-        if wait:
-            await self._shared.pause(wait)
 
     async def _adapting(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
         """Send, and send again what the server refused in the way that it asks for.
@@ -167,6 +161,7 @@ class JudgeClient:
                 learned = _also_learned(request, learned, outcome)
                 if learned != known:
                     self._learned[request.model] = learned
+                self._answered.add(request.model)
                 return outcome
             failure = outcome
             adapted = learn(learned, request, failure)

@@ -9,6 +9,7 @@ import pytest
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import FailureKind
+from judging.llm.replies import Reply
 from judging.llm.retries import RetryPolicy
 from tests.judging.llm.asking import (
     KNOWN,
@@ -341,3 +342,16 @@ def test_a_client_works_again_in_a_new_event_loop():
     with LoopbackServer() as server:
         for _ in range(2):
             assert replied(ask(server)).requests == 1
+
+
+def test_an_account_that_runs_out_in_the_middle_costs_no_more_than_what_was_under_way():
+    def runs_out(asked):
+        empty = asked.number >= 10
+        return error(429, "no", code="insufficient_quota") if empty else None
+
+    with LoopbackServer(runs_out, latency=fixed(0.01)) as server:
+        requests = [make_request(str(n)) for n in range(60)]
+        outcomes = ask_all(server, requests, concurrency=4, learned=KNOWN)
+        assert 11 <= server.requests <= 14
+    kinds = [outcome.kind for outcome in outcomes if not isinstance(outcome, Reply)]
+    assert kinds == [FailureKind.QUOTA] * 50
