@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from judging.local_judge import local_base_url
 from tests.processes import eventually, processes_of
 
 ROOT = Path(__file__).parents[2]
@@ -19,8 +20,11 @@ PARTS = ["--only", "web", "--only", "runs", "--only", "quick"]
 class RunAll:
     """The command, its output so far, and the processes of its data folder."""
 
-    def __init__(self, environment, *arguments):
+    def __init__(self, environment, *arguments, models=None):
         self.data = environment["FAIRJUDGE_DATA"]
+        if models is not None:
+            Path(self.data).mkdir()
+            Path(self.data, "models").symlink_to(models)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
         self.log = Path(self.data).parent / "runall.log"
@@ -54,8 +58,8 @@ class RunAll:
 def run_all(own_environment):
     started = []
 
-    def start(*arguments):
-        started.append(RunAll(own_environment, *arguments))
+    def start(*arguments, **options):
+        started.append(RunAll(own_environment, *arguments, **options))
         return started[-1]
 
     yield start
@@ -81,6 +85,16 @@ def test_a_killed_parent_leaves_no_orphan(run_all):
     site.process.kill()
     site.process.wait()
     assert eventually(lambda: not processes_of(site.data), 60), site.output()
+
+
+def test_the_local_judge_runs_beside_them_and_ends_with_a_killed_parent(run_all, local_model):
+    site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
+    assert eventually(lambda: "The local judge answers at" in site.output(), 120), site.output()
+    assert local_base_url(Path(site.data)) in site.output()
+    site.process.kill()
+    site.process.wait()
+    assert eventually(lambda: not processes_of(site.data), 60), site.output()
+    assert local_base_url(Path(site.data)) is None
 
 
 def test_a_part_that_ends_takes_the_others_down_and_is_named(run_all):
