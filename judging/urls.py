@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from judging.views import imports
+from judging.views import imports, run, runs
 
 urlpatterns = [
     path("p/<slug:slug>/imports/", imports.imports, name="imports"),
@@ -15,4 +15,16 @@ urlpatterns = [
         imports.import_refused,
         name="import_refused",
     ),
+    path("p/<slug:slug>/runs/", runs.runs, name="runs"),
+    path("p/<slug:slug>/runs/start", runs.run_start, name="run_start"),
+    path("p/<slug:slug>/runs/estimate", runs.run_estimate, name="run_estimate"),
+    path("p/<slug:slug>/runs/models", runs.run_models, name="run_models"),
+    path("p/<slug:slug>/runs/<int:number>", run.run, name="run"),
+    path("p/<slug:slug>/runs/<int:number>/progress", run.run_progress, name="run_progress"),
+    path("p/<slug:slug>/runs/<int:number>/pause", run.run_pause, name="run_pause"),
+    path("p/<slug:slug>/runs/<int:number>/cancel", run.run_cancel, name="run_cancel"),
+    path("p/<slug:slug>/runs/<int:number>/resume", run.run_resume, name="run_resume"),
+    path("p/<slug:slug>/runs/<int:number>/budget", run.run_budget, name="run_budget"),
+    path("p/<slug:slug>/runs/<int:number>/reparse", run.run_reparse, name="run_reparse"),
+    path("p/<slug:slug>/runs/<int:number>/primary", run.run_primary, name="run_primary"),
 ]

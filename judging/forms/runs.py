@@ -1,0 +1,173 @@
+"""Forms of the run pages: which judge is asked how, at which pace, and for how much."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+
+from judging.llm.catalogue import templates_of
+from judging.llm.templating import Form as TemplateForm
+from judging.models import Form, JudgeTemplate, Method, Project, Run
+from judging.runs.endpoints import default_endpoint_name, endpoint_names
+from judging.runs.starting import (
+    CONCURRENCY,
+    FORMS,
+    LOCAL_CONCURRENCY,
+    LOCAL_MAX_TOKENS,
+    LONGEST_SEED,
+    MAX_TOKENS,
+    METHODS,
+    MOST_K,
+    ONE_SAMPLE,
+    K,
+)
+from judging.runs.states import RETRIABLE
+
+MOST_USD = Decimal(1_000_000)
+MOST_TOKENS = 200_000
+MOST_AT_ONCE = 1024
+JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
+KEPT_FIELDS = (
+    *(name for name in JUDGE_FIELDS if name != "template"),
+    *("temperature", "concurrency", "rpm", "tpm"),
+)
+PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+
+
+def dollars(label: str, help_text: str = "", *, required: bool = False) -> forms.DecimalField:
+    return forms.DecimalField(
+        label=label,
+        help_text=help_text,
+        required=required,
+        min_value=Decimal(0),
+        max_value=MOST_USD,
+        decimal_places=6,
+        widget=forms.NumberInput(attrs={"step": "any", "min": "0"}),
+    )
+
+
+def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, help_text=help_text, required=False, min_value=least, max_value=most
+    )
+
+
+class StartForm(forms.Form):
+    """What is left open is decided by `start_run`, for the page as for the command."""
+
+    endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
+    model = forms.CharField(
+        label="Model",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off"}),
+    )
+    method = forms.ChoiceField(
+        label="Method",
+        choices=[(name, Method(name).label) for name in METHODS],
+        initial=Method.MEC_BPC,
+    )
+    form = forms.ChoiceField(
+        label="What the judge is asked for",
+        choices=[(name, Form(name).label) for name in FORMS],
+        initial=Form.SCORE,
+    )
+    template = forms.ChoiceField(label="Template", required=False)
+    k = whole("k, samples in each order", MOST_K, "VANILLA and EC always take one.")
+    temperature = forms.DecimalField(
+        label="Temperature",
+        initial=Decimal(1),
+        min_value=Decimal(0),
+        max_value=Decimal(2),
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"step": "0.05", "min": "0", "max": "2"}),
+    )
+    name = forms.CharField(label="Name", required=False, max_length=120)
+    budget = dollars("Budget, USD", "The run pauses when it is reached. It can be raised later.")
+    price_in = dollars("Price of prompts", "USD a million tokens. Only where it is not known.")
+    price_out = dollars("Price of completions", "USD a million tokens.")
+    max_tokens = whole(
+        "Most tokens a sample", MOST_TOKENS, f"{MAX_TOKENS}, and {LOCAL_MAX_TOKENS} on local."
+    )
+    concurrency = whole(
+        "Calls at a time", MOST_AT_ONCE, f"{CONCURRENCY}, and {LOCAL_CONCURRENCY} on local."
+    )
+    rpm = whole("Requests a minute at most", 10**6)
+    tpm = whole("Tokens a minute at most", 10**9)
+    seed = whole(
+        "Seed", LONGEST_SEED - 1, "Settles the order of equal ranks. Drawn when left out.", least=0
+    )
+
+    def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
+        super().__init__(data, initial=settings_of(like) if like else None)
+        self.fields["endpoint"].choices = [(name, name) for name in endpoint_names()]
+        self.fields["endpoint"].initial = default_endpoint_name()
+        self.fields["k"].initial = K
+        self.fields["template"].choices = list(template_choices(project))
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        if (values.get("price_in") is None) != (values.get("price_out") is None):
+            raise forms.ValidationError("Give both prices, or neither.")
+        if values.get("method") in ONE_SAMPLE:
+            values["k"] = None
+        return values
+
+    @property
+    def judge(self) -> dict[str, Any]:
+        """The arguments of `choose_judge`."""
+        given = {name: self.cleaned_data[name] for name in JUDGE_FIELDS}
+        prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
+        return given | {"price": None if prices[0] is None else prices}
+
+    @property
+    def pace(self) -> dict[str, Any]:
+        """The other arguments of `start_run`."""
+        return {name: self.cleaned_data[name] for name in PACE_FIELDS}
+
+    def main_fields(self) -> list[forms.BoundField]:
+        names = "endpoint", "model", "method", "form", "template", "k", "temperature"
+        return [self[name] for name in (*names, "budget", "name")]
+
+    def more_fields(self) -> list[forms.BoundField]:
+        names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
+        return [self[name] for name in names]
+
+    def more_is_wrong(self) -> bool:
+        """Whether the folded part holds a mistake, and must not stay folded."""
+        return any(field.errors for field in self.more_fields())
+
+
+def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
+    """The default first, then the project's own and the catalogue's, by form."""
+    yield "", "the usual one for method and form"
+    own = JudgeTemplate.objects.filter(project=project, form__in=FORMS)
+    names = sorted(set(own.values_list("name", flat=True)))
+    if names:
+        yield "of this project", [(name, name) for name in names]
+    for form in FORMS:
+        shipped = templates_of(TemplateForm(form))
+        yield Form(form).label, [(found.name, found.name) for found in shipped]
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """What another run like this one starts from; its name and seed are its own."""
+    kept = {name: getattr(run, name) for name in KEPT_FIELDS}
+    return kept | {"template": run.template_name, "budget": run.budget_usd}
+
+
+class BudgetForm(forms.Form):
+    budget = dollars("Budget, USD", required=True)
+
+
+class ResumeForm(forms.Form):
+    """Errors are always asked again; other statuses only when a person says so."""
+
+    retry = forms.MultipleChoiceField(
+        label="Ask again what ended as",
+        required=False,
+        choices=[(name, name.replace("_", " ")) for name in sorted(RETRIABLE)],
+    )
+    max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
+    budget = dollars("Budget, USD")

@@ -1,0 +1,189 @@
+"""What the verdicts of a run say about the judge alone: for its page."""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+from django.db.models import Case, Count, F, FloatField, Q, Sum, Value, When
+from django.db.models.functions import Cast
+
+from judging.methods.estimates import Figure, Undefined
+from judging.methods.position import NO_PAIR, FirstPosition, first_position
+from judging.methods.proportions import wilson
+from judging.methods.ranking import cut
+from judging.models import Call, Label, Parse, Run, Verdict
+
+LIKERT_MIDDLE = 4
+BIN = 0.1
+BINS = math.ceil(math.log(3) / BIN)
+# Sums of decimals come back as floats; scores have far fewer places than this.
+PLACES = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Examples with a BPDE above `low`, at most `high`; the first bar is 0 alone."""
+
+    low: float
+    high: float
+    n: int
+    selected: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How BPDE is distributed, and what the top β % are: so many, down to a BPDE of `at_cut`.
+
+    `at_cut` is None where the cut falls among examples without a BPDE, or selects none.
+    """
+
+    bars: tuple[Bar, ...]
+    beta: Decimal
+    n_selected: int
+    at_cut: float | None
+    disputed: int
+    disputed_selected: int
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLabels:
+    """Labels of the means within one order."""
+
+    part: str
+    win: int
+    tie: int
+    lose: int
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Dollars are None where the price is unknown."""
+
+    calls: int
+    failed: int
+    lost: int
+    estimated: int
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    usd: Decimal | None
+    usd_an_example: Decimal | None
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeReport:
+    n: int
+    judged: int
+    unjudged: int
+    inconsistent: int
+    pending: int
+    win: int
+    tie: int
+    lose: int
+    conflict_rate: Figure
+    first: FirstPosition
+    orders: tuple[OrderLabels, ...]
+    spread: Spread
+    costs: Costs
+
+
+def report_on(run: Run, beta: Decimal) -> JudgeReport:
+    """A few aggregates, however large the project. `beta` in percent."""
+    n = run.project.examples.judged().count()
+    verdicts = Verdict.objects.filter(run=run)
+    counts = verdicts.aggregate(
+        **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},
+        **{label: Count("pk", filter=Q(label=label)) for label in Label.values},
+        conflicts=Count("pk", filter=Q(conflict=True)),
+        pairs=Count("pk", filter=Q(conflict__isnull=False)),
+    )
+    conflicts, pairs = counts.pop("conflicts"), counts.pop("pairs")
+    orders, first = by_order(run)
+    return JudgeReport(
+        n=n,
+        **counts,
+        conflict_rate=wilson(conflicts, pairs) if pairs else Undefined(NO_PAIR),
+        first=first,
+        orders=orders,
+        spread=spread_of(run, n, beta),
+        costs=costs_of(run, counts["judged"]),
+    )
+
+
+def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
+    """Only valid samples carry a verdict, and a slot has one of them at most."""
+    rows = (
+        Parse.objects.filter(current=True, status=Parse.Status.VALID, sample__call__run=run)
+        .order_by()
+        .values_list("sample__call__example", "sample__call__part")
+        .annotate(total=Sum(difference()))
+    )
+    places = {part: column for column, part in enumerate(run.orders)}
+    signs: dict[int, list[int | None]] = {}
+    for example, part, total in rows.iterator(chunk_size=5000):
+        labels = signs.setdefault(example, [None, None])
+        if part in places:
+            labels[places[part]] = int(np.sign(round(total, PLACES)))
+    table = np.array([[s or 0 for s in pair] for pair in signs.values()], np.int8).reshape(-1, 2)
+    there = np.array([[s is not None for s in p] for p in signs.values()], bool).reshape(-1, 2)
+    orders = tuple(
+        OrderLabels(part, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
+        for part, c in places.items()
+    )
+    return orders, first_position(table, there)
+
+
+def difference() -> Case:
+    """Score 1 - score 2 of a sample, whichever form it was given in."""
+    return Case(
+        When(score_1__isnull=False, then=as_float(F("score_1") - F("score_2"))),
+        When(rating__isnull=False, then=as_float(F("rating") - LIKERT_MIDDLE)),
+        When(outcome=Label.WIN, then=Value(1.0)),
+        When(outcome=Label.LOSE, then=Value(-1.0)),
+        default=Value(0.0),
+        output_field=FloatField(),
+    )
+
+
+def as_float(expression: object) -> Cast:
+    return Cast(expression, FloatField())
+
+
+def spread_of(run: Run, n: int, beta: Decimal) -> Spread:
+    n_selected = cut(n, beta)
+    verdicts = Verdict.objects.filter(run=run)
+    selected = Count("pk", filter=Q(rank__lte=n_selected))
+    rows = verdicts.filter(bpde__isnull=False).order_by().values_list("bpde")
+    heights, within = [0] * (BINS + 1), [0] * (BINS + 1)
+    for bpde, count, chosen in rows.annotate(n=Count("pk"), chosen=selected):
+        place = min(BINS, math.ceil(round(bpde / BIN, PLACES)))
+        heights[place] += count
+        within[place] += chosen
+    last = verdicts.filter(rank=n_selected).values_list("bpde", flat=True).first()
+    ends = [0.0, *(round(BIN * i, 1) for i in range(1, BINS + 1))]
+    return Spread(
+        bars=tuple(
+            Bar(ends[max(0, i - 1)], ends[i], heights[i], within[i]) for i in range(BINS + 1)
+        ),
+        beta=beta,
+        n_selected=n_selected,
+        at_cut=last,
+        disputed=sum(heights[1:]),
+        disputed_selected=sum(within[1:]),
+    )
+
+
+def costs_of(run: Run, judged: int) -> Costs:
+    sums = run.calls.aggregate(
+        calls=Count("pk"),
+        failed=Count("pk", filter=Q(state=Call.State.FAILED)),
+        lost=Count("pk", filter=Q(state=Call.State.LOST)),
+        estimated=Count("pk", filter=Q(estimated=True)),
+        prompt_tokens=Sum("prompt_tokens", default=0),
+        cached_tokens=Sum("cached_tokens", default=0),
+        completion_tokens=Sum("completion_tokens", default=0),
+    )
+    usd = run.spent_usd if run.price is not None else None
+    each = usd / judged if usd is not None and judged else None
+    return Costs(**sums, usd=usd, usd_an_example=each)

@@ -1,0 +1,185 @@
+"""One run's page, live while it runs and the judge's page afterwards, and what is done there."""
+
+from collections.abc import Callable
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_POST
+from django_htmx.http import HttpResponseClientRefresh
+
+from judging.access import Access, project_for
+from judging.errors import UserError
+from judging.forms.runs import BudgetForm, ResumeForm
+from judging.models import Role, Run
+from judging.runs import states
+from judging.runs.judge_report import report_on
+from judging.runs.primary import choose_primary
+from judging.runs.progress import Progress, progress_of
+from judging.runs.reparse import reparse
+from judging.views.bars import drawn
+from judging.views.runs import MAY_NOT_START
+
+BETA = Decimal(20)
+
+
+def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
+    """The run, on pages that show what the judge said."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    run = get_object_or_404(
+        Run.objects.select_related("created_by"), project=access.project, number=number
+    )
+    return access, run
+
+
+@require_GET
+def run(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    return run_page(request, access, found)
+
+
+@require_GET
+def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """The part of the page that changes; the whole page once the run has ended."""
+    access, found = run_for(request, slug, number)
+    progress = progress_of(found)
+    if progress.finished:
+        asked_by_page = request.htmx  # type: ignore[attr-defined]
+        return HttpResponseClientRefresh() if asked_by_page else redirect("run", slug, number)
+    context = {"project": access.project, "run": found, **shown(progress)}
+    return render(request, "judging/runs/_detail_progress.html", context)
+
+
+@require_POST
+def run_pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    states.pause(found, user=access.user)
+    return redirect("run", slug, number)
+
+
+@require_POST
+def run_cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    states.cancel(found, access.user)
+    return redirect("run", slug, number)
+
+
+@require_POST
+def run_resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    form = ResumeForm(request.POST)
+    if not form.is_valid():
+        return run_page(request, access, found, resume_form=form, status=422)
+    asked = form.cleaned_data
+    retry = {"error", *asked["retry"]}
+    return spend(
+        request,
+        access,
+        found,
+        lambda: states.resume(
+            found, access.user, retry=retry, max_tokens=asked["max_tokens"], budget=asked["budget"]
+        ),
+    )
+
+
+@require_POST
+def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    form = BudgetForm(request.POST)
+    if not form.is_valid():
+        return run_page(request, access, found, budget_form=form, status=422)
+    return spend(
+        request,
+        access,
+        found,
+        lambda: states.raise_budget(found, form.cleaned_data["budget"], access.user),
+    )
+
+
+@require_POST
+def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Read the stored replies again; it costs nothing."""
+    access, found = run_for(request, slug, number)
+    try:
+        counts = reparse(found)
+    except UserError as error:
+        return refused(request, access, found, error)
+    messages.success(request, f"{counts.read} replies read again, {counts.changed} differently.")
+    return redirect("run", slug, number)
+
+
+@require_POST
+def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    try:
+        choose_primary(found, access.user)
+    except UserError as error:
+        return refused(request, access, found, error)
+    messages.success(request, f"{found.name} is the primary run now.")
+    return redirect("run", slug, number)
+
+
+def spend(
+    request: HttpRequest, access: Access, found: Run, change: Callable[[], object]
+) -> HttpResponse:
+    """Do what may cost, for somebody who may."""
+    if not access.may_start_runs:
+        raise PermissionDenied(MAY_NOT_START)
+    try:
+        change()
+    except UserError as error:
+        return refused(request, access, found, error)
+    return redirect("run", access.project.slug, found.number)
+
+
+def refused(request: HttpRequest, access: Access, found: Run, error: UserError) -> HttpResponse:
+    messages.error(request, str(error))
+    return run_page(request, access, found, status=422)
+
+
+def run_page(
+    request: HttpRequest,
+    access: Access,
+    found: Run,
+    *,
+    resume_form: ResumeForm | None = None,
+    budget_form: BudgetForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    progress = progress_of(found)
+    report = report_on(found, beta_of(request)) if found.ranked_at and progress.finished else None
+    context = {
+        "project": access.project,
+        "tab": "runs",
+        "access": access,
+        "run": found,
+        **shown(progress),
+        "report": report,
+        "bars": drawn(report.spread.bars) if report else (),
+        "is_primary": access.project.primary_run_id == found.pk,
+        "resume_form": resume_form or ResumeForm(),
+        "budget_form": budget_form or BudgetForm(initial={"budget": found.budget_usd}),
+    }
+    return render(request, "judging/runs/detail.html", context, status=status)
+
+
+def shown(progress: Progress) -> dict[str, Any]:
+    """What the fragment of the progress takes."""
+    orders = progress.by_order.items()
+    return {
+        "progress": progress,
+        "orders": [(part, counts, counts.settled - counts.valid) for part, counts in orders],
+        "statuses": [(name.replace("_", " "), n) for name, n in progress.statuses.items()],
+    }
+
+
+def beta_of(request: HttpRequest) -> Decimal:
+    """The share to route to people that the plot shows; whatever is no percentage is the usual."""
+    try:
+        beta = Decimal(request.GET.get("beta", ""))
+    except InvalidOperation:
+        return BETA
+    return beta if beta.is_finite() and 0 <= beta <= 100 else BETA

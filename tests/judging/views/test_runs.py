@@ -1,0 +1,198 @@
+from decimal import Decimal
+
+import pytest
+from django.urls import reverse
+
+from judging.models import Membership, Run
+from tests.factories import make_examples, make_run, make_verdict
+from tests.judging.runs.judging import ENDPOINT, loopback
+
+pytestmark = pytest.mark.django_db
+
+FIELDS = {"endpoint": ENDPOINT, "method": "mec_bpc", "form": "score", "k": "2", "temperature": "1"}
+
+
+@pytest.fixture
+def as_researcher(client, researcher):
+    client.force_login(researcher)
+    return client
+
+
+@pytest.fixture
+def examples(project):
+    return make_examples(project, 3)
+
+
+@pytest.fixture
+def server(settings):
+    with loopback(settings) as server:
+        yield server
+
+
+@pytest.fixture
+def post(as_researcher, project):
+    """Post the start form; part=True as its script does for the estimate."""
+
+    def post(page="run_start", part=False, **fields):
+        headers = {"HX-Request": "true", "HX-Target": "estimate"} if part else {}
+        url = reverse(page, args=[project.slug])
+        return as_researcher.post(url, FIELDS | fields, headers=headers)
+
+    return post
+
+
+def get(client, project, name="runs"):
+    return client.get(reverse(name, args=[project.slug]))
+
+
+@pytest.mark.parametrize("name", ["runs", "run_start", "run_models"])
+def test_strangers_see_no_project_and_annotators_no_runs(
+    client, project, outsider, annotator, name
+):
+    client.force_login(outsider)
+    assert get(client, project, name).status_code == 404
+    client.force_login(annotator)
+    assert get(client, project, name).status_code == 403
+
+
+@pytest.mark.parametrize("name", ["run_start", "run_estimate"])
+def test_whoever_may_not_spend_can_start_nothing(client, project, researcher, examples, name):
+    researcher.user_permissions.clear()
+    client.force_login(researcher)
+    assert "ask the operator" in get(client, project).content.decode()
+    assert client.post(reverse(name, args=[project.slug]), FIELDS).status_code == 403
+    assert not Run.objects.exists()
+
+
+def test_the_list_unblinds_nobody(as_researcher, project, researcher):
+    make_run(project)
+    get(as_researcher, project)
+    assert Membership.objects.get(user=researcher).unblinded_at is None
+
+
+def test_the_list_says_what_to_do_first(as_researcher, project):
+    assert "There is nothing to judge yet." in get(as_researcher, project).content.decode()
+    make_examples(project, 1)
+    assert "No run yet." in get(as_researcher, project).content.decode()
+
+
+def test_a_run_is_listed_with_its_judge_coverage_and_cost(as_researcher, project, examples):
+    run = make_run(
+        project, name="<b>mine</b>", model="gpt-4", endpoint="default", price={"input": "1"}
+    )
+    Run.objects.filter(pk=run.pk).update(spent_usd=Decimal("1.5"))
+    make_verdict(run, examples[0], 0.0)
+    make_verdict(run, examples[1], None)
+    html = get(as_researcher, project).content.decode()
+    assert "&lt;b&gt;mine&lt;/b&gt;" in html
+    assert '1 <span class="coverage">of 3</span>' in html
+    assert "$1.50" in html
+    assert reverse("run", args=[project.slug, 1]) in html
+
+
+def test_an_unknown_price_is_shown_as_unknown_and_not_as_free(as_researcher, project, examples):
+    make_run(project)
+    html = get(as_researcher, project).content.decode()
+    assert '<span class="why">unknown</span>' in html
+    assert "$0" not in html
+
+
+def test_fifty_runs_take_as_many_queries_as_one(
+    as_researcher, project, examples, django_assert_num_queries
+):
+    for _ in range(2):
+        make_run(project)
+    with django_assert_num_queries(8):
+        get(as_researcher, project)
+    for _ in range(50):
+        make_verdict(make_run(project), examples[0], 0.5)
+    with django_assert_num_queries(8):
+        html = get(as_researcher, project).content.decode()
+    assert "1–50 of 52" in html
+
+
+def test_a_run_is_started_with_what_the_form_says(post, project, examples, server, researcher):
+    response = post(
+        name="first",
+        model="m1",
+        budget="2.5",
+        price_in="1",
+        price_out="2",
+        seed="9",
+        rpm="60",
+        concurrency="3",
+        temperature="0.5",
+    )
+    run = Run.objects.get()
+    assert response.url == reverse("run", args=[project.slug, 1])
+    assert (run.name, run.model, run.endpoint, run.k) == ("first", "m1", ENDPOINT, 2)
+    assert (run.budget_usd, run.seed, run.rpm, run.concurrency) == (Decimal("2.5"), 9, 60, 3)
+    assert (run.temperature, run.created_by) == (Decimal("0.5"), researcher)
+    assert run.state == Run.State.QUEUED
+    assert run.price_source
+
+
+def test_an_ec_run_takes_one_sample_whatever_k_says(post, examples, server):
+    post(method="ec", model="m1", k="3")
+    assert Run.objects.get().k == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "problem"),
+    [
+        ({"budget": "1"}, "so a budget can&#x27;t be kept. Nothing was started."),
+        ({"price_in": "1"}, "Give both prices, or neither."),
+        ({"endpoint": "http://169.254.169.254/"}, "is not one of the available choices"),
+        ({"template": "portia-table13"}, "asks for the form relation"),
+        ({"k": "0"}, "greater than or equal to 1"),
+        ({"temperature": "NaN"}, "Enter a number."),
+        ({"seed": "99999999999999999999"}, "less than or equal to"),
+    ],
+)
+def test_what_cannot_be_started_comes_back_with_the_reason(post, examples, server, fields, problem):
+    response = post(**{"model": "m1"} | fields)
+    assert response.status_code == 422
+    assert problem in response.content.decode()
+    assert not Run.objects.exists()
+
+
+def test_the_cost_is_said_before_anything_is_sent(post, examples, server):
+    html = post("run_estimate", part=True, model="m1", price_in="1", price_out="2").content.decode()
+    assert html.lstrip().startswith('<div id="estimate"')
+    assert "6, on 3 examples" in html
+    assert "at most $" in html
+    assert not Run.objects.exists()
+    assert server.requests == 0
+
+
+def test_the_estimate_of_an_unknown_price_is_unknown(post, examples, server):
+    html = post("run_estimate", part=True, model="m1").content.decode()
+    assert "unknown, as the price is" in html
+
+
+def test_the_estimate_says_what_is_wrong_and_works_without_script(post, examples, server):
+    assert "No estimate." in post("run_estimate", part=True, k="x").content.decode()
+    page = post("run_estimate", model="m1").content.decode()
+    assert "<!doctype html>" in page
+    assert "6, on 3 examples" in page
+
+
+def test_the_models_are_those_that_the_endpoint_lists_now(as_researcher, project, settings):
+    url = reverse("run_models", args=[project.slug])
+    with loopback(settings):
+        html = as_researcher.get(url, {"endpoint": ENDPOINT}).content.decode()
+    assert '<option value="loopback-judge">' in html
+    html = as_researcher.get(url, {"endpoint": ENDPOINT}).content.decode()
+    assert "did not list its models" in html
+    assert "There is no endpoint" in as_researcher.get(url).content.decode()
+
+
+def test_a_run_can_be_started_like_another(as_researcher, project, examples, server):
+    make_run(project, endpoint=ENDPOINT, model="m7", k=5, template_name="faireval-table5")
+    html = as_researcher.get(reverse("run_start", args=[project.slug]), {"like": "1"})
+    assert 'value="m7"' in html.content.decode()
+    assert '<option value="faireval-table5" selected>' in html.content.decode()
+    assert (
+        as_researcher.get(reverse("run_start", args=[project.slug]), {"like": "9" * 30}).status_code
+        == 200
+    )
