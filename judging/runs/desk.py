@@ -115,15 +115,19 @@ class Desk:
         }
         states.pause(self.run, reason=OVER_BUDGET.format(**amounts))
 
-    def settle(self, unsent: Sequence[Claim]) -> None:
-        """Give back what was never sent, rank what there is, and give the run its end state."""
+    def settle(self, unsent: Sequence[Claim], after_running: str) -> None:
+        """Give back what was never sent, rank what there is, and give the run its next state.
+
+        `after_running` is `queued` where another worker shall go on.
+        """
         if self.look(Standing(0, 0, None)) is None:
             return
         claims.give_back(self.run.pk, self.holder, unsent)
         recovery.lose_claims(self.run.pk)
-        rebuild_verdicts(self.run)
+        if after_running == State.DONE:
+            rebuild_verdicts(self.run)
         moves = {
-            State.RUNNING: State.DONE,
+            State.RUNNING: after_running,
             State.PAUSING: State.PAUSED,
             State.CANCELLING: State.CANCELLED,
         }

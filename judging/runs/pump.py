@@ -24,11 +24,14 @@ from judging.runs.claims import Claim
 from judging.runs.desk import Desk, Standing
 from judging.runs.recording import Arrival
 from judging.runs.turns import StoppableLimits, Stopped
+from judging.stopping import stop_requested
 
 FLUSH_SECONDS = 0.05
 WATCH_SECONDS = 0.5
 # After a stop, calls in flight get this long to end, or twice the longest call so far.
 LEAST_PATIENCE = 30.0
+# A worker that ends is itself ended by force soon after.
+WORKER_PATIENCE = 10.0
 INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
 
 Outcome = Reply | CallFailure
@@ -48,6 +51,7 @@ class Pump:
     paused_for: float = 0.0
     longest: float = 0.0
     stopped_at: float | None = None
+    worker_ends: bool = False
     arrived: list[Arrival] = field(default_factory=list)
     unsent: list[Claim] = field(default_factory=list)
     sending: set[asyncio.Task[Outcome]] = field(default_factory=set)
@@ -79,7 +83,8 @@ class Pump:
             self.something_arrived.set()
             await writer
             watcher.cancel()
-        await self.on_desk(self.desk.settle, self.unsent)
+        after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
+        await self.on_desk(self.desk.settle, self.unsent, after)
 
     async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -169,6 +174,9 @@ class Pump:
             state = await self.on_desk(self.desk.look, self.standing())
             if state != Run.State.RUNNING:
                 self.stop()
+            elif stop_requested.is_set() and self.stopped_at is None:
+                self.worker_ends = True
+                self.stop()
             self.report(self)
             if self.stopped_at is not None and (state is None or self.out_of_patience):
                 self.abandon()
@@ -183,7 +191,8 @@ class Pump:
     @property
     def out_of_patience(self) -> bool:
         waited = time.monotonic() - (self.stopped_at or time.monotonic())
-        return waited > max(LEAST_PATIENCE, 2 * self.longest)
+        patience = max(LEAST_PATIENCE, 2 * self.longest)
+        return waited > (WORKER_PATIENCE if self.worker_ends else patience)
 
     def abandon(self) -> None:
         """Cut off what is in flight: it becomes lost, and is asked again by a resume."""

@@ -10,6 +10,7 @@ from judging.models import Call, Run, Sample
 from judging.processes import ProcessIdentity
 from judging.runs import lease, recovery, states
 from judging.runs.working import work_on
+from judging.stopping import stop_requested
 from tests.factories import make_run
 from tests.judging.runs.judging import (
     answered,
@@ -233,3 +234,31 @@ def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(settings,
     lost = states_of(run)["lost"]
     assert server.completed <= states_of(run)["done"] + lost
     assert sum(answered(server.log).values()) >= 60
+
+
+def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, sent):
+    reached = Event()
+
+    def script(asked):
+        if asked.number == 7:
+            reached.set()
+        return None
+
+    with loopback(settings, script, judge=BiasedJudge(), latency=fixed(0.1)) as server:
+        run = started(make_judged_project(30))
+        try:
+            with in_thread(work_on, run):
+                assert reached.wait(20)
+                stop_requested.set()
+        finally:
+            stop_requested.clear()
+        run.refresh_from_db()
+        assert (run.state, run.holder) == (Run.State.QUEUED, "")
+        assert states_of(run) == {"done": server.completed}
+        assert recovery.sweep() == 1
+        assert sent == [run.pk]
+        assert work_on(run)
+    run.refresh_from_db()
+    assert run.state == Run.State.DONE
+    assert server.requests == 60
+    assert every_slot_once(run)
