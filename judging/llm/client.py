@@ -6,10 +6,11 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from judging.llm.adaptation import Learned, learn
+from judging.llm.adaptation import Learned
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.limits import Limits, ProcessLimits, SharedLimits
+from judging.llm.refusals import learn
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 from judging.llm.retries import Patience, RetryPolicy, persist

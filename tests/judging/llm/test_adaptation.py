@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from judging.llm.adaptation import Learned, body, learn
+from judging.llm.adaptation import Learned, body
 from judging.llm.errors import AttemptFailure, FailureKind
+from judging.llm.refusals import learn
 from tests.judging.llm.asking import (
     MODEL,
     ask,
@@ -186,7 +187,7 @@ def test_tokens_of_one_choice_are_noticed_and_corrected():
 
 def test_what_a_refusal_seemed_to_teach_is_forgotten_when_it_did_not_help():
     def stubborn(asked):
-        return error(400, "temperature must be between 0 and 2") if "bad" in asked.prompt else None
+        return error(400, "temperature is not supported") if "bad" in asked.prompt else None
 
     with LoopbackServer(stubborn) as server:
 
@@ -210,11 +211,20 @@ def test_what_a_refusal_seemed_to_teach_is_forgotten_when_it_did_not_help():
         "The image could not be read",
         "Expected a value for the role of your message",
         "JSON parse error",
+        "temperature must be between 0 and 2",
+        "max_tokens is too large: 5000. This model supports at most 4096 completion tokens",
     ],
 )
 def test_a_refusal_that_names_no_parameter_teaches_nothing(message):
     failure = AttemptFailure(FailureKind.BAD_REQUEST, message, 400)
     assert learn(Learned(), make_request(n=3, schema=SCHEMA, top_logprobs=5), failure) is None
+
+
+def test_a_json_object_that_needs_the_word_json_in_the_prompt_is_given_up():
+    message = "'messages' must contain the word 'json' in some form, to use 'response_format'."
+    failure = AttemptFailure(FailureKind.BAD_REQUEST, message, 400, "messages")
+    learned = learn(Learned(schema="json_object"), make_request(schema=SCHEMA), failure)
+    assert learned == Learned(schema="none")
 
 
 def test_a_refusal_about_one_text_is_not_read_as_one_about_the_system_role():

@@ -1,0 +1,117 @@
+"""What a refusal teaches about an endpoint: which parameter it names, and what it takes instead."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from judging.llm.adaptation import BOUNDS, Learned, SchemaMode, body
+from judging.llm.errors import AttemptFailure, FailureKind
+from judging.llm.requests import JudgeRequest
+
+REFUSAL = re.compile(
+    r"support|unknown|unrecogni[sz]ed|unexpected|permitted|must|only|at most|maximum|greater"
+    r"|less than|cannot|can't|invalid|allowed|not a valid|exceed|range|too (many|large|high)"
+    r"|extra (fields|inputs)|between|disabled|default",
+    re.IGNORECASE,
+)
+# How messages name a parameter when the error has no field for it.
+NAMED = {
+    "response_format": r"response_format|json_schema|json_object|structured output|guided|grammar"
+    r"|['\"]messages['\"] must contain the word ['\"]json['\"]",
+    "max_completion_tokens": r"max_completion_tokens",
+    "max_tokens": r"max_tokens",
+    "top_logprobs": r"top_logprobs|sample logprobs",
+    "logprobs": r"\blogprobs?\b",
+    "temperature": r"\btemperature\b",
+    "messages": r"\bsystem\b.{0,40}\brole|\brole.{0,80}\bsystem\b|only user and assistant roles"
+    r"|roles must alternate|developer instruction",
+    "n": r"[`'\"]n[`'\"]|\bn ?(>|=|must|should|is)|n_cmpl|n_parallel"
+    r"|(multiple|number of|one) (completion )?(choices?|completions?)|num_return_sequences"
+    r"|candidatecount",
+}
+PATTERNS = {name: re.compile(pattern, re.IGNORECASE) for name, pattern in NAMED.items()}
+STATED_MOST = re.compile(
+    r"(?:at most|maximum(?: allowed)?(?: value)?(?: is| of)?|max(?: allowed)?|less than or equal to"
+    r"|no more than|up to|<=|not exceed|between \d+ and|\[\d+, ?)[:\s]*[`'\"]?(\d+)",
+    re.IGNORECASE,
+)
+# A temperature out of range is the caller's mistake, and is not to be mended by another one.
+FIXED = re.compile(
+    r"support|only the default|fixed|deprecated|not (allowed|permitted)|unknown|unrecogni[sz]ed"
+    r"|unexpected|extra (fields|inputs)",
+    re.IGNORECASE,
+)
+ONLY_ONE = re.compile(
+    r"only (?:one|1)\b|must be (?:one|1)\b|= ?1\b|n ?> ?1|multiple", re.IGNORECASE
+)
+
+
+def learn(learned: Learned, request: JudgeRequest, failure: AttemptFailure) -> Learned | None:
+    """What a refusal teaches, or None when it names nothing that can be asked differently."""
+    if failure.kind not in (FailureKind.BAD_REQUEST, FailureKind.AUTH):
+        return None
+    if failure.http_status not in (400, 403, 422):
+        return None
+    sent = body(request, learned)
+    for name in _named(failure, sent):
+        adapted = _adapted(learned, name, request, failure.message)
+        if adapted is not None and body(request, adapted) != sent:
+            return adapted
+    return None
+
+
+def _named(failure: AttemptFailure, sent: Mapping[str, object]) -> list[str]:
+    """The parameters that a refusal is about: the one that it points at, or those in its text."""
+    if failure.parameter is not None:
+        root = re.split(r"[.\[]", failure.parameter)[0]
+        if root != "messages":
+            return [root] if root in sent else []
+        # It may be about the system role, about the word JSON, or about the texts themselves.
+    if REFUSAL.search(failure.message) is None:
+        return []
+    return [
+        name
+        for name, pattern in PATTERNS.items()
+        if name in sent and pattern.search(failure.message)
+    ]
+
+
+def _adapted(learned: Learned, name: str, request: JudgeRequest, message: str) -> Learned | None:
+    match name:
+        case "n":
+            return replace(learned, max_n=_lower(message, min(request.n, learned.max_n or 10**6)))
+        case "max_tokens" if "max_completion_tokens" in message or "max_tokens" not in message:
+            return replace(learned, tokens_field="max_completion_tokens")
+        case "max_completion_tokens":
+            return replace(learned, tokens_field="max_tokens")
+        case "temperature" if FIXED.search(message):
+            return replace(learned, temperature=False)
+        case "messages":
+            return replace(learned, system_role=False) if PATTERNS[name].search(message) else None
+        case "response_format":
+            return replace(learned, schema=_next_mode(learned.schema, message))
+        case "logprobs":
+            return replace(learned, logprobs=False)
+        case "top_logprobs" if request.top_logprobs:
+            asked = min(request.top_logprobs, learned.max_top_logprobs or 10**6)
+            most = _lower(message, asked)
+            if asked <= 1:
+                return replace(learned, logprobs=False)
+            return replace(learned, max_top_logprobs=most)
+    return None
+
+
+def _next_mode(mode: SchemaMode, message: str) -> SchemaMode:
+    """One step down: to a schema without bounds where the message is about what is in it."""
+    if mode == "json_schema" and any(bound in message for bound in BOUNDS):
+        return "plain_schema"
+    return "none" if mode == "json_object" else "json_object"
+
+
+def _lower(message: str, asked: int) -> int:
+    """The most that the message allows, or half of what was asked when it doesn't say."""
+    stated = [int(number) for number in STATED_MOST.findall(message)]
+    fitting = [number for number in stated if 1 <= number < asked]
+    if fitting:
+        return max(fitting)
+    return 1 if ONLY_ONE.search(message) else max(1, asked // 2)
