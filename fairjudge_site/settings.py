@@ -230,6 +230,7 @@ LOGGING = {
         "django": {"handlers": [], "propagate": True},
         # These write whole addresses and headers at lower levels.
         "httpx": {"level": "WARNING"},
+        "httpx2": {"level": "WARNING"},
         "openai": {"level": "WARNING"},
         "aiohttp": {"level": "WARNING"},
         "axes": {"level": "WARNING"},
