@@ -1,6 +1,5 @@
 """Tasks whose message only wakes a worker: what is to be done stands in the database."""
 
-from functools import partial
 from typing import Any
 
 from celery.contrib.django.task import DjangoTask
@@ -11,4 +10,7 @@ class WakingTask(DjangoTask):
     """A broker that is away loses nothing, so it must not fail what has just been committed."""
 
     def delay_on_commit(self, *args: Any, **kwargs: Any) -> None:
-        transaction.on_commit(partial(self.delay, *args, **kwargs), robust=True)
+        def wake() -> None:
+            self.delay(*args, **kwargs)
+
+        transaction.on_commit(wake, robust=True)
