@@ -1,12 +1,19 @@
 """Every address of the site: the pages of each app, logging in, and the health check."""
 
 from django.contrib.auth import views as auth
+from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
+from django.views.generic import TemplateView
 
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
+from judging.glossary import GLOSSARY
 
 handler400 = "fairjudge_site.refusals.bad_request"
+
+glossary = login_not_required(
+    TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})
+)
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
@@ -23,6 +30,7 @@ urlpatterns = [
         auth.PasswordResetConfirmView.as_view(success_url="/login/"),
         name="password_reset_confirm",
     ),
+    path("docs/glossary", glossary, name="glossary"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),
     path("", include("annotation.results.urls")),
