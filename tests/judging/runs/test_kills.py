@@ -1,4 +1,4 @@
-"""Twenty random `kill -9` of `manage.py judge`, its counts proven on the server's own log."""
+"""`manage.py judge` killed and interrupted; its counts are proven on the server's own log."""
 
 import json
 import os
@@ -117,3 +117,22 @@ def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(tmp_path):
     assert slots == [(PAIRS * 2 * 3, PAIRS * 2 * 3)]
     repeated = sum(count - 3 for count in answered(server.log).values()) // 3
     assert repeated == server.completed - done
+
+
+def test_ctrl_c_pauses_and_loses_nothing(tmp_path):
+    with (
+        LoopbackServer(judge=BiasedJudge(), latency=fixed(0.1)) as server,
+        Site(tmp_path, server.base_url) as site,
+    ):
+        site.run("migrate", "--verbosity", "0")
+        site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
+        pid = site.start("judge", "killed", "--endpoint", "loop", "--concurrency", "4")
+        wait_for_answers(server, 9)
+        os.kill(pid, signal.SIGINT)
+        assert site.wait() == 1
+        assert site.query("SELECT state, holder FROM judging_run") == [("paused", "")]
+        assert len(site.calls("done")) == server.completed == server.requests < PAIRS
+        assert not site.calls("lost") | site.calls("claimed")
+    output = (tmp_path / "output.txt").read_text()
+    assert "Stopped at the keyboard" in output
+    assert "Traceback" not in output

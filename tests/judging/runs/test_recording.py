@@ -1,0 +1,144 @@
+from decimal import Decimal
+
+import pytest
+from django.db import IntegrityError
+
+from judging.llm.adaptation import Learned
+from judging.llm.errors import CallFailure, FailureKind
+from judging.llm.replies import Choice, Reply
+from judging.llm.usage import Usage
+from judging.models import Call, Run, Sample
+from judging.runs import claims, lease, recovery, states
+from judging.runs.desk import Desk
+from judging.runs.recording import Arrival
+from tests.judging.runs.judging import loopback, make_judged_project, started
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
+
+PRICE = (Decimal(1), Decimal(10))
+TEXT = "Evaluation evidence: fine.\nThe score of Assistant 1: 8\nThe score of Assistant 2: 6"
+
+
+@pytest.fixture
+def run(settings):
+    with loopback(settings):
+        return started(make_judged_project(3), k=2, price=PRICE)
+
+
+@pytest.fixture
+def desk(run):
+    return taken(run)
+
+
+def taken(run) -> Desk:
+    holder = lease.new_holder()
+    assert recovery.take_over(run, holder)
+    run.refresh_from_db()
+    return Desk(run, holder)
+
+
+def reply(*texts: str) -> Reply:
+    choices = tuple(Choice(text, "stop") for text in texts)
+    return Reply(choices, Usage(1000, 0, 100), "judge", "id", asked=2)
+
+
+def money(run) -> tuple[Decimal, Decimal]:
+    run.refresh_from_db()
+    return run.spent_usd, run.reserved_usd
+
+
+def test_a_claim_reserves_its_upper_bound_and_a_result_turns_it_into_its_cost(run, desk):
+    (claim,) = desk.next_claims(1)
+    assert money(run) == (0, claim.call.reserved_usd)
+    assert claim.call.reserved_usd > 0
+    desk.write([Arrival(claim, reply(TEXT, TEXT))], Learned())
+    assert money(run) == (Decimal("0.002"), 0)
+    assert Sample.objects.count() == 2
+
+
+def test_an_answer_to_a_call_that_was_given_up_for_lost_is_dropped(run, desk):
+    (claim,) = desk.next_claims(1)
+    Run.objects.filter(pk=run.pk).update(lease_until=None)
+    another = taken(run)
+    assert another.next_claims(1)
+    desk.write([Arrival(claim, reply(TEXT, TEXT))], Learned())
+    assert not Sample.objects.exists()
+    assert Call.objects.get(pk=claim.call.pk).state == Call.State.LOST
+    assert run.calls.filter(state=Call.State.CLAIMED).count() == 1
+
+
+def test_who_lost_the_run_claims_nothing_more(run, desk):
+    Run.objects.filter(pk=run.pk).update(lease_until=None)
+    another = taken(run)
+    assert desk.next_claims(5) == []
+    assert len(another.next_claims(5)) == 5
+
+
+def test_a_run_that_is_being_stopped_claims_nothing_more(run, desk):
+    assert states.pause(run)
+    assert desk.next_claims(5) == []
+    assert not desk.everything_asked()
+
+
+def test_a_call_that_somebody_made_already_is_refused_by_the_database(run, desk):
+    (claim,) = desk.next_claims(1)
+    twin = Call(
+        run=run,
+        example=claim.ask.example,
+        part=claim.ask.part,
+        seq=claim.call.seq,
+        claimed_at=claim.call.claimed_at,
+    )
+    with pytest.raises(IntegrityError):
+        twin.save()
+
+
+def test_claims_that_were_never_sent_are_given_back_with_their_money(run, desk):
+    claimed = desk.next_claims(4)
+    claims.give_back(run.pk, desk.holder, claimed[1:])
+    assert run.calls.count() == 1
+    assert money(run) == (0, claimed[0].call.reserved_usd)
+
+
+def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
+    (claim,) = desk.next_claims(1)
+    desk.write([Arrival(claim, reply(TEXT))], Learned(max_n=1))
+    again, other = desk.next_claims(2)
+    assert (again.ask.example, again.ask.part, again.ask.slots) == (
+        claim.ask.example,
+        claim.ask.part,
+        (1,),
+    )
+    assert (again.call.seq, again.call.attempt) == (1, 0)
+    assert other.ask.part == "swapped"
+
+
+@pytest.mark.parametrize(
+    ("kind", "billed", "held", "statuses"),
+    [
+        (FailureKind.TOO_LONG, 0, False, ["too_long"] * 2),
+        (FailureKind.FILTERED, 0, False, ["filtered"] * 2),
+        (FailureKind.BAD_REQUEST, 0, False, ["error"] * 2),
+        (FailureKind.TIMEOUT, 1, True, ["error"] * 2),
+        (FailureKind.QUOTA, 0, False, []),
+    ],
+)
+def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(
+    run, desk, kind, billed, held, statuses
+):
+    (claim,) = desk.next_claims(1)
+    failure = CallFailure(kind, "No.", possibly_billed=billed)
+    assert desk.write([Arrival(claim, failure)], Learned()) == bool(statuses)
+    samples = Sample.objects.filter(call=claim.call)
+    assert list(samples.values_list("parses__status", flat=True)) == statuses
+    assert set(samples.values_list("raw_text", flat=True)) <= {None}
+    assert money(run) == (0, claim.call.reserved_usd if held else 0)
+
+
+def test_a_budget_is_reserved_up_to_its_last_call_and_no_further(run, desk):
+    one = desk.next_claims(1)[0].call.reserved_usd
+    Run.objects.filter(pk=run.pk).update(budget_usd=3 * one + one / 2)
+    assert len(desk.next_claims(4)) == 2
+    assert desk.next_claims(1) == []
+    spent, reserved = money(run)
+    assert spent + reserved <= run.budget_usd
