@@ -1,0 +1,62 @@
+import numpy as np
+import pytest
+
+from judging.methods.bands import curve_band
+from judging.methods.estimates import Undefined
+from judging.methods.hitlc import review_curve
+
+BETA = np.arange(0, 101, 5)
+
+
+def examples(random, n, accuracy=0.7):
+    wrong = random.random(n) > accuracy
+    return np.clip(np.rint(random.normal(1 + wrong, 1, n)), 0, 4), 1 - wrong.astype(float)
+
+
+def test_the_band_is_around_the_curve_and_lower_than_the_limits(rng):
+    level, judge = examples(rng, 200)
+    band = curve_band(level, judge, BETA, rng)
+    assert band.accuracy == pytest.approx(review_curve(level, judge).accuracy(BETA * 2))
+    inner = slice(0, -1)
+    assert (band.low[inner] < band.accuracy[inner]).all()
+    assert (band.accuracy[inner] < band.high[inner]).all()
+    assert (band.lower_band <= band.accuracy).all()
+    assert band.lower_band[0] < band.low[0] + 0.01
+    assert band.lower_band[-1] == band.accuracy[-1] == 1
+
+
+def test_the_lower_band_holds_at_every_beta_at_once(rng):
+    level, judge = examples(rng, 400_000)
+    truth = review_curve(level, judge).accuracy(BETA / 100 * len(level))
+    held = 0
+    for _ in range(200):
+        level, judge = examples(rng, 200)
+        held += (curve_band(level, judge, BETA, rng).lower_band <= truth + 1e-9).all()
+    # 200 repeats of 95 %: three standard errors are 4.6 %
+    assert held / 200 >= 0.904
+
+
+def test_a_resample_at_beta_nothing_is_the_mean_of_the_judge(rng):
+    level, judge = examples(rng, 300)
+    band = curve_band(level, judge, [0.0], rng)
+    error = (judge.mean() * (1 - judge.mean()) / 300) ** 0.5
+    assert band.high[0] - band.low[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
+
+
+def test_the_least_beta_that_a_target_needs(rng):
+    level, judge = examples(rng, 500)
+    band = curve_band(level, judge, BETA, rng)
+    beta = band.smallest_beta(0.85)
+    at = list(BETA).index(beta)
+    assert band.lower_band[at] >= 0.85 > band.lower_band[at - 1]
+    fallible = curve_band(level, judge, BETA, rng, reviewer=np.full(500, 0.8))
+    assert isinstance(fallible.smallest_beta(0.95), Undefined)
+    assert isinstance(curve_band([], [], BETA, rng), Undefined)
+
+
+def test_many_levels_change_the_curve_little(rng):
+    level = rng.random(5000)
+    judge = (rng.random(5000) < 0.5 + level / 2).astype(float)
+    band = curve_band(-level, judge, BETA, rng)
+    middle = (band.low + band.high) / 2
+    assert middle == pytest.approx(band.accuracy, abs=0.01)
