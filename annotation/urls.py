@@ -2,6 +2,43 @@
 
 from django.urls import include, path
 
+from annotation.views import adjudication, people, rounds, settings
+
 urlpatterns = [
+    path("p/<slug:slug>/settings", settings.settings, name="settings"),
+    path("p/<slug:slug>/settings/trail", settings.trail, name="trail"),
+    path("p/<slug:slug>/settings/delete", settings.delete, name="project_delete"),
+    path("p/<slug:slug>/people", people.people, name="people"),
+    path("p/<slug:slug>/people/<int:number>", people.member, name="member"),
+    path(
+        "p/<slug:slug>/people/invitations/<int:number>/revoke",
+        people.invitation_revoke,
+        name="invitation_revoke",
+    ),
+    path("join/<str:token>/", people.join, name="invite"),
+    path("p/<slug:slug>/rounds/", rounds.rounds, name="rounds"),
+    path("p/<slug:slug>/rounds/<int:number>", rounds.round_, name="round"),
+    path("p/<slug:slug>/rounds/<int:number>/standing", rounds.standing, name="round_standing"),
+    path("p/<slug:slug>/rounds/<int:number>/pause", rounds.pause, name="round_pause"),
+    path("p/<slug:slug>/rounds/<int:number>/resume", rounds.resume, name="round_resume"),
+    path("p/<slug:slug>/rounds/<int:number>/close", rounds.close, name="round_close"),
+    path("p/<slug:slug>/rounds/<int:number>/reopen", rounds.reopen, name="round_reopen"),
+    path("p/<slug:slug>/rounds/<int:number>/votes", rounds.votes, name="round_votes"),
+    path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/flags/<int:flag>",
+        rounds.flag_settle,
+        name="flag_settle",
+    ),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/adjudication",
+        adjudication.adjudication,
+        name="adjudication",
+    ),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/items/<int:item>",
+        adjudication.round_item,
+        name="round_item",
+    ),
     path("", include("annotation.screen.urls")),
 ]

@@ -1,0 +1,123 @@
+"""Forms of the manager's pages."""
+
+import re
+from typing import Any
+
+from django import forms
+from django.contrib.auth.forms import UserCreationForm
+from django.contrib.auth.models import User
+
+from annotation.invitations import MAX_DAYS, MAX_USES, Terms
+from judging.models import Label, Project, Role
+
+_MOST_CRITERIA = 12
+
+
+class SettingsForm(forms.ModelForm):
+    """What people are asked, how it is merged, and what a vote costs."""
+
+    criteria = forms.CharField(
+        required=False,
+        label="Criteria",
+        widget=forms.Textarea(attrs={"rows": 4}),
+        help_text="One a line, such as helpfulness, relevance, accuracy, level of detail. Each is "
+        "asked beside the overall question. Leave empty to ask the overall question alone.",
+    )
+
+    class Meta:
+        model = Project
+        fields = (
+            "name", "description", "question_asked", "guidelines", "scale", "both_bad", "criteria",
+            "rendering", "no_majority", "wage_usd", "minutes_per_vote", "cost_basis",
+        )  # fmt: skip
+        labels = {
+            "question_asked": "The question asked",
+            "both_bad": "Offer “both are bad” as a choice",
+            "rendering": "Responses are shown as",
+            "no_majority": "Where votes have no majority",
+            "wage_usd": "Wage, USD an hour",
+            "minutes_per_vote": "Minutes a vote, assumed",
+            "cost_basis": "Human cost is counted by",
+        }
+        help_texts = {
+            "guidelines": "Markdown. Annotators have them at hand on every item.",
+            "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
+        }
+        widgets = {
+            "guidelines": forms.Textarea(attrs={"rows": 12}),
+            "description": forms.Textarea(attrs={"rows": 3}),
+            "scale": forms.RadioSelect,
+            "rendering": forms.RadioSelect,
+            "no_majority": forms.RadioSelect,
+            "cost_basis": forms.RadioSelect,
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["criteria"] = "\n".join(self.instance.criteria)
+
+    def clean_criteria(self) -> list[str]:
+        names = [line.strip() for line in self.cleaned_data["criteria"].splitlines()]
+        names = list(dict.fromkeys(name for name in names if name))
+        if len(names) > _MOST_CRITERIA:
+            raise forms.ValidationError(f"At most {_MOST_CRITERIA} criteria can be asked at once.")
+        if any(len(name) > 60 or not name.isprintable() for name in names):
+            raise forms.ValidationError("A criterion is a short name on a line of its own.")
+        return names
+
+
+class InvitationForm(forms.Form):
+    role = forms.ChoiceField(choices=Role, initial=Role.ANNOTATOR, label="They join as")
+    uses = forms.IntegerField(
+        min_value=1, max_value=MAX_USES, initial=10, label="People who may use the link"
+    )
+    days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=14, label="Valid for days")
+    note = forms.CharField(
+        max_length=200, required=False, label="Note", help_text="For yourself: whom it is for."
+    )
+
+    def terms(self) -> Terms:
+        return Terms(**self.cleaned_data)
+
+
+class JoinForm(UserCreationForm):
+    """A new login, made on the way in."""
+
+    class Meta:
+        model = User
+        fields = ("username",)
+
+    def clean_username(self) -> str:
+        name = self.cleaned_data["username"]
+        if User.objects.filter(username__iexact=name).exists():
+            raise forms.ValidationError("This name is taken. Choose another, or log in with it.")
+        return name
+
+
+class DecisionForm(forms.Form):
+    label = forms.ChoiceField(choices=Label)
+    reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), max_length=2000)
+
+
+class VotesForm(forms.Form):
+    votes = forms.IntegerField(min_value=2, max_value=99, label="Votes an item")
+
+
+class ExtendForm(forms.Form):
+    beta = forms.DecimalField(min_value=0, max_value=100, label="New β, percent")
+
+
+class ConfirmForm(forms.Form):
+    """A destructive step: the name of what it destroys has to be typed."""
+
+    confirm = forms.CharField(required=False)
+
+    def __init__(self, expected: str, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.expected = expected
+
+    def clean_confirm(self) -> str:
+        typed = re.sub(r"\s+", " ", self.cleaned_data["confirm"]).strip()
+        if typed != self.expected:
+            raise forms.ValidationError(f"Type “{self.expected}” to confirm. Nothing was deleted.")
+        return typed

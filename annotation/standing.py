@@ -1,0 +1,161 @@
+"""How far a round is: items and votes, who is at work, what it took and what is left of it."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from annotation.models import Annotator, Item, Round, Seat, Slot
+from annotation.settling import could_vote
+from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
+from judging.models import Project
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """One person in a round. `pace` is the mean of their active seconds a vote."""
+
+    annotator: Annotator
+    n_votes: int
+    in_hand: int
+    pace: float | None
+    last_at: datetime | None
+    limit: int | None
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Items are done, in need of a decision, in work (begun or in somebody's hands) or open.
+
+    seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
+    cost_left: of the missing votes, at the minutes assumed.
+    """
+
+    n_items: int
+    done: int
+    undecided: int
+    in_work: int
+    votes_asked: int
+    votes_given: int
+    seconds: float
+    cost: Decimal
+    cost_left: Decimal
+    could_vote: int
+    people: tuple[AtWork, ...]
+    n_flags: int
+
+    @property
+    def open(self) -> int:
+        return self.n_items - self.done - self.undecided - self.in_work
+
+    @property
+    def votes_left(self) -> int:
+        return self.votes_asked - self.votes_given
+
+
+def standing_of(round_: Round, now: datetime | None = None) -> Standing:
+    """A constant number of queries, whatever the size of the round."""
+    now = now or timezone.now()
+    items = _items(round_, now)
+    slots = Slot.objects.filter(round=round_).aggregate(
+        asked=Count("pk"),
+        given=Count("vote"),
+        untimed=Count("vote", filter=Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
+    )
+    rate = Rate(round_.minutes_per_vote, round_.wage_usd)
+    return Standing(
+        **items,
+        votes_asked=slots["asked"],
+        votes_given=slots["given"],
+        seconds=slots["seconds"],
+        cost=_cost(round_, rate, slots["given"], slots["untimed"], slots["seconds"]),
+        cost_left=human_usd(slots["asked"] - slots["given"], rate),
+        could_vote=len(could_vote(round_)),
+        people=tuple(_people(round_, now)),
+        n_flags=round_flags(round_),
+    )
+
+
+def listed(project: Project) -> QuerySet[Round]:
+    """Rounds with their counts, the latest first, for the page that lists them."""
+    items = Item.objects.filter(round=OuterRef("pk"))
+    slots = Slot.objects.filter(round=OuterRef("pk"))
+    return (
+        Round.objects.filter(project=project)
+        .select_related("run", "protocol")
+        .annotate(
+            n_items=_count(items),
+            n_done=_count(items.filter(state=Item.State.COMPLETE)),
+            n_undecided=_count(items.filter(state=Item.State.ADJUDICATE)),
+            n_asked=_count(slots),
+            n_given=_count(slots.filter(vote__isnull=False)),
+        )
+        .order_by("-number")
+    )
+
+
+def round_flags(round_: Round) -> int:
+    """Flags that nobody has looked into yet."""
+    return Item.objects.filter(round=round_, flags__settled_at=None, flags__isnull=False).count()
+
+
+def _items(round_: Round, now: datetime) -> dict[str, int]:
+    begun = Slot.objects.filter(item=OuterRef("pk")).filter(
+        Q(vote__isnull=False) | Q(annotator__isnull=False, lease_until__gte=now)
+    )
+    return Item.objects.filter(round=round_).aggregate(
+        n_items=Count("pk"),
+        done=Count("pk", filter=Q(state=Item.State.COMPLETE)),
+        undecided=Count("pk", filter=Q(state=Item.State.ADJUDICATE)),
+        in_work=Count("pk", filter=Q(Exists(begun), state=Item.State.OPEN)),
+    )
+
+
+def _people(round_: Round, now: datetime) -> list[AtWork]:
+    slots = Slot.objects.filter(round=round_)
+    given = {
+        row["vote__annotator"]: row
+        for row in slots.filter(vote__isnull=False)
+        .values("vote__annotator")
+        .annotate(
+            n=Count("pk"),
+            timed=Count("vote__active_seconds"),
+            seconds=Sum("vote__active_seconds"),
+            last=Max("vote__submitted_at"),
+        )
+    }
+    hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
+    in_hand = dict(hands.annotate(n=Count("pk")))
+    limits = dict(Seat.objects.filter(round=round_).values_list("annotator", "limit"))
+    found = Annotator.objects.filter(pk__in={*given, *in_hand, *limits}).order_by("number")
+    people = []
+    for annotator in found:
+        row = given.get(annotator.pk, {})
+        people.append(
+            AtWork(
+                annotator,
+                n_votes=row.get("n", 0),
+                in_hand=in_hand.get(annotator.pk, 0),
+                pace=row["seconds"] / row["timed"] if row.get("timed") else None,
+                last_at=row.get("last"),
+                limit=limits.get(annotator.pk),
+            )
+        )
+    return people
+
+
+def _cost(round_: Round, rate: Rate, given: int, untimed: int, seconds: float) -> Decimal:
+    """Where time is what counts, a vote without one is taken at the minutes assumed."""
+    if round_.cost_basis != Project.CostBasis.MEASURED:
+        return human_usd(given, rate)
+    timed = human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
+    return timed + human_usd(untimed, rate)
+
+
+def _count(rows: QuerySet) -> Coalesce:
+    counted = rows.order_by().values("round").annotate(n=Count("pk")).values("n")
+    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)

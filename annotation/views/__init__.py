@@ -1,0 +1,1 @@
+"""The manager's pages: settings, people, rounds, decisions; and accepting an invitation."""

@@ -1,0 +1,105 @@
+"""Items that votes did not settle: what people said, both responses, and a person's decision."""
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_safe
+
+from annotation.adjudication import decide
+from annotation.forms import DecisionForm
+from annotation.models import Adjudication, Item, Round, Slot
+from annotation.rendering import render as rendered
+from annotation.settling import votes_of
+from annotation.views.rounds import round_for
+from judging.errors import UserError
+
+PAGE = 50
+
+
+@require_safe
+def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Items that wait for a decision first, then those that were decided."""
+    access, round_ = round_for(request, slug, number)
+    latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
+    items = (
+        (undecided(round_) | Item.objects.filter(round=round_, adjudications__isnull=False))
+        .distinct()
+        .select_related("example")
+        .annotate(
+            decision=Subquery(latest.values("label")[:1]),
+            decider=Subquery(latest.values("decider")[:1]),
+            n_skips=Count("skips", distinct=True),
+        )
+        .order_by("state", "position")
+    )
+    page = Paginator(items, PAGE).get_page(request.GET.get("page"))
+    counts = _vote_counts([item.pk for item in page])
+    found = {
+        "project": access.project,
+        "access": access,
+        "tab": "rounds",
+        "round": round_,
+        "page": page,
+        "items": [(item, counts.get(item.pk, {})) for item in page],
+        "n_undecided": undecided(round_).count(),
+    }
+    return render(request, "annotation/rounds/adjudication.html", found)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpResponse:
+    """One item with its votes and comments; a decision where votes did not settle it."""
+    access, round_ = round_for(request, slug, number)
+    rows = Item.objects.select_related("example", "round__project", "selection")
+    row = get_object_or_404(rows, round=round_, pk=item)
+    form = DecisionForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            decide(row, request.user, **form.cleaned_data)
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            return _go_on(request, slug, round_)
+    how = round_.protocol.rendering
+    found = {
+        "project": access.project,
+        "access": access,
+        "tab": "rounds",
+        "round": round_,
+        "item": row,
+        "question": rendered(row.example.question, how),
+        "responses": [
+            (1, rendered(row.example.response_1, how)),
+            (2, rendered(row.example.response_2, how)),
+        ],
+        "votes": votes_of(row),
+        "skips": row.skips.select_related("annotator").order_by("pk"),
+        "flags": row.flags.select_related("annotator").order_by("pk"),
+        "decisions": row.adjudications.order_by("-pk"),
+        "form": form,
+    }
+    return render(request, "annotation/rounds/item.html", found, status=422 if form.errors else 200)
+
+
+def undecided(round_: Round) -> QuerySet[Item]:
+    return Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)
+
+
+def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
+    """To the next item that waits, or back to the list when there is none."""
+    following = undecided(round_).order_by("position").first()
+    if following is None:
+        messages.success(request, "Decided. Nothing else waits for a decision.")
+        return redirect("adjudication", slug, round_.number)
+    messages.success(request, "Decided. This is the next one.")
+    return redirect("round_item", slug, round_.number, following.pk)
+
+
+def _vote_counts(items: list[int]) -> dict[int, dict[str, int]]:
+    votes = Slot.objects.filter(item__in=items, vote__isnull=False)
+    counts: dict[int, dict[str, int]] = {}
+    for item, label, n in votes.values_list("item", "vote__label").annotate(n=Count("pk")):
+        counts.setdefault(item, {"win": 0, "tie": 0, "lose": 0})[label] = n
+    return counts

@@ -1,0 +1,53 @@
+"""A project's settings, its audit trail, and its end."""
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation.forms import ConfirmForm, SettingsForm
+from annotation.removal import delete_project
+from judging import audit
+from judging.access import project_for
+from judging.models import Role
+
+_PAGE = 50
+
+
+@require_http_methods(["GET", "POST"])
+def settings(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.OWNER)
+    project = access.project
+    form = SettingsForm(request.POST or None, instance=project)
+    if request.method == "POST" and form.is_valid():
+        form.save()
+        audit.record(project, request.user, "settings changed", ", ".join(form.changed_data))
+        messages.success(request, "The settings are saved. Open rounds keep what they asked.")
+        return redirect("settings", slug)
+    found = {"form": form, "project": project, "access": access, "tab": "settings"}
+    return render(
+        request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
+    )
+
+
+@require_safe
+def trail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Who did what when."""
+    access = project_for(request.user, slug, Role.OWNER)
+    events = access.project.audit_events.select_related("user").order_by("-pk")
+    page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
+    found = {"page": page, "project": access.project, "access": access, "tab": "settings"}
+    return render(request, "annotation/settings/trail.html", found)
+
+
+@require_POST
+def delete(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.OWNER)
+    form = ConfirmForm(access.project.slug, request.POST)
+    if not form.is_valid():
+        messages.error(request, form.errors["confirm"][0])
+        return redirect("settings", slug)
+    delete_project(access.project, request.user)
+    messages.success(request, f"The project {slug} and everything in it was deleted.")
+    return redirect("home")

@@ -1,0 +1,23 @@
+"""password_link NAME: print a one-time link that sets a new password."""
+
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.people import password_link
+
+
+class Command(FairJudgeCommand):
+    help = "Print a one-time link with which a person sets a new password."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("name")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        user = User.objects.filter(username=options["name"]).first()
+        if user is None:
+            raise UserError(f"There is no user “{options['name']}”.")
+        self.stdout.write(password_link(user))
