@@ -90,7 +90,7 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         opens = index in opening
         if len(lines[index]) > LONGEST_LINE and not opens:
             continue
-        text = _BULLET.sub("", lines[index][:LONGEST_LINE], count=1).strip(_MARKUP)
+        text = _BULLET.sub("", _shortened(lines[index]), count=1).strip(_MARKUP)
         label = _LABEL.match(text)
         if label is not None:
             if _about_one_side(label["name"]):
@@ -104,6 +104,10 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         if numbers and not (cut and index == len(lines) - 1 and may_go_on(lines[index], scale)):
             found[index] = _Line(numbers, opens, says_final)
     return found
+
+
+def _shortened(line: str) -> str:
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]}\u2026"
 
 
 def _opening(lines: Sequence[str], filled: Sequence[int]) -> Sequence[int]:

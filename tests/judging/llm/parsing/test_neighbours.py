@@ -134,6 +134,7 @@ OK = '{"evidence": "ok", "score_1": 8, "score_2": 7}'
 SCORE_JSON = [
     (f"Here it is:\n````md\n```json\n{OK}\n```\n````\nI hope this helps {{so far}}.", (8, 7)),
     (f"[{OK}]", (8, 7)),
+    (OK.replace("ok", "one\n\ttwo"), (8, 7)),
     (f'{{"result": {OK}, "n": 1}}', (8, 7)),
     ('{"score_2": 7, "score_1": 8, "evidence": "ok", "details": {"a": 1}}', (8, 7)),
     ('{"evidence": "ok", "score_1": 8, "score_2": 7,\n}', (8, 7)),
@@ -300,6 +301,9 @@ RATING = [
     ("Both are good.\nMy rating: 6\nThat is all.", 6),
     ("The first response says:\n7\nwhich is right.", UNPARSED),
     ("It is right.\nExample: 7\nThat is all.", UNPARSED),
+    ("7" + " " * 200 + "dwarves live there.", UNPARSED),
+    ("It is right.\n7" + " " * 200 + "dwarves live there.", UNPARSED),
+    ("6 - the first is better, since " + "it is long and " * 20, 6),
     ("6.5", UNPARSED),
     ("5-6", UNPARSED),
     ("0", UNPARSED),
