@@ -21,7 +21,7 @@ from annotation.models import Draft
 from annotation.screen.blind import VIEWS
 from annotation.screen.endings import refusal
 from annotation.screen.entries import Entry, entry_of, keep
-from annotation.screen.hand import address_of, draft_for, token_before, vote_on
+from annotation.screen.hand import address_of, draft_for, is_token, last_token, vote_on
 from annotation.screen.page import progress_context
 from annotation.screen.preferences import PreferencesForm
 from annotation.screen.progress import progress_of
@@ -114,7 +114,7 @@ def unskip(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @on_item
 def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
-    reason = request.POST.get("reason", "").strip()[:300]
+    reason = request.POST.get("reason", "").replace("\x00", "").strip()[:300]
     if not reason:
         return _refuse(request, draft, "Say what is wrong with this pair, then flag it.", 422)
     queue.flag(draft, reason)
@@ -127,7 +127,7 @@ def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
 @on_item
 def back(request: HttpRequest, draft: Draft) -> HttpResponse:
     keep(draft, _entry(request, draft))
-    token = token_before(draft, vote_on(draft))
+    token = last_token(draft.item.round, draft.annotator, before=vote_on(draft))
     if token is None:
         return _refuse(request, draft, "There is no earlier vote of yours in this round.", 422)
     return redirect("annotate_item", token)
@@ -141,7 +141,7 @@ def preferences(request: HttpRequest) -> HttpResponse:
     if _by_script(request):
         return HttpResponse(status=204)
     token = request.POST.get("token", "")
-    return redirect("annotate_item", token) if token else redirect("annotate")
+    return redirect("annotate_item", token) if is_token(token) else redirect("annotate")
 
 
 def _edit(draft: Draft, entry: Entry) -> None:

@@ -19,7 +19,10 @@ _KEPT = 256
 
 @dataclass(frozen=True)
 class BlindPair:
-    """Safe HTML. Which response stands on which side is known to the server alone."""
+    """Safe HTML, "" for a text without a character in it.
+
+    Which response stands on which side is known to the server alone.
+    """
 
     question: SafeString
     left: SafeString
@@ -27,7 +30,9 @@ class BlindPair:
     view: View = "rendered"
 
 
-_rendered = lru_cache(maxsize=_KEPT)(render)
+@lru_cache(maxsize=_KEPT)
+def _rendered(text: str, how: How) -> SafeString:
+    return render(text, how) if text.strip() else SafeString()
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:

@@ -20,8 +20,8 @@ class Ending:
 _TEXTS = {
     "done": (
         "You are done",
-        "There is nothing left for you in this round. Your votes are stored, and you can still "
-        "change the last ones until the round is closed.",
+        "There is nothing left for you in this round. What you voted is stored, and can be "
+        "changed until the round is closed.",
     ),
     "in_work": (
         "Nothing is free at the moment",
@@ -33,7 +33,8 @@ _TEXTS = {
     ),
     "limit": (
         "You have done your share",
-        "You labelled as many pairs as were assigned to you in this round. Your votes are stored.",
+        "You labelled as many pairs as were assigned to you in this round. Your votes are stored, "
+        "and can be changed until the round is closed.",
     ),
     "paused": (
         "This round is paused",

@@ -37,7 +37,7 @@ def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
     scale = criterion_values(protocol)
     if criteria := {name: value for name, value in given.items() if value in scale}:
         answer["criteria"] = criteria
-    comment = posted.get("comment", "").replace("\r\n", "\n")
+    comment = posted.get("comment", "").replace("\r\n", "\n").replace("\x00", "")
     return Entry(answer, comment, _seconds(posted.get("seconds", ""), draft, now))
 
 

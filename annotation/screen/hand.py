@@ -1,5 +1,6 @@
 """The item that a person has in hand: found and allowed in one step."""
 
+import re
 from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
@@ -12,16 +13,21 @@ from annotation.models import Annotation, Annotator, Draft, Round
 from annotation.queue import claim_slot_of, heartbeat
 from judging.access import project_for
 
+_TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
 # Nothing of the judge is read along, so that nothing of it can be shown.
 _JUDGED = [f"item__{name}" for name in ("rank", "bpde", "routing_score", "probability")]
+
+
+def is_token(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
 
 
 def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     """The person's own draft of an item in a project they still belong to. Raises Http404."""
     drafts = Draft.objects.select_related("item__round__protocol", "item__round__project")
     drafts = drafts.select_related("annotator__user").defer(*_JUDGED)
-    draft = drafts.filter(token=token, annotator__user=user.pk).first()
+    draft = drafts.filter(token=token, annotator__user=user.pk).first() if is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
     project_for(user, draft.item.round.project.slug)
@@ -59,15 +65,12 @@ def vote_on(draft: Draft) -> Annotation | None:
     return votes.filter(item=draft.item_id, annotator=draft.annotator_id).first()
 
 
-def token_before(draft: Draft, vote: Annotation | None) -> str | None:
-    """The token of the last vote of one's own in this round, or of the one before `vote`."""
-    votes = Annotation.objects.filter(
-        annotator=draft.annotator_id,
-        item__round=draft.item.round_id,
-        source=Annotation.Source.SCREEN,
-    )
-    if vote is not None:
-        votes = votes.filter(submitted_at__lt=vote.submitted_at)
+def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:
+    """The token of the last vote of one's own in this round, or of the one before `before`."""
+    source = Annotation.Source.SCREEN
+    votes = Annotation.objects.filter(annotator=annotator, item__round=round_, source=source)
+    if before is not None:
+        votes = votes.filter(submitted_at__lt=before.submitted_at)
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
-    drafts = Draft.objects.filter(annotator=draft.annotator_id, item=last)
+    drafts = Draft.objects.filter(annotator=annotator, item=last)
     return drafts.values_list("token", flat=True).first()

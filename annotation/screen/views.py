@@ -1,6 +1,5 @@
 """The annotator's pages: open work, the item on the screen, the next one fetched ahead."""
 
-import re
 from dataclasses import asdict
 from typing import cast
 
@@ -16,12 +15,11 @@ from annotation.models import Annotator, Draft, Round
 from annotation.queue import NoItem, claim_next
 from annotation.screen.blind import VIEWS, View, blind_pair
 from annotation.screen.endings import Ending, ending_of, refusal
-from annotation.screen.hand import draft_for, round_for, take_up, vote_on
+from annotation.screen.hand import draft_for, is_token, last_token, round_for, take_up, vote_on
 from annotation.screen.page import item_context, progress_context
 from annotation.screen.progress import open_work, progress_of
 from judging.people import preferences_of
 
-_TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
 
 
@@ -92,6 +90,8 @@ def show_ending(
 ) -> HttpResponse:
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
     context["skipped"] = _skipped(request)
+    if round_.state != Round.State.CLOSED:
+        context["last"] = last_token(round_, annotator)
     return render(request, "annotation/screen/nothing.html", context, status=status)
 
 
@@ -110,4 +110,4 @@ def _view(request: HttpRequest) -> View:
 def _skipped(request: HttpRequest) -> str:
     """The token of the item that was skipped just before, for an offer to undo it."""
     token = request.GET.get("skipped", "")
-    return token if _TOKEN.fullmatch(token) else ""
+    return token if is_token(token) else ""

@@ -64,6 +64,7 @@
     const holder = document.createElement("template");
     holder.innerHTML = html;
     const next = holder.content.querySelector("form#item");
+    document.querySelector(".undo")?.remove();
     form.replaceWith(next);
     history.replaceState(null, "", next.dataset.url);
     ahead = null;

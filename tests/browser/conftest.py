@@ -23,7 +23,7 @@ def log_in(browser, live_server):
 
     def log_in(user, path="/annotate/", **options):
         context = browser.new_context(base_url=live_server.url, **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         contexts.append(context)
         page = context.new_page()
         page.goto(f"/login/?next={path}")
@@ -34,7 +34,10 @@ def log_in(browser, live_server):
         return page
 
     yield log_in
-    fired = [page.evaluate("window.__canary") for context in contexts for page in context.pages]
+    pages = [page for context in contexts for page in context.pages]
+    for page in pages:
+        page.wait_for_load_state()
+    fired = [page.evaluate("window.__canary") for page in pages]
     for context in contexts:
         context.close()
     assert not any(fired), "a hostile text ran"

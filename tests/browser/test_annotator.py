@@ -1,6 +1,7 @@
 """The annotator's way in a real browser: by keyboard, on a phone, with a bad connection."""
 
 import time
+from urllib.parse import parse_qs
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -46,7 +47,7 @@ def vote(page, *keys):
     """Answer by keyboard until the vote is stored and another pair or page is there."""
     before = token_of(page)
     settled(page)
-    with page.expect_response(lambda response: response.url.endswith(f"{before}/vote")):
+    with page.expect_response(lambda answer: answer.ok and answer.url.endswith(f"{before}/vote")):
         for key in keys:
             page.keyboard.press(key)
     expect(page.locator(f"#item[data-token='{before}']")).to_have_count(0)
@@ -265,6 +266,47 @@ def test_after_logging_in_again_the_vote_is_posted(start, annotator):
     expect(page.get_by_text("1 of 2 done")).to_be_visible()
     assert answer_of(first) == {"overall": "tie"}
     assert Annotation.objects.get().comment == "before the session ended"
+
+
+def test_a_page_from_before_another_login_still_posts(start, annotator):
+    page = start(2)
+    first = token_of(page)
+    other = page.context.new_page()
+    other.goto("/annotate/")
+    other.get_by_role("button", name="Log out").click()
+    other.goto("/login/")
+    other.get_by_label("Username").fill(annotator.username)
+    other.get_by_label("Password").fill("pw")
+    other.get_by_role("button", name="Log in").click()
+    other.wait_for_load_state("networkidle")
+    page.bring_to_front()
+    vote(page, "2", "Enter")
+    assert answer_of(first) == {"overall": "right"}
+
+
+def test_time_counts_only_within_a_minute_of_the_last_move(start):
+    page = start(1)
+    posted, beats = [], []
+    page.on("request", lambda request: posted.append(request.post_data or ""))
+    page.on("request", lambda request: beats.append(request.url.endswith("/beat")))
+    page.clock.install()
+    page.reload(wait_until="networkidle")
+    page.clock.run_for(1000)
+    page.keyboard.press("1")
+    page.clock.run_for(30_000)
+    page.keyboard.press("2")
+    page.clock.run_for(3_600_000)
+    page.keyboard.press("1")
+    page.clock.run_for(5_000)
+    with page.expect_response("**/vote"):
+        page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="You are done")).to_be_visible()
+    fields = [parse_qs(body) for body in posted if body]
+    seconds = sum(float(posted["seconds"][0]) for posted in fields if "seconds" in posted)
+    # 1 + 30 + 60 + 5, give or take a tick for each of them
+    assert 92 <= seconds <= 100
+    # Who stays away for long gives the pair back: a heartbeat a minute, then none.
+    assert 5 <= sum(beats) <= 12
 
 
 def test_long_responses_fold_at_one_height_and_scroll_together_when_linked(start, annotator):

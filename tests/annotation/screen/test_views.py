@@ -46,6 +46,7 @@ def text_of(answer):
     return " ".join(answer.content.decode().split())
 
 
+@pytest.mark.databases
 def test_open_work_has_one_button_a_round_and_counts_my_own_votes(ana, round_):
     page = text_of(ana.get("/annotate/"))
     assert page.count(address_of(round_)) == 1
@@ -62,6 +63,7 @@ def test_open_work_is_that_of_the_person(client, round_, outsider, annotator):
     assert "Nothing to label" in text_of(client.get("/annotate/"))
 
 
+@pytest.mark.databases
 def test_the_way_through_a_round_with_plain_forms(ana, round_):
     labels = []
     for _ in range(3):
@@ -71,7 +73,9 @@ def test_the_way_through_a_round_with_plain_forms(ana, round_):
         assert answer.url == address_of(round_)
         labels.append(Annotation.objects.get(item__drafts__token=token).comment)
     assert labels == ["Clear.\nShort."] * 3
-    assert "You are done" in text_of(ana.get(address_of(round_)))
+    page = text_of(ana.get(address_of(round_)))
+    assert "You are done" in page
+    assert f'href="/annotate/{token}">Change my last vote' in page
 
 
 def test_a_vote_counts_for_the_response_that_stood_on_that_side(ana, round_):
@@ -156,6 +160,7 @@ def test_an_edit_keeps_what_the_vote_was_and_its_time_goes_on(ana, round_):
     assert vote.revisions.get().answer == {"overall": "left"}
 
 
+@pytest.mark.databases
 def test_back_leads_to_the_last_vote_and_from_there_to_the_one_before(ana, round_):
     first = first_item(ana, round_)
     post(ana, first, overall="left")
@@ -179,6 +184,21 @@ def test_a_skip_hides_the_pair_from_me_and_can_be_undone(ana, round_, other_anno
     assert post(ana, token, "unskip").url == f"/annotate/{token}"
     assert not Skip.objects.exists()
     assert ana.get(f"/annotate/{token}").status_code == 200
+
+
+def test_an_empty_response_is_said_to_be_empty(ana, project):
+    make_examples(project, 1, response_2=" \n")
+    token = first_item(ana, open_round(project, None, None, ALL))
+    assert text_of(ana.get(f"/annotate/{token}")).count("(empty)") == 1
+
+
+@pytest.mark.databases
+def test_characters_that_no_database_keeps_are_dropped(ana, round_):
+    token = first_item(ana, round_)
+    post(ana, token, overall="left", comment="be\x00fore")
+    assert Annotation.objects.get().comment == "before"
+    assert ana.get("/annotate/%00").status_code == 404
+    assert ana.post(reverse("annotate_preferences"), {"token": "a/b"}).url == "/annotate/"
 
 
 def test_a_flag_needs_a_reason_and_the_pair_stays(ana, round_):
