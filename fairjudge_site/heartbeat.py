@@ -5,8 +5,9 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Callable
 
-from django.db import close_old_connections
+from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from annotation.results.follow_up import follow_up
@@ -38,14 +39,14 @@ class Heartbeat(threading.Thread):
                 sweep_due = time.monotonic() + SWEEP_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)
-        close_old_connections()
+        connection.close()
 
     def beat(self) -> None:
         Worker.objects.update_or_create(
             name=self.worker_name, defaults={**self.row, "seen_at": timezone.now()}
         )
 
-    def attempt(self, action) -> None:
+    def attempt(self, action: Callable[[], object]) -> None:
         """A database that is away for a while must not end the sign of life for good."""
         close_old_connections()
         try:

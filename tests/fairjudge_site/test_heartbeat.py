@@ -1,0 +1,31 @@
+import pytest
+from django.db import DatabaseError
+
+from fairjudge_site import heartbeat
+from judging.models import Worker
+from tests.processes import eventually
+
+
+@pytest.mark.databases
+def test_a_failing_sweep_is_logged_and_does_not_end_the_sign_of_life(
+    transactional_db, monkeypatch, caplog
+):
+    swept = []
+
+    def sweep():
+        swept.append(Worker.objects.values_list("seen_at", flat=True).get())
+        raise DatabaseError("gone for a moment")
+
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY", 0.02)
+    monkeypatch.setattr(heartbeat, "SWEEP_EVERY", 0.05)
+    monkeypatch.setattr(heartbeat, "sweep", sweep)
+    alive = heartbeat.Heartbeat("runs@here", ["runs"])
+    alive.start()
+    assert eventually(lambda: len(swept) >= 3)
+    assert swept[0] < swept[1] < swept[2]
+    assert Worker.objects.get().queues == "runs"
+    monkeypatch.undo()
+    alive.end()
+    assert not alive.is_alive()
+    assert not Worker.objects.exists()
+    assert "gone for a moment" in caplog.text
