@@ -76,7 +76,7 @@ def asks_left(run: Run) -> Iterator[list[Ask]]:
         ]
 
 
-def pages(run: Run, size: int = PAGE) -> Iterator[list[Example]]:
+def pages(run: Run, size: int | None = None) -> Iterator[list[Example]]:
     """The project's examples in import order."""
     examples = Example.objects.filter(project_id=run.project_id).judged()
     last: tuple[int, int] | None = None
@@ -85,7 +85,7 @@ def pages(run: Run, size: int = PAGE) -> Iterator[list[Example]]:
         if last is not None:
             number, pk = last
             page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
-        found = list(page[:size])
+        found = list(page[: size or PAGE])
         if not found:
             return
         yield found

@@ -100,6 +100,17 @@ def test_rebuilding_changes_the_rows_and_makes_no_others(project):
     assert Verdict.objects.get(example=one).label == "lose"
 
 
+def test_an_example_that_is_pending_again_loses_its_rank(project):
+    run = make_run(project, k=1, method=Method.EC)
+    (example,) = make_examples(project, 1)
+    record_scores(run, example, "original", [(8, 6)])
+    rebuild_verdicts(run)
+    run.k = 2
+    rebuild_verdicts(run)
+    verdict = Verdict.objects.get(run=run)
+    assert (verdict.state, verdict.rank, verdict.label) == ("pending", None, None)
+
+
 def test_an_example_that_became_a_check_leaves_the_verdicts(project):
     run = make_run(project, k=1, method=Method.EC)
     one, two = make_examples(project, 2)
