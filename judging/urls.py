@@ -2,9 +2,10 @@
 
 from django.urls import path
 
-from judging.views import imports, run, runs
+from judging.views import examples, imports, run, runs
 
 urlpatterns = [
+    path("p/<slug:slug>/examples", examples.examples, name="examples"),
     path("p/<slug:slug>/imports/", imports.imports, name="imports"),
     path("p/<slug:slug>/imports/<int:number>", imports.import_detail, name="import_detail"),
     path("p/<slug:slug>/imports/<int:number>/check", imports.import_check, name="import_check"),

@@ -2,11 +2,12 @@
 
 from django.urls import path
 
-from annotation.results.views import exports, home, plan, project, results
+from annotation.results.views import example, exports, home, plan, project, results
 
 urlpatterns = [
     path("", home.home, name="home"),
     path("p/<slug:slug>/", project.project, name="project"),
+    path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/results", results.results, name="results"),

@@ -1,6 +1,6 @@
 """Forms of the run pages: which judge is asked how, at which pace, and for how much."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -8,7 +8,7 @@ from django import forms
 
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
-from judging.models import Form, JudgeTemplate, Method, Project, Run
+from judging.models import Form, JudgeTemplate, Method, Parse, Project, Run
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
 from judging.runs.starting import (
     CONCURRENCY,
@@ -74,7 +74,7 @@ class StartForm(forms.Form):
         initial=Form.SCORE,
     )
     template = forms.ChoiceField(label="Template", required=False)
-    k = whole("k, samples in each order", MOST_K, "VANILLA and EC always take one.")
+    k = whole("k", MOST_K, "Samples in each order; VANILLA and EC take one.")
     temperature = forms.DecimalField(
         label="Temperature",
         initial=Decimal(1),
@@ -154,20 +154,44 @@ def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
 def settings_of(run: Run) -> dict[str, Any]:
     """What another run like this one starts from; its name and seed are its own."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
-    return kept | {"template": run.template_name, "budget": run.budget_usd}
+    return kept | {"template": run.template_name, "budget": plainly(run.budget_usd)}
+
+
+def plainly(amount: Decimal | None) -> str | None:
+    """Without the zeros that the database keeps."""
+    return None if amount is None else format(amount.normalize(), "f")
 
 
 class BudgetForm(forms.Form):
     budget = dollars("Budget, USD", required=True)
+
+    def __init__(self, run: Run, data: Any = None) -> None:
+        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
 
 
 class ResumeForm(forms.Form):
     """Errors are always asked again; other statuses only when a person says so."""
 
     retry = forms.MultipleChoiceField(
-        label="Ask again what ended as",
-        required=False,
-        choices=[(name, name.replace("_", " ")) for name in sorted(RETRIABLE)],
+        label="Ask again what ended as", required=False, widget=forms.CheckboxSelectMultiple
     )
     max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
     budget = dollars("Budget, USD")
+
+    def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
+        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
+        self.fields["retry"].choices = [
+            (status, f"{status.replace('_', ' ')}: {n}")
+            for status, n in statuses.items()
+            if status in RETRIABLE - {Parse.Status.ERROR}
+        ]
+        if not self.fields["retry"].choices:
+            del self.fields["retry"]
+        if run.price is None:
+            del self.fields["budget"]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments of `resume`."""
+        given = {name: self.cleaned_data.get(name) for name in ("max_tokens", "budget")}
+        return given | {"retry": {Parse.Status.ERROR, *self.cleaned_data.get("retry", ())}}

@@ -70,25 +70,16 @@ def run_cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def run_resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, found = run_for(request, slug, number)
-    form = ResumeForm(request.POST)
+    form = ResumeForm(found, progress_of(found).statuses, request.POST)
     if not form.is_valid():
         return run_page(request, access, found, resume_form=form, status=422)
-    asked = form.cleaned_data
-    retry = {"error", *asked["retry"]}
-    return spend(
-        request,
-        access,
-        found,
-        lambda: states.resume(
-            found, access.user, retry=retry, max_tokens=asked["max_tokens"], budget=asked["budget"]
-        ),
-    )
+    return spend(request, access, found, lambda: states.resume(found, access.user, **form.asked))
 
 
 @require_POST
 def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, found = run_for(request, slug, number)
-    form = BudgetForm(request.POST)
+    form = BudgetForm(found, request.POST)
     if not form.is_valid():
         return run_page(request, access, found, budget_form=form, status=422)
     return spend(
@@ -160,8 +151,9 @@ def run_page(
         "report": report,
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == found.pk,
-        "resume_form": resume_form or ResumeForm(),
-        "budget_form": budget_form or BudgetForm(initial={"budget": found.budget_usd}),
+        "resume_form": resume_form or ResumeForm(found, progress.statuses),
+        "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
+        "budget_form": budget_form or BudgetForm(found),
     }
     return render(request, "judging/runs/detail.html", context, status=status)
 

@@ -1,0 +1,57 @@
+"""One example: its question and responses, and what a run and people say of it."""
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.http import require_GET
+
+from annotation.models import FinalLabel
+from annotation.rendering import render as rendered
+from judging.access import project_for
+from judging.models import Example, Role, Run, Verdict
+from judging.runs.transcript import transcript_of
+from judging.views.examples import asked_for
+
+MOST_RUNS = 100
+
+
+@require_GET
+def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
+    """Without a run nothing of the judge is shown, and looking at it unblinds nobody."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    project = access.project
+    found = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
+    runs = list(project.runs.order_by("-number")[:MOST_RUNS])
+    number = asked_for(request, access, runs).get("run", "")
+    run = next((run for run in runs if str(run.number) == number), None)
+    if run is not None:
+        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    context = {
+        "project": project,
+        "tab": "examples",
+        "example": found,
+        "question": rendered(found.question, project.rendering),
+        "responses": [
+            (1, found.model_1, rendered(found.response_1, project.rendering)),
+            (2, found.model_2, rendered(found.response_2, project.rendering)),
+        ],
+        "before": neighbour(found, "number__lt", "-number"),
+        "after": neighbour(found, "number__gt", "number"),
+        "runs": runs,
+        "run": run,
+        **(said_of(found, run) if run else {}),
+    }
+    return render(request, "annotation/results/example.html", context)
+
+
+def neighbour(example: Example, condition: str, order: str) -> Example | None:
+    others = Example.objects.visible().filter(project=example.project_id)
+    return others.filter(**{condition: example.number}).only("pk").order_by(order).first()
+
+
+def said_of(example: Example, run: Run) -> dict[str, object]:
+    verdicts = Verdict.objects.filter(run=run, example=example)
+    return {
+        "verdict": verdicts.first(),
+        "orders": transcript_of(run, example),
+        "final": FinalLabel.objects.filter(run=run, example=example).first(),
+    }
