@@ -31,6 +31,7 @@ class Supervisor:
     def __init__(self, write: Callable[[str], None]) -> None:
         self.write = write
         self.children: dict[str, subprocess.Popen[str]] = {}
+        self.watched: dict[str, subprocess.Popen[str]] = {}
         self.readers: list[threading.Thread] = []
 
     def start(self, part: Part) -> None:
@@ -44,14 +45,14 @@ class Supervisor:
             errors="replace",
             start_new_session=True,
         )
-        self.watch(part.name, child)
+        self.children[part.name] = child
         reader = threading.Thread(target=self.pass_on, args=(part.name, child), daemon=True)
         reader.start()
         self.readers.append(reader)
 
     def watch(self, name: str, child: subprocess.Popen[str]) -> None:
-        """Take a child that was started elsewhere into the same fate."""
-        self.children[name] = child
+        """Notice the end of a child that was started, and is stopped, elsewhere."""
+        self.watched[name] = child
 
     def pass_on(self, name: str, child: subprocess.Popen[str]) -> None:
         for line in child.stdout:
@@ -59,7 +60,7 @@ class Supervisor:
 
     def ended(self) -> str | None:
         """The name of a part that has ended, if any has."""
-        for name, child in self.children.items():
+        for name, child in {**self.children, **self.watched}.items():
             if child.poll() is not None:
                 return name
         return None

@@ -18,8 +18,6 @@ from tests import postgresql
 
 pytest_plugins = ["tests.roles"]
 
-pytest_plugins = ["tests.roles"]
-
 # Playwright's synchronous interface runs a loop in the thread in which Django's ORM is used.
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 

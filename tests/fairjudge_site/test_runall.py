@@ -1,5 +1,6 @@
 """`runall` as people use it: a real process, asked to stop in every way there is."""
 
+import json
 import os
 import signal
 import socket
@@ -95,6 +96,16 @@ def test_the_local_judge_runs_beside_them_and_ends_with_a_killed_parent(run_all,
     site.process.wait()
     assert eventually(lambda: not processes_of(site.data), 60), site.output()
     assert local_base_url(Path(site.data)) is None
+
+
+def test_a_judge_that_ends_takes_the_others_down_and_is_named(run_all, local_model):
+    site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
+    assert eventually(lambda: "The local judge answers at" in site.output(), 120), site.output()
+    record = json.loads(Path(site.data, "local_judge.json").read_text())
+    os.kill(record["pid"], signal.SIGKILL)
+    assert site.process.wait(timeout=60) == 1
+    assert "The part judge ended by itself" in site.output()
+    assert processes_of(site.data) == set()
 
 
 def test_a_part_that_ends_takes_the_others_down_and_is_named(run_all):

@@ -36,21 +36,21 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["only"] or NAMES
         supervisor = Supervisor(self.say)
-        with ExitStack() as started, stopped_by_signals():
+        # The judge stops last, so that the runs that are asking it can stop without loss.
+        with ExitStack() as judge, ExitStack() as parts, stopped_by_signals():
             if "web" in names:
                 check_free(settings.FAIRJUDGE_BIND)
                 call_command("collectstatic", interactive=False, verbosity=0)
-            started.callback(supervisor.stop)
+            parts.callback(supervisor.stop)
             for name in names:
                 if name != "judge":
                     supervisor.start(Part(name, command_of(name)))
             if "judge" in names:
-                self.start_judge(started, supervisor, needed=len(names) == 1)
+                self.start_judge(judge, supervisor, needed=len(names) == 1)
             if "web" in names:
                 self.wait_for_pages(supervisor)
-            while supervisor.ended() is None:
+            while (ended := supervisor.ended()) is None:
                 time.sleep(0.2)
-            ended = supervisor.ended()
             raise CommandError(
                 f"The part {ended} ended by itself; its last lines above say why. The others were "
                 "stopped with it. What was recorded is kept; start again with: manage.py runall"
