@@ -1,13 +1,26 @@
 """A project's annotators: people with a login, and names that came with imported votes."""
 
+from axes.models import AccessAttempt
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
-from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Flag, Skip, Slot
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    AnnotationRevision,
+    Annotator,
+    Draft,
+    FinalLabel,
+    Flag,
+    Skip,
+    Slot,
+)
 from annotation.settling import settle
 from judging import audit
+from judging.errors import UserError
 from judging.models import AuditEvent, Project
+from judging.projects import owned_alone
 
 _ERASED = "erased person"
 
@@ -27,19 +40,36 @@ def annotator_named(project: Project, name: str) -> Annotator:
 def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:
     """Delete a login and everything that tells who it was; votes stay unless told otherwise.
 
-    Comments and reasons are blanked, the annotator is renamed. Returns the number of votes that
-    were kept.
+    Comments and reasons of votes are blanked, the annotator is renamed, decisions stay without a
+    name. Returns the number of votes that were kept. Raises UserError for a last owner.
     """
+    if alone := owned_alone(user):
+        raise UserError(
+            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make somebody else "
+            "an owner first. Nothing was erased."
+        )
     name = user.get_username()
     with transaction.atomic():
         kept = 0
         for annotator in Annotator.objects.filter(user=user).select_related("project"):
-            kept += _erase_annotator(annotator, remove_votes=remove_votes)
-            audit.record(annotator.project, by, "person erased", annotator.pseudonym)
+            kept += erase_annotator(annotator, by, remove_votes=remove_votes)
+        Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name)).update(decider=_ERASED)
+        FinalLabel.objects.filter(adjudicator=name).update(adjudicator=_ERASED)
+        AccessAttempt.objects.filter(username=name).delete()
         # The trail says what was done, no longer by whom.
         AuditEvent.objects.filter(Q(user=user) | Q(actor=name)).update(actor=_ERASED, user=None)
         AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
         user.delete()
+    return kept
+
+
+def erase_annotator(
+    annotator: Annotator, by: AbstractUser | None, *, remove_votes: bool = False
+) -> int:
+    """The same for one project's annotator alone, such as a name that came with imported votes."""
+    with transaction.atomic():
+        kept = _erase_annotator(annotator, remove_votes=remove_votes)
+        audit.record(annotator.project, by, "person erased", annotator.pseudonym)
     return kept
 
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import AbstractUser, User
 from django.core import signing
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
@@ -55,6 +55,12 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
     return invitation
 
 
+def usable(project: Project) -> QuerySet[Invitation]:
+    """Invitations whose link still works, the latest first."""
+    still = {"revoked_at": None, "expires_at__gte": timezone.now(), "uses__lt": F("max_uses")}
+    return project.invitations.filter(**still).order_by("-pk")
+
+
 def link_of(invitation: Invitation) -> str:
     """The link to send. It carries a signed number, so the database holds no secret."""
     token = signing.dumps(invitation.pk, salt=_SALT)
@@ -84,13 +90,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
         membership = Membership.objects.filter(project=project, user=user).first()
         if membership is None:
             # Conditional, so that the last use is given once however many ask at the same time.
-            free = Invitation.objects.filter(
-                pk=invitation.pk,
-                uses__lt=F("max_uses"),
-                revoked_at=None,
-                expires_at__gte=timezone.now(),
-            )
-            if free.update(uses=F("uses") + 1) != 1:
+            if usable(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
                 raise UserError(
                     "This invitation was used up just now. Ask whoever sent it for a new one."
                 )

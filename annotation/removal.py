@@ -1,7 +1,10 @@
 """Deleting a project: in chunks, so that nobody else's vote has to wait for it."""
 
+from collections.abc import Iterator
+
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Model, QuerySet
+from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
@@ -17,39 +20,51 @@ from annotation.models import (
     Slot,
 )
 from judging import audit
+from judging.errors import UserError
+from judging.imports.uploads import remove_uploads
 from judging.models import Call, Example, HumanScore, Parse, PointItem, Project, Sample, Verdict
 
 _CHUNK = 500
 
 
 def delete_project(project: Project, user: AbstractUser | None) -> None:
-    """Everything of the project, the newest layer first. Asked for again, it goes on."""
-    slug = project.slug
-    audit.record(None, user, "project deleted", slug)
-    here = {"item__round__project": project}
-    for rows in (
-        AnnotationRevision.objects.filter(annotation__example__project=project),
-        Slot.objects.filter(round__project=project, vote__isnull=True),
-        Draft.objects.filter(**here),
-        Skip.objects.filter(**here),
-        Flag.objects.filter(**here),
-        Adjudication.objects.filter(**here),
-        Annotation.objects.filter(example__project=project),
-        Slot.objects.filter(round__project=project),
-        FinalLabel.objects.filter(example__project=project),
-        Item.objects.filter(round__project=project),
-        Round.objects.filter(project=project),
-        Protocol.objects.filter(project=project),
-        Verdict.objects.filter(run__project=project),
-        Parse.objects.filter(sample__call__run__project=project),
-        Sample.objects.filter(call__run__project=project),
-        Call.objects.filter(run__project=project),
-        HumanScore.objects.filter(point_item__project=project),
-        PointItem.objects.filter(project=project),
-        Example.objects.filter(project=project),
-    ):
+    """Everything of the project, uploads too. Interrupted and asked for again, it goes on.
+
+    What stays is the audit trail, which then belongs to no project. Raises UserError while a
+    worker writes to the project.
+    """
+    now = timezone.now()
+    for busy in (project.runs, project.imports):
+        if busy.filter(lease_until__gte=now).exists():
+            raise UserError(
+                "A run or an import is at work in this project. Stop it and try again. "
+                "Nothing was deleted."
+            )
+    audit.record(None, user, "project deleted", project.slug)
+    for imported in project.imports.order_by("pk"):
+        remove_uploads(imported, with_refused=True)
+    for rows in _layers(project):
         _delete(rows)
     project.delete()
+
+
+def _layers(project: Project) -> Iterator[QuerySet[Model]]:
+    """The large tables, each before what its rows refer to; the rest goes with the project."""
+    yield AnnotationRevision.objects.filter(annotation__item__round__project=project)
+    for table in (Draft, Skip, Flag, Adjudication, Annotation):
+        yield table.objects.filter(item__round__project=project)
+    yield Slot.objects.filter(round__project=project)
+    yield FinalLabel.objects.filter(example__project=project)
+    yield Item.objects.filter(round__project=project)
+    yield Round.objects.filter(project=project)
+    yield Protocol.objects.filter(project=project)
+    yield Verdict.objects.filter(run__project=project)
+    yield Parse.objects.filter(sample__call__run__project=project)
+    yield Sample.objects.filter(call__run__project=project)
+    yield Call.objects.filter(run__project=project)
+    yield HumanScore.objects.filter(point_item__project=project)
+    yield PointItem.objects.filter(project=project)
+    yield Example.objects.filter(project=project)
 
 
 def _delete(rows: QuerySet[Model]) -> None:

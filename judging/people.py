@@ -9,8 +9,10 @@ from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
+from judging import audit
+from judging.access import may_research
 from judging.errors import UserError
-from judging.models import Preferences
+from judging.models import Membership, Preferences, Role
 from judging.projects import adopt_projects
 
 
@@ -52,6 +54,25 @@ def password_link(user: AbstractUser) -> str:
         ],
     )
     return settings.FAIRJUDGE_URL.rstrip("/") + path
+
+
+def reset_link(membership: Membership, by: AbstractUser) -> str:
+    """A password link made by an owner for a member. Raises UserError where it would give more.
+
+    Whoever holds the link can log in as that person, so they must not be able to do anything
+    that the owner could not do.
+    """
+    user = membership.user
+    owned = Membership.objects.filter(user=by, role=Role.OWNER).values("project")
+    elsewhere = Membership.objects.filter(user=user).exclude(project__in=owned)
+    more = user.is_superuser or elsewhere.exists() or (may_research(user) and not may_research(by))
+    if more and not by.is_superuser:
+        raise UserError(
+            f"{user.get_username()} may do things that you may not, so only an operator can reset "
+            "this password: manage.py password_link NAME"
+        )
+    audit.record(membership.project, by, "password link made", user.get_username())
+    return password_link(user)
 
 
 def preferences_of(user: AbstractUser) -> Preferences:

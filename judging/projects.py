@@ -108,6 +108,15 @@ def remove_member(membership: Membership, by: AbstractUser) -> None:
         audit.record(membership.project, by, "member removed", name)
 
 
+def owned_alone(user: AbstractUser) -> list[str]:
+    """Slugs of the projects that would be left without an owner."""
+    owners = Membership.objects.filter(role=Role.OWNER)
+    mine = owners.filter(user=user).values("project")
+    others = owners.exclude(user=user).values("project")
+    alone = Project.objects.filter(pk__in=mine).exclude(pk__in=others)
+    return list(alone.order_by("slug").values_list("slug", flat=True))
+
+
 def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
     # The project's row is locked, so that two owners cannot remove each other at once.
     Project.objects.select_for_update().get(pk=membership.project_id)

@@ -10,12 +10,13 @@ from annotation.forms import ConfirmForm, SettingsForm
 from annotation.removal import delete_project
 from judging import audit
 from judging.access import project_for
+from judging.errors import UserError
 from judging.models import Role
 
 _PAGE = 50
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     project = access.project
@@ -25,6 +26,9 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
         audit.record(project, request.user, "settings changed", ", ".join(form.changed_data))
         messages.success(request, "The settings are saved. Open rounds keep what they asked.")
         return redirect("settings", slug)
+    if form.errors:
+        # The form has put what was typed into the project already; the page names the real one.
+        project = project_for(request.user, slug, Role.OWNER).project
     found = {"form": form, "project": project, "access": access, "tab": "settings"}
     return render(
         request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
@@ -48,6 +52,10 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
     if not form.is_valid():
         messages.error(request, form.errors["confirm"][0])
         return redirect("settings", slug)
-    delete_project(access.project, request.user)
+    try:
+        delete_project(access.project, request.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("settings", slug)
     messages.success(request, f"The project {slug} and everything in it was deleted.")
     return redirect("home")

@@ -1,0 +1,59 @@
+"""erase PERSON: delete a login and everything that tells who it was."""
+
+import sys
+from typing import Any
+
+from django.contrib.auth.models import User
+from django.core.management.base import CommandParser
+
+from annotation.annotators import erase_annotator, erase_person
+from annotation.models import Annotator
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.projects import project_for_command
+
+
+class Command(FairJudgeCommand):
+    help = (
+        "Delete a login, rename its annotator and blank the comments. Votes stay, under a "
+        "pseudonym, unless --votes removes them too. Backups made before still hold the person."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("person", help="name of the login, or of an annotator of --project")
+        parser.add_argument("--project", help="erase an annotator without a login, here alone")
+        parser.add_argument("--votes", action="store_true", help="remove the votes as well")
+        parser.add_argument("--yes", action="store_true", help="do not ask")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name, remove = options["person"], options["votes"]
+        if options["project"]:
+            annotator = _annotator(options["project"], name)
+            self._confirm(name, options["yes"])
+            kept = erase_annotator(annotator, None, remove_votes=remove)
+        else:
+            user = User.objects.filter(username=name).first()
+            if user is None:
+                raise UserError(f"There is no login “{name}”. Nothing was erased.")
+            self._confirm(name, options["yes"])
+            kept = erase_person(user, None, remove_votes=remove)
+        said = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
+        self.stdout.write(f"{name} was erased; {said}.")
+
+    def _confirm(self, name: str, sure: bool) -> None:
+        if sure:
+            return
+        if not sys.stdin.isatty():
+            raise UserError("Erasing cannot be undone. Say --yes to do it. Nothing was erased.")
+        if input(f"This cannot be undone. Type {name} to erase: ").strip() != name:
+            raise UserError("That is another name. Nothing was erased.")
+
+
+def _annotator(slug: str, name: str) -> Annotator:
+    project = project_for_command(slug)
+    found = Annotator.objects.filter(project=project, name=name).select_related("project").first()
+    if found is None:
+        raise UserError(f"There is no annotator “{name}” in {slug}. Nothing was erased.")
+    if found.user_id is not None:
+        raise UserError(f"“{name}” has a login. Erase it everywhere: manage.py erase {name}")
+    return found

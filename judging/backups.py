@@ -1,0 +1,145 @@
+"""Backups: the whole database and the uploads in one file, taken while the site is running."""
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+
+from django.conf import settings
+from django.db import connections
+from django.utils import timezone
+
+from judging.errors import UserError
+from judging.management.base import prepare_database
+from judging.models import Run
+
+_KIND = "fairjudge-backup"
+_DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
+_UPLOADS = "uploads/"
+_MANIFEST = "backup.json"
+
+
+def back_up(path: Path) -> int:
+    """Write a backup to a new file that only its owner can read. Returns its size in bytes."""
+    if path.exists():
+        raise UserError(f"{path} exists already. Give another name; nothing was written.")
+    vendor = connections["default"].vendor
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+            database = Path(folder, _DATABASE[vendor])
+            (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
+            whole = Path(folder, "whole.zip")
+            with open(os.open(whole, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as stream:
+                _pack(stream, vendor, database)
+            whole.rename(path)
+    except OSError as error:
+        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
+    return path.stat().st_size
+
+
+def restore(path: Path) -> None:
+    """Put a backup in the place of everything there is. Checks the file before anything changes.
+
+    Runs that were at work when it was made are paused: what they were answered since is lost,
+    and nobody wants to pay for it twice without having said so.
+    """
+    vendor = connections["default"].vendor
+    with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
+        try:
+            with ZipFile(path) as packed:
+                _check(packed, vendor)
+                packed.extractall(folder)
+        except (BadZipFile, OSError, KeyError, ValueError):
+            raise UserError(f"{path} is no whole FairJudge backup. Nothing was changed.") from None
+        database = Path(folder, _DATABASE[vendor])
+        (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
+        _put_uploads(Path(folder, _UPLOADS))
+    prepare_database()
+    at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+    Run.objects.filter(state__in=at_work).update(
+        state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
+    )
+
+
+def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
+    media = Path(settings.MEDIA_ROOT)
+    manifest = {"kind": _KIND, "database": vendor, "made_at": timezone.now().isoformat()}
+    with ZipFile(stream, "w", ZIP_DEFLATED) as packed:
+        packed.writestr(_MANIFEST, json.dumps(manifest))
+        packed.write(database, database.name)
+        for file in sorted(path for path in media.rglob("*") if path.is_file()):
+            # An import that is undone meanwhile takes its files away.
+            with suppress(FileNotFoundError):
+                packed.write(file, _UPLOADS + str(file.relative_to(media)))
+
+
+def _check(packed: ZipFile, vendor: str) -> None:
+    manifest = json.loads(packed.read(_MANIFEST))
+    if manifest["kind"] != _KIND or packed.testzip() is not None:
+        raise ValueError("another kind of file, or a damaged one")
+    if manifest["database"] != vendor:
+        raise UserError(
+            f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
+            "Nothing was changed."
+        )
+
+
+def _copy_sqlite(target: Path) -> None:
+    """SQLite's own backup: a consistent copy, also while others write."""
+    with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
+        source.backup(to)
+
+
+def _put_sqlite(source: Path) -> None:
+    connections.close_all()
+    with closing(sqlite3.connect(source)) as held:
+        if held.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+            raise UserError("The database in this backup is damaged. Nothing was changed.")
+        with closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target:
+            held.backup(target)
+
+
+def _sqlite_file() -> str:
+    return str(connections["default"].settings_dict["NAME"])
+
+
+def _dump_postgresql(target: Path) -> None:
+    _run(["pg_dump", "--format=custom", "--no-owner", f"--file={target}"])
+
+
+def _load_postgresql(source: Path) -> None:
+    connections.close_all()
+    options = ["--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error"]
+    database = connections["default"].settings_dict["NAME"]
+    _run(["pg_restore", *options, f"--dbname={database}", str(source)])
+
+
+def _run(command: list[str]) -> None:
+    """PostgreSQL's own tools. The password travels in the environment, never on the line."""
+    where = connections["default"].settings_dict
+    names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
+    given = {name: str(where[key]) for name, key in names.items() if where[key]}
+    if shutil.which(command[0]) is None:
+        raise UserError(
+            f"{command[0]} is not installed here. Install PostgreSQL's client tools, or use the "
+            "server's own backups; the uploads lie in FAIRJUDGE_DATA/uploads. Nothing was changed."
+        )
+    environment = os.environ | given | {"PGDATABASE": str(where["NAME"])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no reason given"
+        raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
+
+
+def _put_uploads(source: Path) -> None:
+    media = Path(settings.MEDIA_ROOT)
+    if media.is_dir():
+        media.rename(source.parent / "replaced")
+    if source.is_dir():
+        source.rename(media)

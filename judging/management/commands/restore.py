@@ -1,0 +1,35 @@
+"""restore FILE: put a backup in the place of everything there is."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.backups import restore
+from judging.errors import UserError
+from judging.management.base import FairJudgeCommand
+from judging.models import Project
+
+
+class Command(FairJudgeCommand):
+    help = "Put a backup in the place of everything there is. Stop the site and its workers first."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path)
+        parser.add_argument("--yes", action="store_true", help="replace projects without asking")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        n_projects = Project.objects.count()
+        if n_projects and not options["yes"]:
+            self._confirm(n_projects)
+        restore(options["file"])
+        self.stdout.write(f"Restored from {options['file']}: {Project.objects.count()} projects.")
+
+    def _confirm(self, n_projects: int) -> None:
+        if not sys.stdin.isatty():
+            raise UserError(
+                f"This replaces {n_projects} projects. Say --yes to do it. Nothing was changed."
+            )
+        if input(f"This replaces {n_projects} projects. Type yes to go on: ").strip() != "yes":
+            raise UserError("Nothing was changed.")

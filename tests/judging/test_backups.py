@@ -1,0 +1,118 @@
+"""Backup and restore over a data folder of their own, by the commands as people type them."""
+
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from django.core.management import CommandError, call_command
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def manage(own_environment, tmp_path):
+    def manage(*arguments, **environment):
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=own_environment | environment, capture_output=True,
+            text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    return manage
+
+
+@pytest.fixture
+def data(own_environment):
+    return Path(own_environment["FAIRJUDGE_DATA"])
+
+
+def rows(data, sql):
+    return [row[0] for row in sqlite3.connect(data / "fairjudge.sqlite3").execute(sql)]
+
+
+def write_example(tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text("question,response_1,response_2\nWhich?,This one.,That one.\n")
+    return file
+
+
+def test_a_backup_brings_back_rows_and_uploads_and_pauses_runs(manage, data, tmp_path):
+    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
+    upload = data / "uploads" / "imports" / "a" / "pairs.csv"
+    upload.parent.mkdir(parents=True, exist_ok=True)
+    upload.write_text("an upload")
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        add_running_run(database)
+    made = manage("backup", "all.zip")
+    assert made.returncode == 0, made.stderr
+    assert stat.S_IMODE(os.stat(tmp_path / "all.zip").st_mode) == 0o600
+
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute("UPDATE judging_project SET slug = 'changed'")
+    upload.write_text("changed")
+    (upload.parent / "new.csv").write_text("new")
+
+    asked = manage("restore", "all.zip")
+    assert asked.returncode == 1
+    assert "--yes" in asked.stderr
+    assert rows(data, "SELECT slug FROM judging_project") == ["changed"]
+
+    done = manage("restore", "all.zip", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert rows(data, "SELECT slug FROM judging_project") == ["kept"]
+    assert rows(data, "SELECT question FROM judging_example") == ["Which?"]
+    assert rows(data, "SELECT state FROM judging_run") == ["paused"]
+    assert upload.read_text() == "an upload"
+    assert not (upload.parent / "new.csv").exists()
+    assert not list(data.glob(".restore-*"))
+
+
+def add_running_run(database):
+    """As it stands while a worker holds it; every column that has no default is filled."""
+    columns = database.execute("PRAGMA table_info(judging_run)").fetchall()
+    known = {"project_id": 1, "state": "running", "name": "run-1", "number": 1, "method": "mec"}
+    known |= {"created_at": "2026-01-01 00:00:00", "temperature": "1.00"}
+    values = {
+        name: known.get(name, "{}" if "JSON" in str(kind).upper() or kind == "TEXT" else 0)
+        for _, name, kind, required, _, key in columns
+        if required and not key
+    }
+    marks = ", ".join("?" for _ in values)
+    database.execute(
+        f"INSERT INTO judging_run ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+    )
+
+
+def test_a_backup_never_overwrites_a_file(manage, tmp_path):
+    (tmp_path / "all.zip").write_text("mine")
+    refused = manage("backup", "all.zip")
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
+    assert (tmp_path / "all.zip").read_text() == "mine"
+
+
+@pytest.mark.parametrize("spoil", ["no zip", "no manifest", "cut short"])
+def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
+    file = tmp_path / "bad.zip"
+    if spoil == "no zip":
+        file.write_text("hello")
+    else:
+        with ZipFile(file, "w") as packed:
+            packed.writestr("readme.txt", "hello")
+    if spoil == "cut short":
+        file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(CommandError, match="no whole FairJudge backup"):
+        call_command("restore", str(file), "--yes")
+
+
+def test_a_backup_of_another_database_is_refused(db, tmp_path):
+    file = tmp_path / "other.zip"
+    with ZipFile(file, "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "oracle"}')
+    with pytest.raises(CommandError, match="comes from oracle"):
+        call_command("restore", str(file), "--yes")
