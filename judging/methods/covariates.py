@@ -26,7 +26,7 @@ RIDGE = 0.1
 NEAR = 0.25
 FEW_NEAR = 0.10
 # From here on the resamples see the covariate in steps of 0.01, which moves gamma by 1e-4.
-MANY = 2_000
+MANY = 500
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,11 @@ def test_the_lower_band_holds_at_every_beta_at_once(rng):
     level, judge = examples(rng, 400_000)
     truth = review_curve(level, judge).accuracy(BETA / 100 * len(level))
     held = 0
-    for _ in range(200):
+    for _ in range(100):
         level, judge = examples(rng, 200)
         held += (curve_band(level, judge, BETA, rng).lower_band <= truth + 1e-9).all()
-    # 200 repeats of 95 %: three standard errors are 4.6 %
-    assert held / 200 >= 0.904
+    # 100 repeats of 95 %: three standard errors are 6.5 %
+    assert held / 100 >= 0.885
 
 
 def test_a_resample_at_beta_nothing_is_the_mean_of_the_judge(rng):
