@@ -15,7 +15,6 @@ from judging.runs.starting import (
     FORMS,
     LOCAL_CONCURRENCY,
     LOCAL_MAX_TOKENS,
-    LONGEST_SEED,
     MAX_TOKENS,
     METHODS,
     MOST_K,
@@ -26,7 +25,8 @@ from judging.runs.states import RETRIABLE
 
 MOST_USD = Decimal(1_000_000)
 MOST_TOKENS = 200_000
-MOST_AT_ONCE = 1024
+MOST_AT_ONCE = 1000
+LARGEST_SEED = 2**31 - 1
 JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
 KEPT_FIELDS = (
     *(name for name in JUDGE_FIELDS if name != "template"),
@@ -96,7 +96,7 @@ class StartForm(forms.Form):
     rpm = whole("Requests a minute at most", 10**6)
     tpm = whole("Tokens a minute at most", 10**9)
     seed = whole(
-        "Seed", LONGEST_SEED - 1, "Settles the order of equal ranks. Drawn when left out.", least=0
+        "Seed", LARGEST_SEED, "Settles the order of equal ranks. Drawn when left out.", least=0
     )
 
     def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
