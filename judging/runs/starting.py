@@ -34,7 +34,10 @@ FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 K = 3
 MOST_K = 100
-LONGEST_SEED = 2**31
+LARGEST_SEED = 2**31
+LONGEST_NAME = 120
+HOTTEST = 5
+MOST_AT_ONCE = 1000
 # Two requests of three samples keep the local model's four places busy.
 LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
 LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024
@@ -102,6 +105,7 @@ def start_run(
     if not project.examples.judged().exists():
         raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
     judge = choose_judge(project, **choices)
+    check_pace(name, temperature, concurrency)
     if budget is not None and judge.price is None:
         raise UserError(
             f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
@@ -110,7 +114,7 @@ def start_run(
         )
     fields = run_fields(judge) | {
         "project": project,
-        "seed": secrets.randbelow(LONGEST_SEED) if seed is None else seed,
+        "seed": secrets.randbelow(LARGEST_SEED) if seed is None else seed,
         "temperature": temperature,
         "budget_usd": budget,
         "concurrency": concurrency
@@ -141,6 +145,15 @@ def check_kind(method: str, form: str, k: int | None) -> None:
         raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
     if method in ONE_SAMPLE and k not in (None, 1):
         raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
+
+
+def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None:
+    if len(name) > LONGEST_NAME:
+        raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
+    if not 0 <= temperature <= HOTTEST:
+        raise UserError(f"The temperature lies between 0 and {HOTTEST}, not at {temperature}.")
+    if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
+        raise UserError(f"Calls at once: from 1 to {MOST_AT_ONCE}, not {concurrency}.")
 
 
 def choose_model(endpoint: Endpoint) -> str:

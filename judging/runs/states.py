@@ -67,6 +67,8 @@ def resume(
     """
     statuses = set(retry)
     check_resumable(run, statuses)
+    if budget is not None:
+        check_budget(run)
     run.refresh_from_db()
     parameters = run.parameters | {
         "retry": {"statuses": sorted(statuses), "before": timezone.now().isoformat()}
@@ -104,7 +106,16 @@ def check_resumable(run: Run, statuses: set[str]) -> None:
         )
 
 
+def check_budget(run: Run) -> None:
+    if run.price is None:
+        raise UserError(
+            f"The price of {run.model} is unknown, so run {run.name} can't keep a budget. "
+            "Nothing was changed. Start a new run with its price given."
+        )
+
+
 def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
+    check_budget(run)
     Run.objects.filter(pk=run.pk).update(budget_usd=usd)
     record(run.project, user, "run budget changed", run.name, usd=str(usd))
 

@@ -4,11 +4,12 @@ from datetime import timedelta
 from threading import Event
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from judging.models import Call, Run, Sample
 from judging.processes import ProcessIdentity
-from judging.runs import lease, recovery, states
+from judging.runs import lease, recording, recovery, states
 from judging.runs.working import work_on
 from judging.stopping import stop_requested
 from tests.factories import make_run
@@ -208,8 +209,6 @@ def test_a_resume_under_another_address_is_refused(settings):
 
 def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(settings, monkeypatch):
     written = []
-    from judging.runs import recording
-
     record = recording.record
 
     def failing(*values):
@@ -234,6 +233,27 @@ def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(settings,
     lost = states_of(run)["lost"]
     assert server.completed <= states_of(run)["done"] + lost
     assert sum(answered(server.log).values()) >= 60
+
+
+def test_a_database_that_went_away_leaves_the_run_to_the_sweep(settings, monkeypatch, sent):
+    def away(*values):
+        raise OperationalError("the connection was closed")
+
+    with loopback(settings):
+        run = started(make_judged_project(3))
+        with monkeypatch.context() as broken:
+            broken.setattr(recording, "record", away)
+            with pytest.raises(ExceptionGroup):
+                work_on(run)
+        run.refresh_from_db()
+        assert run.state == Run.State.RUNNING
+        Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
+        assert recovery.sweep() == 1
+        assert sent == [run.pk]
+        assert work_on(run)
+    run.refresh_from_db()
+    assert run.state == Run.State.DONE
+    assert every_slot_once(run)
 
 
 def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, sent):

@@ -4,10 +4,12 @@ import pytest
 
 from judging.errors import UserError
 from judging.models import AuditEvent, JudgeTemplate, Run
+from judging.runs import states
 from judging.runs.estimate import estimate_run
 from judging.runs.finding import find_run
 from judging.runs.starting import start_run
-from tests.factories import make_examples, make_run
+from judging.runs.working import work_on
+from tests.factories import make_examples, make_project, make_run
 from tests.judging.runs.judging import judged, loopback, started
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,6 +65,9 @@ def test_vanilla_asks_for_the_scores_first_and_takes_one_sample(project, setting
         ({"k": 0}, "from 1 to"),
         ({"template": "nope"}, "There is no template 'nope'"),
         ({"template": "portia-table13"}, "asks for the form relation"),
+        ({"name": "n" * 121}, "at most 120 characters"),
+        ({"temperature": Decimal(9)}, "between 0 and 5"),
+        ({"concurrency": 5000}, "from 1 to 1000"),
         ({"budget": Decimal(1)}, "price of loopback-judge at loop is unknown"),
     ],
 )
@@ -70,6 +75,14 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence(project, settings, choice
     with loopback(settings), pytest.raises(UserError, match=sentence):
         started(project, **choices)
     assert not Run.objects.exists()
+
+
+def test_a_budget_is_refused_to_a_run_whose_price_is_unknown(project, settings):
+    with loopback(settings):
+        run = judged(project)
+        for change in (states.raise_budget, lambda run, usd: states.resume(run, budget=usd)):
+            with pytest.raises(UserError, match="can't keep a budget"):
+                change(run, Decimal(1))
 
 
 def test_several_models_must_be_chosen_from(project, settings):
@@ -89,8 +102,6 @@ def test_a_name_is_taken_once(project, settings):
 
 
 def test_a_project_without_examples_is_refused(settings, db):
-    from tests.factories import make_project
-
     with loopback(settings), pytest.raises(UserError, match="has no examples yet"):
         started(make_project())
 
@@ -103,8 +114,6 @@ def test_a_template_of_the_project_is_kept_whole_with_the_run(project, settings)
     with loopback(settings) as server:
         run = started(project, template="own")
         JudgeTemplate.objects.all().delete()
-        from judging.runs.working import work_on
-
         work_on(run)
     assert "Q Question 0?\nA First" in server.log[0].body["messages"][0]["content"]
 
