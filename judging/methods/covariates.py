@@ -19,7 +19,7 @@ Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
 
 REPEATS = 1_000
-STEPS = 40
+STEPS = 30
 # Steeper slopes than this on a covariate between -1 and 1 mean that the data are separated.
 STEEPEST = 15.0
 RIDGE = 0.1
@@ -168,6 +168,6 @@ def _newton(x: Floats, y: Floats, counts: Floats, ridge: float) -> tuple[Floats,
         step = np.clip(step, -2, 2)
         theta = np.clip(theta + step, -3 * STEEPEST, 3 * STEEPEST)
         change = np.abs(step).max(axis=1)
-        if (change < 1e-10).all():
+        if (change < 1e-7).all():
             break
-    return theta, change < 1e-8
+    return theta, change < 1e-6

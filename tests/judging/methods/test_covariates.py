@@ -13,10 +13,10 @@ def simulated(random, n, alpha, gamma):
     return difference, x, (random.random(n) < chance).astype(float)
 
 
-def by_scipy(x, y):
+def by_scipy(x, y, ridge=0.0):
     def loss(theta):
         z = theta[0] + theta[1] * x
-        return np.sum(np.logaddexp(0, z) - y * z)
+        return np.sum(np.logaddexp(0, z) - y * z) + ridge / 2 * theta @ theta
 
     return optimize.minimize(loss, [0, 0], tol=1e-12).x
 
@@ -57,9 +57,11 @@ def test_a_preference_that_people_share_is_no_bias(rng):
 
 def test_separated_data_stay_finite_and_say_so(rng):
     difference = np.arange(-20, 20) + 0.5
-    effect = covariate_effect(difference, (difference > 0).astype(float), rng)
+    longer = (difference > 0).astype(float)
+    effect = covariate_effect(difference, longer, rng)
     assert effect.separated
-    assert 5 < effect.slope.value < 40
+    x = np.tanh(difference / difference.std(ddof=1))
+    assert effect.slope.value == pytest.approx(by_scipy(x, longer, ridge=0.1)[1], rel=1e-4)
     one_sided = covariate_effect(difference, np.ones(40), rng)
     assert one_sided.separated
     assert 0.9 < one_sided.equal.value < 1
