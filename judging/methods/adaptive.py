@@ -45,13 +45,13 @@ def label_is_settled(
 def _mean_limits(
     differences: Sequence[Fraction], remaining: int, reach: Fraction
 ) -> tuple[Fraction, Fraction]:
-    """Smallest and largest mean of an order over every number of samples that may yet fail."""
-    total, n = sum(differences, Fraction(0)), len(differences)
-    more = range(remaining + 1)
-    return (
-        min((total - valid * reach) / (n + valid) for valid in more),
-        max((total + valid * reach) / (n + valid) for valid in more),
-    )
+    """Smallest and largest mean that an order can still reach.
+
+    Each further valid sample can only move the limits outwards, so those without a failure hold
+    for every number of samples that may yet fail.
+    """
+    total, n = sum(differences, Fraction(0)), len(differences) + remaining
+    return (total - remaining * reach) / n, (total + remaining * reach) / n
 
 
 @dataclass(frozen=True, slots=True)
