@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/installed
 BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 
-.PHONY: help demo test check bench simulate faireval validation screenshots constraints
+.PHONY: help demo test check bench simulate faireval constraints
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
@@ -16,8 +16,6 @@ help:
 	@echo "make bench       measure speed against the stated aims"
 	@echo "make simulate    check by simulation that the statistics keep their promises"
 	@echo "make faireval DATA=FOLDER    the whole job on FairEval's 80 pairs"
-	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
-	@echo "make screenshots             draw the pictures of the docs"
 
 demo: $(INSTALLED)
 	$(RUN) manage.py demo
@@ -42,12 +40,6 @@ simulate: $(INSTALLED)
 
 faireval: $(INSTALLED) data-named
 	$(RUN) manage.py faireval "$(DATA)"
-
-validation: $(INSTALLED) data-named
-	$(RUN) manage.py validation "$(DATA)"
-
-screenshots: $(INSTALLED)
-	$(RUN) -m tests.screenshots
 
 .PHONY: data-named
 data-named:

@@ -63,8 +63,9 @@ def local_judge(folder: Path, report: Callable[[str], None]) -> Iterator[LocalJu
         yield LocalJudge(base_url, server)
     finally:
         if server is not None:
-            stop(server)
+            # First the record: whoever looks next starts one of its own.
             record_file(folder).unlink(missing_ok=True)
+            stop(server)
 
 
 @contextmanager
