@@ -46,6 +46,8 @@ class PlanForm(forms.Form):
         runs = project.runs.filter(ranked_at__isnull=False).order_by("-number")
         self.fields["run"].queryset = runs
         self.fields["run"].initial = project.primary_run or runs.first()
+        if self.fields["run"].initial is None:
+            self.fields["how"].initial = "all"
         self.fields["run"].empty_label = "no ranking (everything only)"
 
     def settings(self) -> tuple[Run | None, RoundSettings]:
@@ -98,5 +100,5 @@ def _defaults(project: Project) -> PlanForm:
     empty = PlanForm(project)
     first = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
-    data |= {"run": first.pk if first else "", "how": "beta" if first else "all"}
+    data |= {"run": first.pk if first else ""}
     return PlanForm(project, data)
