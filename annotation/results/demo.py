@@ -30,7 +30,7 @@ def demo_project() -> Project:
     if project is None:
         project = create_project(
             owner,
-            "Demo: Maple against Birch",
+            "Demo: 24 pairs",
             SLUG,
             is_demo=True,
             description="24 pairs by two invented models, with the votes of three invented people.",
