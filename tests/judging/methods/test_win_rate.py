@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from scipy import stats
 
 from judging.methods.estimates import Undefined
 from judging.methods.win_rate import (
@@ -153,4 +154,6 @@ def test_a_nearly_complete_audit_leaves_little_doubt(rng):
         unaudited = 4 / 80
         assert abs(parts.finite_centre - truth.mean()) <= unaudited
         figure = win_rate(labels, lam=0.0, about=About.THIS_PROJECT)
-        assert figure.low <= parts.finite_centre <= figure.high
+        half = stats.t.ppf(0.975, 59) * parts.plus_two_se_this_project
+        assert figure.low <= parts.finite_centre - half
+        assert figure.high >= parts.finite_centre + half
