@@ -185,13 +185,17 @@ class ResumeForm(forms.Form):
             for status, n in statuses.items()
             if status in RETRIABLE - {Parse.Status.ERROR}
         ]
-        if not self.fields["retry"].choices:
-            del self.fields["retry"]
-        if run.price is None:
-            del self.fields["budget"]
+        self.priced = run.price is not None
+
+    def shown_fields(self) -> list[forms.BoundField]:
+        shown = {"retry": bool(self.fields["retry"].choices), "budget": self.priced}
+        return [field for field in self if shown.get(field.name, True)]
 
     @property
     def asked(self) -> dict[str, Any]:
         """The arguments of `resume`."""
-        given = {name: self.cleaned_data.get(name) for name in ("max_tokens", "budget")}
-        return given | {"retry": {Parse.Status.ERROR, *self.cleaned_data.get("retry", ())}}
+        return {
+            "retry": {Parse.Status.ERROR, *self.cleaned_data["retry"]},
+            "max_tokens": self.cleaned_data["max_tokens"],
+            "budget": self.cleaned_data["budget"] if self.priced else None,
+        }

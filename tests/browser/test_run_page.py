@@ -1,0 +1,58 @@
+"""A run's page while a worker judges: it moves by itself, and turns into the judge's page."""
+
+from decimal import Decimal
+
+import pytest
+from playwright.sync_api import expect
+
+from judging.models import Run
+from judging.runs.working import work_on
+from tests.browser.conftest import PHONE
+from tests.factories import make_examples
+from tests.judging.runs.judging import in_thread, loopback, started
+from tests.loopback import fixed, fixed_judge
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+HOSTILE = "<img src=x onerror='window.__canary = 1'><script>window.__canary = 1</script> مرحبا"
+SCORES = "The score of Assistant 1: 8\nThe score of Assistant 2: 6"
+
+
+@pytest.fixture
+def run(project, settings):
+    """Four examples in both orders, one call after the other, each of half a second."""
+    make_examples(project, 4, question=HOSTILE)
+    judge = fixed_judge(f"Evaluation evidence: {HOSTILE}\n{SCORES}")
+    with loopback(settings, judge=judge, latency=fixed(0.5)):
+        yield started(
+            project,
+            model="loopback-judge",
+            name=HOSTILE,
+            concurrency=1,
+            price=(Decimal(10), Decimal(30)),
+        )
+
+
+@pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
+def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, screen):
+    page = log_in(researcher, f"/p/{project.slug}/runs/1", **screen)
+    expect(page.get_by_text("0 of 24 samples")).to_be_visible()
+    expect(page.get_by_text("No worker is running.")).to_be_visible()
+    with in_thread(work_on, run):
+        expect(page.locator("#progress blockquote").first).to_contain_text("<script>")
+        expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        expect(
+            page.get_by_role("heading", name="Where the judge contradicts itself")
+        ).to_be_visible(timeout=30_000)
+    expect(page.get_by_text("24 of 24 samples")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_pausing_from_the_page_stops_and_resuming_is_offered(log_in, researcher, project, run):
+    page = log_in(researcher, f"/p/{project.slug}/runs/1")
+    with in_thread(work_on, run):
+        expect(page.locator("#progress blockquote").first).to_be_visible()
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
+    run.refresh_from_db()
+    assert run.state == Run.State.PAUSED
