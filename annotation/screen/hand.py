@@ -5,6 +5,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core import signing
+from django.db.models import QuerySet
 from django.http import Http404
 from django.urls import reverse
 
@@ -25,13 +26,17 @@ def is_token(text: str) -> bool:
 
 def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     """The person's own draft of an item in a project they still belong to. Raises Http404."""
-    drafts = Draft.objects.select_related("item__round__protocol", "item__round__project")
-    drafts = drafts.select_related("annotator__user").defer(*_JUDGED)
-    draft = drafts.filter(token=token, annotator__user=user.pk).first() if is_token(token) else None
+    draft = drafts_of(user).filter(token=token).first() if is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
     project_for(user, draft.item.round.project.slug)
     return draft
+
+
+def drafts_of(user: AbstractUser | AnonymousUser) -> QuerySet[Draft]:
+    """With all that the screen needs of the round, in one query."""
+    drafts = Draft.objects.select_related("item__round__protocol", "item__round__project")
+    return drafts.select_related("annotator__user").defer(*_JUDGED).filter(annotator__user=user.pk)
 
 
 def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:

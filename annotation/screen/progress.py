@@ -1,10 +1,10 @@
 """A person's own way through a round, and the rounds that are open to them."""
 
 from dataclasses import dataclass
+from statistics import fmean
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import (
-    Avg,
     Count,
     Exists,
     F,
@@ -17,7 +17,7 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from annotation.models import Annotation, Annotator, Round, Seat, Selection, Slot
+from annotation.models import Annotator, Round, Seat, Selection, Slot
 from annotation.screen.hand import address_of
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
@@ -54,13 +54,13 @@ def progress_of(round_: Round, annotator: Annotator) -> Progress:
     mine = Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
     items = Selection.objects.filter(round=round_).aggregate(n=Sum("n_items"))["n"] or 0
     seat = Seat.objects.filter(round=round_, annotator=annotator).only("limit").first()
-    last = mine.order_by("-vote_id").values("vote")[:_RECENT]
-    timed = Annotation.objects.filter(pk__in=list(last.values_list("vote", flat=True)))
+    recent = mine.order_by("-vote_id").values_list("vote__active_seconds", flat=True)[:_RECENT]
+    seconds = [each for each in recent if each is not None]
     return Progress(
         where(round_),
         mine.count(),
         min(items, seat.limit) if seat and seat.limit is not None else items,
-        timed.aggregate(pace=Avg("active_seconds"))["pace"],
+        fmean(seconds) if seconds else None,
     )
 
 

@@ -15,7 +15,15 @@ from annotation.models import Annotator, Draft, Round
 from annotation.queue import NoItem, claim_next
 from annotation.screen.blind import VIEWS, View, blind_pair
 from annotation.screen.endings import Ending, ending_of, refusal
-from annotation.screen.hand import draft_for, is_token, last_token, round_for, take_up, vote_on
+from annotation.screen.hand import (
+    draft_for,
+    drafts_of,
+    is_token,
+    last_token,
+    round_for,
+    take_up,
+    vote_on,
+)
 from annotation.screen.page import item_context, progress_context
 from annotation.screen.progress import open_work, progress_of
 from judging.people import preferences_of
@@ -80,8 +88,7 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     ahead = claim_next(draft.item.round, draft.annotator, beside=token)
     if isinstance(ahead, NoItem):
         return HttpResponse(status=204)
-    next_draft = draft_for(request.user, ahead.token)
-    context = item_context(next_draft, None)
+    context = item_context(drafts_of(request.user).get(pk=ahead.pk), None)
     return render(request, "annotation/screen/_item.html", context)
 
 

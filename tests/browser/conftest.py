@@ -1,8 +1,10 @@
 """A browser on the real site, each page watched for what must never happen on it."""
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
+# The machine may be busy with other tests.
+expect.set_options(timeout=20_000)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
 
 

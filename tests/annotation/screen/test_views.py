@@ -405,6 +405,6 @@ def test_a_page_takes_the_same_few_queries_however_large_the_round(
         client.get(f"/annotate/{token}")
     with django_assert_num_queries(3):
         client.get("/annotate/")
-    with django_assert_num_queries(26):
+    with django_assert_num_queries(25):
         post(client, token, script=True, overall="left")
     assert Seat.objects.count() == 1
