@@ -1,7 +1,7 @@
-"""What can be said of a run: agreement with people before and after, the honest lines, position.
+"""What can be said of a run, each part computed on first use and kept.
 
-Every statistic is a function of `judging.methods`; here they meet the data. Randomness is seeded
-by the run, so that the same data give the same intervals.
+Every statistic is a function of `judging.methods`; the modules beside this one bring it the data.
+Randomness is seeded by the run, so that the same data give the same intervals.
 """
 
 from dataclasses import dataclass
@@ -9,33 +9,20 @@ from functools import cached_property
 
 import numpy as np
 
-from annotation.results.sheet import Outcomes, Sheet, outcomes_of, sheet_of
-from judging.methods.accuracy import Ties, accuracy, credit
-from judging.methods.auroc import auroc, no_better_than_chance
+from annotation.results.figures import Json
+from annotation.results.position import position
+from annotation.results.review import HonestLines, Review, review_of
+from annotation.results.samples_array import Samples, samples_array
+from annotation.results.sheet import Sheet, sheet_of
+from judging.methods.accuracy import Ties, accuracy
+from judging.methods.auroc import no_better_than_chance
 from judging.methods.comparison import Comparison
-from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.hitlc import (
-    ErrorsFound,
-    ReviewCurve,
-    errors_found,
-    oracle_curve,
-    random_accuracy,
-    review_curve,
-    routing_level,
-)
+from judging.methods.estimates import Figure, Undefined
 from judging.methods.kappa import kappa
-from judging.methods.position import (
-    Conflicts,
-    FirstPosition,
-    conflicts,
-    first_position,
-    order_labels,
-    position_effect,
-    repetition_stability,
-)
 from judging.methods.proportions import wilson
-from judging.methods.verdicts import State
 from judging.models import Project, Run
+
+_NAMES = {"win": 1, "tie": 0, "lose": -1}
 
 
 @dataclass(frozen=True)
@@ -47,29 +34,7 @@ class Agreement:
     kappa: Figure
 
 
-@dataclass(frozen=True)
-class HonestLines:
-    """What a review of the top m bought, beside the accuracy that it has by construction."""
-
-    m: int
-    accuracy: Figure
-    unreviewed: Figure
-    errors: ErrorsFound | Undefined
-    random: Figure
-    gain: Figure
-
-
-@dataclass(frozen=True)
-class Position:
-    conflicts: Conflicts
-    first: FirstPosition
-    effect: Figure
-    stability: Figure
-
-
 class Analysis:
-    """Everything is computed on first use and kept."""
-
     def __init__(self, project: Project, run: Run) -> None:
         self.project, self.run = project, run
 
@@ -78,8 +43,8 @@ class Analysis:
         return sheet_of(self.project, self.run)
 
     @cached_property
-    def outcomes(self) -> Outcomes | Undefined:
-        return outcomes_of(self.run)
+    def samples(self) -> Samples | Undefined:
+        return samples_array(self.run, self.sheet.ids)
 
     @property
     def rng(self) -> np.random.Generator:
@@ -125,93 +90,24 @@ class Analysis:
         return int(self.sheet.selected.sum())
 
     @cached_property
-    def _ranked(self) -> tuple[np.ndarray, np.ndarray] | Undefined:
-        """What the judge earns on each example with a human label, and the rank's level there."""
-        if not self.sheet.everyone:
-            return Undefined("the curve needs human labels of every example")
-        rows = self.sheet.labelled
-        if not rows.any():
-            return Undefined("people have settled no example yet")
-        earned = credit(self.sheet.judge[rows], self.sheet.judged[rows], self.sheet.human[rows])
-        levels = [
-            routing_level(State(state), None if np.isnan(bpde) else float(bpde))
-            for state, bpde in zip(self.sheet.states, self.sheet.bpde, strict=True)
-        ]
-        return earned, np.array(levels)[rows]
+    def review(self) -> Review | Undefined:
+        return review_of(self.sheet)
 
-    @cached_property
-    def curve(self) -> ReviewCurve | Undefined:
-        ranked = self._ranked
-        return ranked if isinstance(ranked, Undefined) else review_curve(ranked[1], ranked[0])
-
-    @cached_property
-    def oracle(self) -> ReviewCurve | Undefined:
-        ranked = self._ranked
-        return ranked if isinstance(ranked, Undefined) else oracle_curve(ranked[0])
-
-    def lines(self, m: int | None = None) -> HonestLines | Undefined:
-        """The lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
-        m = self.reviewed if m is None else m
-        curve, ranked = self.curve, self._ranked
-        if isinstance(curve, Undefined) or isinstance(ranked, Undefined):
-            return curve if isinstance(curve, Undefined) else Undefined("nothing is ranked")
-        earned = ranked[0]
-        n = len(earned)
-        if not 0 < m <= n:
-            return Undefined("people reviewed none of these examples for this run")
-        order = self._order()
-        left = earned[order[m:]]
-        chance = float(random_accuracy(m, n, float(earned.mean())))
-        reached = float((m + left.sum()) / n)
-        return HonestLines(
-            m=m,
-            accuracy=Estimate(reached, n),
-            unreviewed=_mean_share(left),
-            errors=errors_found(order, earned, m),
-            random=Estimate(chance, n),
-            gain=Estimate(reached - chance, n),
-        )
-
-    def _order(self) -> np.ndarray:
-        """The ranking, over the examples with a human label."""
-        rows = np.flatnonzero(self.sheet.labelled)
-        place = {int(index): number for number, index in enumerate(rows)}
-        ranked = [place[index] for index in self.sheet.ranking.tolist() if index in place]
-        rest = sorted(set(range(len(rows))) - set(ranked))
-        return np.array([*ranked, *rest], dtype=np.intp)
+    def lines(self) -> HonestLines | Undefined:
+        """The lines (a) to (c) at the review that took place."""
+        review = self.review
+        return review if isinstance(review, Undefined) else review.lines(self.reviewed)
 
     @cached_property
     def finds_errors(self) -> Figure:
         """AUROC of BPDE for the judge's errors."""
-        ranked = self._ranked
-        return ranked if isinstance(ranked, Undefined) else auroc(ranked[1], 1 - ranked[0])
+        review = self.review
+        return review if isinstance(review, Undefined) else review.auroc_of(review.level)
 
     @property
     def no_better_than_chance(self) -> bool:
         return no_better_than_chance(self.finds_errors)
 
     @cached_property
-    def position(self) -> Position | Undefined:
-        found = self.outcomes
-        if isinstance(found, Undefined):
-            return found
-        labels, there = order_labels(found.difference, found.valid)
-        signs = np.sign(found.difference).astype(np.int8)
-        question = self.sheet.question
-        return Position(
-            conflicts(labels, there),
-            first_position(labels, there),
-            position_effect(signs, found.valid, self.rng, question),
-            repetition_stability(signs, found.valid, self.rng, question),
-        )
-
-
-_NAMES = {"win": 1, "tie": 0, "lose": -1}
-
-
-def _mean_share(earned: np.ndarray) -> Figure:
-    if not len(earned):
-        return Undefined("every example was reviewed")
-    if np.any(earned == 0.5):
-        return Estimate(float(earned.mean()), len(earned))
-    return wilson(float(earned.sum()), len(earned))
+    def position(self) -> Json:
+        return position(self.sheet, self.samples, self.rng)

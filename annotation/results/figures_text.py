@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
-from annotation.results.analysis import Agreement, Analysis, HonestLines
+from annotation.results.analysis import Agreement, Analysis
 from annotation.results.costs import Costs
+from annotation.results.figures import Json
+from annotation.results.review import HonestLines
 from annotation.results.tables import cost_table
 from judging.figures import decimals, interval, percent
 from judging.methods.estimates import Estimate, Figure, Undefined
@@ -12,8 +14,12 @@ from judging.methods.hitlc import ErrorsFound
 _NAME = 46
 
 
-def figure(found: Figure, digits: int = 3) -> str:
+def figure(found: Figure | Json, digits: int = 3) -> str:
     """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
+    if isinstance(found, dict):
+        reason = found.get("reason")
+        given = (found["value"], found.get("n"), found.get("low"), found.get("high"))
+        found = Undefined(reason) if reason else Estimate(*given)
     if isinstance(found, Undefined):
         return f"– ({found.reason})"
     text = decimals(found.value, digits)
@@ -66,14 +72,11 @@ def _honest(lines: HonestLines | Undefined) -> Iterator[str]:
 
 def _position(analysis: Analysis) -> Iterator[str]:
     found = analysis.position
-    if isinstance(found, Undefined):
-        yield _line("position", f"– ({found.reason})")
-        return
-    yield _line("conflict rate between the orders", figure(found.conflicts.conflict_rate))
-    yield _line("  strict: win against lose", figure(found.conflicts.strict_conflict_rate))
-    yield _line("first position preferred, where one is", figure(found.first.rate))
-    yield _line("position effect", _signed(found.effect))
-    yield _line("repetition stability", figure(found.stability))
+    yield _line("conflict rate between the orders", figure(found["conflict_rate"]))
+    yield _line("  strict: win against lose", figure(found["strict_conflict_rate"]))
+    yield _line("first position preferred, where one is", figure(found["first_position_rate"]))
+    yield _line("position effect", figure(found["position_effect"]))
+    yield _line("repetition stability", figure(found["repetition_stability"]))
 
 
 def _signed(found: Figure) -> str:

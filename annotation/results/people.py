@@ -28,6 +28,7 @@ class Vote:
     active_seconds: float | None
     both_bad: bool = False
     unblinded: bool = False
+    left_response: int | None = None
 
 
 @dataclass(frozen=True)
@@ -80,8 +81,10 @@ def _speak(items: QuerySet[Item], *, newest_protocol: bool = False) -> dict[int,
     decisions = _decisions(items)
     said: dict[int, PeopleSay] = {}
     order = ["round__protocol__number"] if newest_protocol else []
-    ordered = items.select_related("round__protocol", "selection")
-    for item in ordered.order_by(*order, "round__number", "pk").iterator(chunk_size=2000):
+    rounds = Round.objects.in_bulk(items.order_by().values_list("round", flat=True).distinct())
+    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
+    for item in items.order_by(*order, "round__number", "pk").iterator(chunk_size=2000):
+        item.round, item.selection = rounds[item.round_id], selections[item.selection_id]
         say = _say(item, votes.get(item.pk, ()), decisions.get(item.pk))
         before = said.get(item.example_id)
         if before is None or (say.votes and (say.source or not before.source)):
@@ -143,11 +146,12 @@ def _votes(items: QuerySet[Item]) -> dict[int, list[Vote]]:
             "vote__active_seconds",
             "vote__answer__overall",
             "vote__unblinded",
+            "vote__left_response",
         )
     )
     votes: dict[int, list[Vote]] = defaultdict(list)
-    for item, annotator, label, seconds, overall, unblinded in rows.iterator(chunk_size=5000):
-        votes[item].append(Vote(annotator, label, seconds, overall == "both_bad", unblinded))
+    for item, annotator, label, seconds, overall, *rest in rows.iterator(chunk_size=5000):
+        votes[item].append(Vote(annotator, label, seconds, overall == "both_bad", *rest))
     return votes
 
 

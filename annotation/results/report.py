@@ -1,146 +1,117 @@
 """The figures of a run as JSON: each number with its interval and n, or the reason for none."""
 
-from decimal import Decimal
-from typing import Any
-
-from annotation.results.analysis import Agreement, Analysis
+from annotation.results.ablation import ablation
+from annotation.results.agreement import people
+from annotation.results.analysis import Analysis
+from annotation.results.categories import by_category
 from annotation.results.costs import Costs
+from annotation.results.curves import hitlc
+from annotation.results.figures import Json, usd
+from annotation.results.length import length
+from annotation.results.methods_table import methods
+from annotation.results.models_ranking import models
+from annotation.results.position import conflict_by_gap, orders
+from annotation.results.trust import alt_test, certificate
+from annotation.results.win_rates import win_rates
 from judging.methods.accuracy import Ties
 from judging.methods.estimates import Undefined
-from judging.methods.hitlc import ErrorsFound
-
-BETAS = (5, 10, 20, 30, 50)
+from judging.models import Run
 
 
-def report(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> dict[str, Any]:
-    """What `report --json` prints; the same figures as the results page."""
+def report(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Json:
+    """What `report --json` prints; the results page shows the same figures."""
     project, run, sheet = analysis.project, analysis.run, analysis.sheet
+    samples, rng = analysis.samples, analysis.rng
     return {
         "project": {"slug": project.slug, "name": project.name},
-        "run": {
-            "number": run.number,
-            "name": run.name,
-            "method": run.method,
-            "form": run.form,
-            "endpoint": run.endpoint,
-            "model": run.model,
-            "k": run.k,
-            "temperature": str(run.temperature),
-            "template": run.template_name,
-            "template_sha256": run.template_hash,
-            "seed": run.seed,
-            "price_source": run.price_source,
-        },
-        "coverage": {
-            "examples": len(sheet),
-            "judged": analysis.coverage.as_json(),
-            "samples": statuses,
-            "labels": analysis.shares,
-            "final_labels": analysis.final_shares,
-        },
-        "methods": _methods(analysis, costs),
-        "position": _position(analysis),
-        "hitlc": _hitlc(analysis),
-        "ties": {
-            "half": {"accuracy": analysis.before(Ties.HALF).accuracy.as_json()},
-            "wrong": {"accuracy": analysis.before(Ties.WRONG).accuracy.as_json()},
-        },
+        "run": described(run),
+        "coverage": _coverage(analysis, statuses),
+        "methods": methods(sheet, run, samples, analysis.review, costs, rng),
+        "position": analysis.position,
+        "conflict_by_gap": conflict_by_gap(samples, run.form),
+        "by_category": by_category(sheet, samples, rng),
+        "orders": orders(sheet, samples, rng),
+        "hitlc": hitlc(sheet, samples, rng),
+        "ties": {str(ties): _under(analysis, ties) for ties in Ties},
+        "people": people(sheet, rng),
+        "win_rate": win_rates(sheet),
+        "certificate": certificate(sheet, run),
+        "alt_test": alt_test(sheet),
+        "length": length(sheet, rng),
+        "ablation": ablation(sheet, run, samples, rng),
+        "models": models(sheet, rng),
+        "review": _review(analysis),
         "cost": _cost(costs),
     }
 
 
-def _methods(analysis: Analysis, costs: Costs) -> list[dict[str, Any]]:
-    run, name = analysis.run, NAMES.get(analysis.run.method, analysis.run.method)
-    bpc = len(run.orders) == 2
-    row = {"k": run.k, "bpc": bpc}
-    reviewed = analysis.reviewed / len(analysis.sheet) * 100 if len(analysis.sheet) else 0.0
-    return [
-        row
-        | {"name": name, "beta": 0, "judge_usd": _usd(costs.judge_usd), "human_usd": "0"}
-        | _agreement(analysis.before()),
-        row
-        | {
-            "name": f"{name}+HITLC",
-            "beta": reviewed,
-            "judge_usd": _usd(costs.judge_usd),
-            "human_usd": _usd(costs.human_usd),
-        }
-        | _agreement(analysis.after()),
-    ]
-
-
-NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC"}
-
-
-def _agreement(found: Agreement) -> dict[str, Any]:
+def described(run: Run) -> Json:
     return {
-        "accuracy": found.accuracy.as_json(),
-        "accuracy_over_all": found.over_all.as_json(),
-        "kappa": found.kappa.as_json(),
+        "number": run.number,
+        "name": run.name,
+        "method": run.method,
+        "form": run.form,
+        "endpoint": run.endpoint,
+        "model": run.model,
+        "k": run.k,
+        "temperature": str(run.temperature),
+        "template": run.template_name,
+        "template_sha256": run.template_hash,
+        "seed": run.seed,
+        "price_source": run.price_source,
     }
 
 
-def _position(analysis: Analysis) -> dict[str, Any]:
-    found = analysis.position
-    if isinstance(found, Undefined):
-        names = ("conflict_rate", "strict_conflict_rate", "first_position_rate")
-        return {name: found.as_json() for name in (*names, "position_effect")}
+def _coverage(analysis: Analysis, statuses: dict[str, int]) -> Json:
+    known = analysis.sheet.known
     return {
-        "conflict_rate": found.conflicts.conflict_rate.as_json(),
-        "strict_conflict_rate": found.conflicts.strict_conflict_rate.as_json(),
-        "first_position_rate": found.first.rate.as_json(),
-        "first_position_p": found.first.p,
-        "position_effect": found.effect.as_json(),
-        "repetition_stability": found.stability.as_json(),
+        "examples": len(analysis.sheet),
+        "judged": analysis.coverage.as_json(),
+        "samples": statuses,
+        "labels": analysis.shares,
+        "final_labels": analysis.final_shares,
+        "basis": analysis.sheet.basis,
+        "known": known.as_json() if isinstance(known, Undefined) else len(known.rows),
     }
 
 
-def _hitlc(analysis: Analysis) -> dict[str, Any]:
-    curve, oracle = analysis.curve, analysis.oracle
-    auroc = {"auroc": analysis.finds_errors.as_json()}
-    if isinstance(curve, Undefined) or isinstance(oracle, Undefined):
-        reason = curve if isinstance(curve, Undefined) else oracle
-        return {"beta": [], "bpde": reason.as_json()} | auroc  # type: ignore[union-attr]
-    n = curve.total
-    cuts = [int(beta * n / 100 + 0.5) for beta in BETAS]
-    start = float(curve.accuracy(0))
-    lines = [analysis.lines(m) for m in cuts]
-    return auroc | {
-        "beta": list(BETAS),
-        "bpde": [float(value) for value in curve.accuracy(cuts)],
-        "oracle": [float(value) for value in oracle.accuracy(cuts)],
-        "random": [start + m / n * (1 - start) for m in cuts],
-        "unreviewed_accuracy": [
-            line.as_json() if isinstance(line, Undefined) else line.unreviewed.as_json()
-            for line in lines
-        ],
-        "errors_found": [_errors(line, "found") for line in lines],
-        "errors_expected": [_errors(line, "expected") for line in lines],
-        "errors_p": [_errors(line, "p") for line in lines],
-        "gain": [
-            line.as_json() if isinstance(line, Undefined) else line.gain.as_json() for line in lines
-        ],
+def _under(analysis: Analysis, ties: Ties) -> Json:
+    """A judge's tie against gold without ties: half right, or wrong."""
+    curve = hitlc(analysis.sheet, analysis.samples, analysis.rng, ties)
+    return {
+        "accuracy": analysis.before(ties).accuracy.as_json(),
+        "hitlc": curve["bpde"],
+        "auroc": curve["auroc"],
     }
 
 
-def _errors(line: Any, name: str) -> Any:
-    if isinstance(line, Undefined):
-        return line.as_json()
-    errors = line.errors
-    return getattr(errors, name) if isinstance(errors, ErrorsFound) else errors.as_json()
+def _review(analysis: Analysis) -> Json:
+    """The honest lines at the review that took place."""
+    lines = analysis.lines()
+    if isinstance(lines, Undefined):
+        return {"m": analysis.reviewed, "reason": lines.reason}
+    errors = lines.errors
+    found: Json = {
+        "m": lines.m,
+        "accuracy": lines.accuracy.as_json(),
+        "unreviewed_accuracy": lines.unreviewed.as_json(),
+        "random": lines.random.as_json(),
+        "gain": lines.gain.as_json(),
+    }
+    if isinstance(errors, Undefined):
+        return found | {"errors": errors.as_json()}
+    counted = {"found": errors.found, "expected": errors.expected, "p": errors.p}
+    return found | {"errors": counted}
 
 
-def _cost(costs: Costs) -> dict[str, Any]:
+def _cost(costs: Costs) -> Json:
     return {
-        "judge_usd": _usd(costs.judge_usd),
-        "human_usd": _usd(costs.human_usd),
-        "total_usd": _usd(costs.total_usd),
-        "paper_usd": _usd(costs.paper_usd),
-        "by_hand_one_vote_usd": _usd(costs.by_hand_one),
-        "by_hand_same_votes_usd": _usd(costs.by_hand_same),
+        "judge_usd": usd(costs.judge_usd),
+        "human_usd": usd(costs.human_usd),
+        "total_usd": usd(costs.total_usd),
+        "paper_usd": usd(costs.paper_usd),
+        "by_hand_one_vote_usd": usd(costs.by_hand_one),
+        "by_hand_same_votes_usd": usd(costs.by_hand_same),
         "votes": costs.n_votes,
+        "votes_an_example": costs.votes_an_example,
     }
-
-
-def _usd(amount: Decimal | None) -> str | None:
-    return None if amount is None else f"{amount.normalize():f}"

@@ -2,42 +2,68 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+from django.db.models import F
+from django.db.models.functions import MD5, Length
 from numpy.typing import NDArray
 
 from annotation.models import Selection
+from annotation.results.ballots import Ballots, ballots_of
 from annotation.results.merging import merge
 from annotation.results.people import PeopleSay, people_alone, people_for_run
-from annotation.selecting import frame, ranked_examples
+from annotation.selecting import frame
 from judging.methods.comparison import Booleans, Codes, Comparison, Design, Floats, Signs
-from judging.methods.comparison import comparison as compare
 from judging.methods.estimates import Undefined
+from judging.methods.hitlc import INCONSISTENT_BONUS
 from judging.models import Label, Project, Run, Verdict
-from judging.runs.samples import samples_of
 
 SIGN = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
-# Scores have at most ten decimal places in the database, so these integers are exact.
-_SCALE = 10**10
+# Larger than any rank: what was not ranked comes last.
+_LAST = 2**62
 _SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
+_COLUMNS = ("pk", "category", "gold_label", "model_1", "model_2")
+
+
+@dataclass(frozen=True)
+class Known:
+    """The examples whose right label is known. rows: their places in the sheet; the rest as in
+    `Comparison`."""
+
+    rows: Codes
+    weight: Floats
+    stratum: Codes
+
+    @property
+    def plain(self) -> bool:
+        """Whether all stand for themselves alone."""
+        return not len(self.rows) or bool(np.ptp(self.weight) == 0)
 
 
 @dataclass(frozen=True)
 class Sheet:
     """judge, human, final: 1 win, 0 tie, -1 lose, meaningless where judged, labelled, has_final
     are False. ranking: indices, the first to be reviewed first. level: what they are ranked by.
+    length: characters of response 1 less those of response 2.
 
-    everyone: people voted on every example, so that nothing has to be weighed.
+    basis: `votes` where people voted on every example, `gold` where every example came with its
+    known label, else `round`: only what the rounds of this run asked about is known.
     selected, audited: which examples the rounds of this run asked people about, and why.
     """
 
-    external_ids: tuple[str, ...]
+    ids: Codes
     category: NDArray[np.str_]
     question: Codes
-    states: tuple[str, ...]
+    models: tuple[str, ...]
+    model_1: Codes
+    model_2: Codes
+    length: NDArray[np.int64]
     judge: Signs
     judged: Booleans
+    level: Floats
     bpde: Floats
+    gap: Floats
     ranking: Codes
     human: Signs
     labelled: Booleans
@@ -45,110 +71,156 @@ class Sheet:
     has_final: Booleans
     selected: Booleans
     audited: Booleans
-    everyone: bool
+    basis: str
     people: tuple[PeopleSay | None, ...]
 
     def __len__(self) -> int:
-        return len(self.external_ids)
+        return len(self.ids)
 
-    def comparison(self, labels: Signs, there: Booleans) -> Comparison | Undefined:
-        """These labels against the people's, each example weighed by why people saw it."""
+    @property
+    def everyone(self) -> bool:
+        return self.basis != "round"
+
+    @cached_property
+    def ballots(self) -> Ballots:
+        return ballots_of([say.votes if say else () for say in self.people])
+
+    @cached_property
+    def known(self) -> Known | Undefined:
+        """Which labels are known and what each weighs, by why people saw the example."""
         if self.everyone:
             rows = np.flatnonzero(self.labelled)
-            design = Design(np.ones(len(rows), bool), np.zeros(len(rows), bool))
             if not len(rows):
                 return Undefined("people have settled no example yet")
-            given = (labels[rows], there[rows], self.human[rows])
-            return compare(*given, design, self.question[rows])
+            return Known(rows, np.ones(len(rows)), np.zeros(len(rows), np.intp))
         asked = self.selected | self.audited
-        open_items = int((asked & ~self.labelled).sum())
+        waiting = int((asked & ~self.labelled).sum())
         if not asked.any():
             return Undefined("no human labels: open a round, or import votes")
-        if open_items:
-            return Undefined(f"{open_items} of {int(asked.sum())} items still wait for a label")
-        design = Design(self.selected, self.audited)
-        return compare(labels, there, self.human, design, self.question)
+        if waiting:
+            return Undefined(f"{waiting} of {int(asked.sum())} items still wait for a label")
+        weights = Design(self.selected, self.audited).weights()
+        if isinstance(weights, Undefined):
+            return weights
+        rows = np.flatnonzero(weights)
+        return Known(rows, weights[rows], (~self.selected[rows]).astype(np.intp))
+
+    def comparison(self, labels: Signs, there: Booleans) -> Comparison | Undefined:
+        """These labels against the people's."""
+        known = self.known
+        if isinstance(known, Undefined):
+            return known
+        rows = known.rows
+        given = (labels[rows], there[rows], self.human[rows])
+        return Comparison(*given, known.weight, known.stratum, self.question[rows])
 
 
 def sheet_of(project: Project, run: Run) -> Sheet:
-    """Read everything once; a constant number of queries."""
-    rows = list(frame(project).values_list("pk", "external_id", "category", "question"))
+    """Read everything once; a constant number of queries, and no text."""
+    length = Length("response_1") - Length("response_2")
+    rows = list(
+        frame(project)
+        .annotate(question_md5=MD5(F("question")), length=length)
+        .values_list(*_COLUMNS, "question_md5", "length")
+    )
     ids = [row[0] for row in rows]
-    place = {pk: index for index, pk in enumerate(ids)}
-    verdicts = {
-        pk: (state, label, bpde)
-        for pk, state, label, bpde in Verdict.objects.filter(run=run).values_list(
-            "example", "state", "label", "bpde"
-        )
-    }
-    nothing = (Verdict.State.PENDING, None, None)
+    verdicts = _verdicts(run)
+    nothing = (Verdict.State.PENDING, None, None, None, None)
     found = [verdicts.get(pk, nothing) for pk in ids]
     everywhere, asked = people_alone(project), people_for_run(run)
-    everyone = bool(ids) and all(pk in everywhere and everywhere[pk].votes for pk in ids)
-    says = [everywhere.get(pk) if everyone else asked.get(pk) for pk in ids]
+    basis, labels, says = _known(ids, [row[2] for row in rows], everywhere, asked)
     finals = [
-        merge(Label(label) if label else None, asked.get(pk))[0]
-        for pk, (_, label, _) in zip(ids, found, strict=True)
+        merge(Label(one[1]) if one[1] else None, asked.get(pk))[0]
+        for pk, one in zip(ids, found, strict=True)
     ]
     kinds = [asked[pk].selection if pk in asked else "" for pk in ids]
-    codes: dict[str, int] = {}
-    judge, judged = _signs([label for _, label, _ in found])
-    human, labelled = _signs([say.label if say else None for say in says])
-    final, has_final = _signs(finals)
-    ranked = ranked_examples(run, paper_mode=False)
+    judge, judged = signs([one[1] for one in found])
+    human, labelled = signs(labels)
+    final, has_final = signs(finals)
+    models, (model_1, model_2) = _codes([row[3] for row in rows], [row[4] for row in rows])
+    bpde = _floats([one[2] for one in found])
     return Sheet(
-        external_ids=tuple(row[1] for row in rows),
-        category=np.array([row[2] for row in rows], dtype=np.str_),
-        question=np.array([codes.setdefault(row[3], len(codes)) for row in rows], dtype=np.intp),
-        states=tuple(state for state, _, _ in found),
+        ids=np.array(ids, dtype=np.intp),
+        category=np.array([row[1] for row in rows], dtype=np.str_),
+        question=_questions([row[5] for row in rows]),
+        models=models,
+        model_1=model_1,
+        model_2=model_2,
+        length=np.array([row[6] for row in rows], dtype=np.int64),
         judge=judge,
         judged=judged,
-        bpde=np.array([np.nan if bpde is None else bpde for _, _, bpde in found]),
-        ranking=np.array([place[one.example_id] for one in ranked], dtype=np.intp),
+        level=_levels(bpde, np.array([one[0] for one in found], dtype=np.str_)),
+        bpde=bpde,
+        gap=_floats([one[3] for one in found]),
+        ranking=_ranking([one[4] for one in found]),
         human=human,
         labelled=labelled,
         final=final,
         has_final=has_final,
         selected=np.array([kind in _SELECTED for kind in kinds], dtype=bool),
         audited=np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool),
-        everyone=everyone,
-        people=tuple(says),
+        basis=basis,
+        people=says,
     )
 
 
-@dataclass(frozen=True)
-class Outcomes:
-    """difference: (N, 2, k) score 1 - score 2 as integers on one scale; valid: which are there."""
-
-    difference: NDArray[np.int64]
-    valid: Booleans
-
-
-def outcomes_of(run: Run) -> Outcomes | Undefined:
-    """The samples of both orders, in import order."""
-    if len(run.orders) < 2:
-        return Undefined("this run asked in one order only")
-    examples = [
-        [
-            [None if pair is None else int((pair[0] - pair[1]) * _SCALE) for pair in pairs]
-            for pairs in (example.pairs(order, run.form) for order in run.orders)
-        ]
-        for example in samples_of(run)
-    ]
-    k = max((len(pairs) for example in examples for pairs in example), default=0)
-    if not k:
-        return Undefined("no sample was recorded yet")
-    difference = np.zeros((len(examples), 2, k), dtype=np.int64)
-    valid = np.zeros((len(examples), 2, k), dtype=bool)
-    for row, example in enumerate(examples):
-        for order, pairs in enumerate(example):
-            for slot, value in enumerate(pairs):
-                if value is not None:
-                    difference[row, order, slot], valid[row, order, slot] = value, True
-    return Outcomes(difference, valid)
-
-
-def _signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
+def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
+    """1, 0, -1 for win, tie, lose, and where there is a label."""
     there = np.array([label is not None for label in labels], dtype=bool)
-    signs = [SIGN[Label(label)] if label else 0 for label in labels]
-    return np.array(signs, dtype=np.int8), there
+    values = [SIGN[Label(label)] if label else 0 for label in labels]
+    return np.array(values, dtype=np.int8), there
+
+
+def _verdicts(run: Run) -> dict[int, tuple[str, str | None, float | None, float | None, int]]:
+    columns = ("example", "state", "label", "bpde", "gap", "rank")
+    rows = Verdict.objects.filter(run=run).values_list(*columns)
+    return {pk: rest for pk, *rest in rows.iterator(chunk_size=5000)}
+
+
+def _known(
+    ids: list[int],
+    gold: list[str | None],
+    everywhere: dict[int, PeopleSay],
+    asked: dict[int, PeopleSay],
+) -> tuple[str, list[str | None], tuple[PeopleSay | None, ...]]:
+    """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
+    if ids and all(pk in everywhere and everywhere[pk].votes for pk in ids):
+        says = tuple(everywhere[pk] for pk in ids)
+        return "votes", [say.label for say in says], says
+    if ids and all(gold):
+        return "gold", gold, tuple(everywhere.get(pk) for pk in ids)
+    says = tuple(asked.get(pk) for pk in ids)
+    return "round", [say.label if say else None for say in says], says
+
+
+def _levels(bpde: Floats, states: NDArray[np.str_]) -> Floats:
+    """As `hitlc.routing_level`: unjudged, inconsistent, then BPDE; pending last."""
+    level = np.where(np.isnan(bpde), -np.inf, bpde)
+    level = np.where(states == Verdict.State.INCONSISTENT, level + INCONSISTENT_BONUS, level)
+    return np.where(states == Verdict.State.UNJUDGED, np.inf, level)
+
+
+def _ranking(ranks: list[int | None]) -> Codes:
+    places = np.array([rank if rank is not None else _LAST for rank in ranks], dtype=np.int64)
+    order = np.argsort(places, kind="stable")
+    return order[places[order] < _LAST]
+
+
+def _floats(values: list[float | None]) -> Floats:
+    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+
+
+def _questions(digests: list[str]) -> Codes:
+    """Equal codes for equal questions; an example without a question is one of its own."""
+    empty = "d41d8cd98f00b204e9800998ecf8427e"
+    names = [f"{n}" if digest == empty else digest for n, digest in enumerate(digests)]
+    return _codes(names)[1][0]
+
+
+def _codes(*columns: list[str]) -> tuple[tuple[str, ...], list[Codes]]:
+    names: dict[str, int] = {}
+    coded = [
+        np.array([names.setdefault(name, len(names)) for name in column], dtype=np.intp)
+        for column in columns
+    ]
+    return tuple(names), coded

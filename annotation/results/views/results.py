@@ -1,27 +1,31 @@
 """The results of a run: what the labels are worth, what they cost, and the exports."""
 
+from decimal import Decimal
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from annotation.results.analysis import Analysis
 from annotation.results.costs import project_costs
 from annotation.results.exports import FORMATS, KINDS
+from annotation.results.figures import Json
+from annotation.results.report_cache import current_report
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.methods.estimates import Undefined
 from judging.models import Role, Run
 from judging.runs.finding import find_run
-from judging.runs.progress import progress_of
 
 _EXPORTS_SHOWN = 20
+_BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
+_CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
+_LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
 
 
 @require_safe
 def results(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     project = access.project
-    run = _chosen(request, access)
+    run = chosen_run(request, access)
     found = {
         "project": project,
         "access": access,
@@ -33,14 +37,16 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         ],
         "kinds": KINDS,
         "formats": FORMATS,
-        "costs": project_costs(project, run),
     }
     if run is not None and run.ranked_at is not None:
-        found |= _figures(Analysis(project, run)) | {"progress": progress_of(run)}
+        report = current_report(project, run)
+        found |= {"report": report, "betas": by_beta(report["hitlc"]), "costs": costs_of(report)}
+    else:
+        found["costs"] = project_costs(project, run)
     return render(request, "results/results.html", found)
 
 
-def _chosen(request: HttpRequest, access: Access) -> Run | None:
+def chosen_run(request: HttpRequest, access: Access) -> Run | None:
     """The run in the address, else the primary one, else the newest."""
     project = access.project
     try:
@@ -49,14 +55,23 @@ def _chosen(request: HttpRequest, access: Access) -> Run | None:
         return project.primary_run or project.runs.order_by("-number").first()
 
 
-def _figures(analysis: Analysis) -> dict[str, object]:
-    lines, position = analysis.lines(), analysis.position
-    return {
-        "analysis": analysis,
-        "before": analysis.before(),
-        "after": analysis.after(),
-        "lines": None if isinstance(lines, Undefined) else lines,
-        "no_lines": lines.reason if isinstance(lines, Undefined) else "",
-        "position": None if isinstance(position, Undefined) else position,
-        "no_position": position.reason if isinstance(position, Undefined) else "",
+def by_beta(hitlc: Json) -> list[Json]:
+    """The report's lists, turned into one row a beta."""
+    return [
+        {"beta": beta} | {name: hitlc[name][place] for name in (*_CURVES, *_LINES)}
+        for place, beta in enumerate(hitlc["beta"])
+        if beta in _BETAS_SHOWN
+    ]
+
+
+def costs_of(report: Json) -> Json:
+    """Amounts as decimals again, under the names of `Costs`."""
+    cost = report["cost"]
+    amounts = {
+        name.removesuffix("_votes_usd").removesuffix("_vote_usd") if "hand" in name else name: (
+            None if amount is None else Decimal(amount)
+        )
+        for name, amount in cost.items()
+        if name.endswith("_usd")
     }
+    return amounts | {"n_votes": cost["votes"], "votes_an_example": cost["votes_an_example"]}

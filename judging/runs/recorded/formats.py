@@ -41,24 +41,23 @@ def read_judgments(
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(FORMATS)}.")
     reads: dict[str, Read] = {}
-    llmbar = llmbar_reader()
     for record in layouts.records(paths, file_format):
         if isinstance(record, Refused):
             problem = record.problems[0]
             yield Line(problem.file, problem.line), BadRow(problem.sentence)
             continue
         line = Line(record.file, record.line)
-        read = reads.setdefault(record.file, reader_for(record.values, file_format, llmbar))
+        read = reads.setdefault(record.file, reader_for(record.values, file_format))
         try:
             yield from ((line, row) for row in read(record))
         except BadRow as error:
             yield line, error
 
 
-def reader_for(values: Mapping[str, Any], file_format: str, llmbar: Read) -> Read:
+def reader_for(values: Mapping[str, Any], file_format: str) -> Read:
     """By the format's name, else by what the first record of a file holds."""
     if file_format == "llmbar" or (file_format in ("auto", "json") and "results" in values):
-        return llmbar
+        return llmbar_reader()
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return pandalm_rows
     return lambda record: sample_rows(record.values)
@@ -81,7 +80,10 @@ def pandalm_rows(record: Record) -> Iterator[RecordedRow]:
 
 
 def llmbar_reader() -> Read:
-    """LLMBar's plain two-order judgments; a second round, asked on conflict only, is left out."""
+    """LLMBar's plain two-order judgments; a second round, asked on conflict only, is left out.
+
+    Texts are numbered within a file: the same pair in another file is one more sample of it.
+    """
     identities = Identities()
 
     def read(record: Record) -> Iterator[RecordedRow]:

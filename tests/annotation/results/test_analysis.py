@@ -21,7 +21,7 @@ def run(project):
     """Ten examples judged a win, BPDE rising with the number."""
     run = make_run(project)
     for example in make_examples(project, 10):
-        make_verdict(run, example, example.number / 10)
+        make_verdict(run, example, example.number / 10, rank=10 - example.number)
     return run
 
 

@@ -5,6 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation.models import Round
+from annotation.vote_imports import import_votes
 from judging.models import Membership, Project, Role
 from tests.factories import make_examples, make_run, make_user, make_verdict
 
@@ -89,3 +90,33 @@ def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
     assert "vicuna-run1-labels.csv" in labels["Content-Disposition"]
     assert Membership.objects.get(user=owner).unblinded_at is not None
     assert judged.project.exports.count() == 2
+
+
+def test_the_results_page_takes_the_same_queries_for_10_and_for_60_examples(client, owner, judged):
+    client.force_login(owner)
+    client.get("/p/vicuna/results")
+
+    def queries():
+        with CaptureQueriesContext(connection) as found:
+            assert client.get("/p/vicuna/results").status_code == 200
+        return len(found)
+
+    warm = queries()
+    for example in make_examples(judged.project, 50):
+        make_verdict(judged, example, 0.5)
+    cold = queries()
+    assert queries() == warm
+    make_examples(judged.project, 50)
+    assert queries() == cold
+
+
+def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_path):
+    client.force_login(owner)
+    assert "no human labels" in client.get("/p/vicuna/results").content.decode()
+    path = tmp_path / "votes.csv"
+    votes = "".join(f"e{n},kim,win\n" for n in range(10))
+    path.write_text("external_id,annotator,label\n" + votes)
+    import_votes(judged.project, None, path)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "no human labels" not in page
+    assert "People voted on every example" in page

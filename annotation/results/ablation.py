@@ -1,0 +1,123 @@
+"""The same examples judged otherwise: fewer samples, and the project's other runs beside this."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from annotation.results.fewer import Fewer, fewer_samples
+from annotation.results.figures import Json
+from annotation.results.other_runs import labels_of
+from annotation.results.samples_array import Samples
+from annotation.results.sheet import Known, Sheet
+from judging.methods.accuracy import accuracy, credit
+from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.comparison import Booleans, Floats, Signs
+from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.kappa import kappa
+from judging.methods.proportions import holm, mcnemar
+from judging.models import Run
+
+MOST_RUNS = 20
+NORMAL_95 = 1.959964
+FIELDS = ("method", "form", "endpoint", "model", "k", "temperature", "template_name")
+
+
+@dataclass(frozen=True)
+class Paired:
+    """difference: accuracy of this run less the other's, over what both judged."""
+
+    difference: Figure
+    p: float | None
+
+
+def ablation(
+    sheet: Sheet, run: Run, samples: Samples | Undefined, rng: np.random.Generator
+) -> list[Json]:
+    """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs."""
+    rows = [_k_row(run, fewer) for fewer in fewer_samples(sheet, samples, rng)]
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return rows
+    others = list(run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk))[-MOST_RUNS:]
+    labels = labels_of(sheet, others)
+    paired = [_compare(sheet, known, *labels[other.pk], rng) for other in others]
+    tested = [one.p for one in paired if one.p is not None]
+    adjusted = iter(holm(tested).tolist() if tested else [])
+    for other, one in zip(others, paired, strict=True):
+        p_holm = None if one.p is None else next(adjusted)
+        rows.append(_run_row(sheet, run, other, labels[other.pk], one, p_holm, rng))
+    return rows
+
+
+def _k_row(run: Run, fewer: Fewer) -> Json:
+    return {
+        "run": run.name,
+        "differs": {"k": [str(run.k), str(fewer.k)]},
+        "bpc": fewer.bpc,
+        "accuracy": fewer.accuracy.as_json(),
+        "kappa": fewer.kappa.as_json(),
+    }
+
+
+def _run_row(
+    sheet: Sheet,
+    run: Run,
+    other: Run,
+    labels: tuple[Signs, Booleans],
+    paired: Paired,
+    p_holm: float | None,
+    rng: np.random.Generator,
+) -> Json:
+    compared = sheet.comparison(*labels)
+    undefined = isinstance(compared, Undefined)
+    return {
+        "run": other.name,
+        "differs": {
+            name: [str(getattr(run, name)), str(getattr(other, name))]
+            for name in FIELDS
+            if getattr(run, name) != getattr(other, name)
+        },
+        "accuracy": (compared if undefined else accuracy(compared, rng)).as_json(),
+        "kappa": (compared if undefined else kappa(compared, rng)).as_json(),
+        "difference": paired.difference.as_json(),
+        "p": paired.p,
+        "p_holm": p_holm,
+    }
+
+
+def _compare(
+    sheet: Sheet, known: Known, judge: Signs, judged: Booleans, rng: np.random.Generator
+) -> Paired:
+    both = (sheet.judged & judged)[known.rows]
+    rows = known.rows[both]
+    if not len(rows):
+        return Paired(Undefined("no example with a known label was judged by both runs"), None)
+    human = sheet.human[rows]
+    here = credit(sheet.judge[rows], sheet.judged[rows], human)
+    there = credit(judge[rows], judged[rows], human)
+    weight, question = known.weight[both], sheet.question[rows]
+    difference = bootstrap_estimate(
+        _mean_difference,
+        (here, there, weight),
+        rng,
+        question=question,
+        stratum=known.stratum[both],
+    )
+    exact = known.plain and len(np.unique(question)) == len(rows)
+    if exact and not np.any((here == 0.5) | (there == 0.5)):
+        return Paired(difference, mcnemar(int((here > there).sum()), int((there > here).sum())))
+    return Paired(difference, _p_of(difference))
+
+
+def _mean_difference(counts: Floats, values: Floats) -> Floats:
+    here, there, weight = values.T
+    return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
+
+
+def _p_of(difference: Figure) -> float | None:
+    """Two-sided, from the bootstrap's width as a normal one; None where it has no width."""
+    if not isinstance(difference, Estimate) or difference.low is None or difference.high is None:
+        return None
+    error = (difference.high - difference.low) / (2 * NORMAL_95)
+    return float(2 * stats.norm.sf(abs(difference.value) / error)) if error else None

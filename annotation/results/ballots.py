@@ -1,0 +1,48 @@
+"""The votes on each example as a table of examples by annotators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from annotation.models import Annotator
+from annotation.results.people import Vote
+from judging.methods.comparison import Booleans, Signs
+from judging.methods.votes import VoteCounts
+
+SIGN = {"win": 1, "tie": 0, "lose": -1}
+
+
+@dataclass(frozen=True)
+class Ballots:
+    """votes: (N, annotators) of 1, 0, -1, read where present. left: which response stood left,
+    0 where that is not known."""
+
+    annotators: tuple[int, ...]
+    votes: Signs
+    present: Booleans
+    left: NDArray[np.int8]
+
+    @property
+    def counts(self) -> VoteCounts:
+        return VoteCounts.from_votes(self.votes, self.present)
+
+    def names(self) -> list[str]:
+        """Pseudonyms, as in exports."""
+        found = Annotator.objects.in_bulk(self.annotators)
+        return [found[pk].pseudonym for pk in self.annotators]
+
+
+def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+    people = sorted({vote.annotator_id for row in votes for vote in row})
+    column = {annotator: place for place, annotator in enumerate(people)}
+    shape = (len(votes), len(people))
+    table = np.zeros(shape, np.int8)
+    present, left = np.zeros(shape, bool), np.zeros(shape, np.int8)
+    for place, row in enumerate(votes):
+        for vote in row:
+            cell = place, column[vote.annotator_id]
+            table[cell], present[cell] = SIGN[vote.label], True
+            left[cell] = vote.left_response or 0
+    return Ballots(tuple(people), table, present, left)

@@ -1,0 +1,69 @@
+"""The same figures within each category."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from annotation.results.figures import Json, undefined
+from annotation.results.samples_array import Samples
+from annotation.results.sheet import Sheet
+from judging.methods.accuracy import accuracy
+from judging.methods.comparison import Booleans, Comparison
+from judging.methods.estimates import Undefined
+from judging.methods.kappa import kappa
+from judging.methods.position import conflicts, order_labels
+from judging.methods.win_rate import everyone_labelled
+
+# The rest has too few examples each to say anything.
+MOST = 50
+
+
+def by_category(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> list[Json]:
+    """The largest categories first; examples without one are `(none)`."""
+    names, code, sizes = np.unique(sheet.category, return_inverse=True, return_counts=True)
+    compared = sheet.comparison(sheet.judge, sheet.judged)
+    largest = np.argsort(-sizes, kind="stable")[:MOST]
+    return [
+        {"category": str(names[c]) or "(none)", "n": int(sizes[c])}
+        | _category(sheet, samples, compared, code == c, rng)
+        for c in largest
+    ]
+
+
+def _category(
+    sheet: Sheet,
+    samples: Samples | Undefined,
+    compared: Comparison | Undefined,
+    inside: Booleans,
+    rng: np.random.Generator,
+) -> Json:
+    part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
+    judge = (sheet.judge[inside & sheet.judged] + 1) / 2
+    return {
+        "accuracy": _of(part, lambda found: accuracy(found, rng)),
+        "kappa": _of(part, lambda found: kappa(found, rng)),
+        "conflict_rate": _conflict_rate(samples, inside),
+        "judge_win_rate": everyone_labelled(judge).as_json(),
+    }
+
+
+def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison | Undefined:
+    known = sheet.known
+    rows = inside[known.rows] if not isinstance(known, Undefined) else np.zeros(0, bool)
+    if not rows.any():
+        return Undefined("no known label in this category")
+    names = ("judge", "judged", "human", "weight", "stratum", "question")
+    return replace(compared, **{name: getattr(compared, name)[rows] for name in names})
+
+
+def _of(part: Comparison | Undefined, figure: object) -> Json:
+    return part.as_json() if isinstance(part, Undefined) else figure(part).as_json()
+
+
+def _conflict_rate(samples: Samples | Undefined, inside: Booleans) -> Json:
+    if isinstance(samples, Undefined):
+        return samples.as_json()
+    if samples.orders < 2:
+        return undefined("this run asked in one order only")
+    labels, there = order_labels(samples.difference[inside], samples.valid[inside])
+    return conflicts(labels, there).conflict_rate.as_json()

@@ -1,0 +1,188 @@
+"""FairEval's Table 4 for one's own data: what each method reaches and costs, without a new call."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+
+import numpy as np
+from django.db.models import Sum
+
+from annotation.results.costs import Costs, judge_cost
+from annotation.results.fewer import Fewer, fewer_samples
+from annotation.results.figures import Json, lacking, usd
+from annotation.results.other_runs import labels_of
+from annotation.results.review import BETAS, Review
+from annotation.results.samples_array import Samples
+from annotation.results.sheet import Sheet
+from judging.llm.prices import PriceSnapshot
+from judging.methods.accuracy import accuracy
+from judging.methods.comparison import Booleans, Signs
+from judging.methods.estimates import Estimate, Undefined
+from judging.methods.kappa import kappa
+from judging.methods.ranking import cut
+from judging.models import Method, Run
+
+NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC"}
+HITLC_BETAS = (5, 10, 20, 30, 50)
+
+
+def methods(
+    sheet: Sheet,
+    run: Run,
+    samples: Samples | Undefined,
+    review: Review | Undefined,
+    costs: Costs,
+    rng: np.random.Generator,
+) -> list[Json]:
+    """One row a method; the run's own row holds its exact labels."""
+    vanilla = run.method == Method.VANILLA
+    return [
+        *([] if vanilla else [_of_run("VANILLA", sheet, _other(run, Method.VANILLA, 1), rng, 1)]),
+        *_derived(sheet, run, samples, costs, rng),
+        _twice(sheet, run, rng),
+        _own(sheet, run, costs, rng),
+        *_hitlc(sheet, run, review, costs, rng),
+    ]
+
+
+def _derived(
+    sheet: Sheet,
+    run: Run,
+    samples: Samples | Undefined,
+    costs: Costs,
+    rng: np.random.Generator,
+) -> Iterator[Json]:
+    """Rows from subsets of the samples, but for the one that is the run itself."""
+    if run.method == Method.VANILLA:
+        return
+    for fewer in fewer_samples(sheet, samples, rng):
+        if isinstance(samples, Samples) and fewer.k == samples.k and _is_own(run, fewer):
+            continue
+        name = "MEC+BPC" if fewer.bpc else "EC" if fewer.k == 1 else "MEC"
+        yield _row(name, fewer.k, fewer.bpc, 0) | {
+            "accuracy": fewer.accuracy.as_json(),
+            "kappa": fewer.kappa.as_json(),
+            "judge_usd": usd(_share_of_cost(run, costs, fewer, samples)),
+            "judge_usd_estimated": True,
+            "human_usd": "0",
+            "temperature": str(run.temperature),
+        }
+
+
+def _is_own(run: Run, fewer: Fewer) -> bool:
+    return fewer.bpc == (len(run.orders) == 2)
+
+
+def _share_of_cost(
+    run: Run, costs: Costs, fewer: Fewer, samples: Samples | Undefined
+) -> Decimal | None:
+    """The prompt is paid once an order, completions by their number."""
+    if costs.judge_usd is None or isinstance(samples, Undefined):
+        return None
+    orders = Decimal(2 if fewer.bpc else 1) / samples.orders
+    fixed = _prompt_share(run)
+    part = orders * (fixed + (1 - fixed) * Decimal(fewer.k) / samples.k)
+    return (costs.judge_usd * part).quantize(Decimal("0.000001"))
+
+
+def _prompt_share(run: Run) -> Decimal:
+    if run.price is None:
+        return Decimal(0)
+    price = PriceSnapshot.from_json(run.price)
+    tokens = run.calls.aggregate(
+        prompt=Sum("prompt_tokens", default=0), completion=Sum("completion_tokens", default=0)
+    )
+    prompt = price.prompt.base * tokens["prompt"]
+    total = prompt + price.completion.base * tokens["completion"]
+    return prompt / total if total else Decimal(0)
+
+
+def _twice(sheet: Sheet, run: Run, rng: np.random.Generator) -> Json:
+    """MEC(2k), the rival of equal cost: from a one-order run of 2k samples only."""
+    return _of_run("MEC", sheet, _other(run, Method.MEC, 2 * run.k), rng, 2 * run.k)
+
+
+def _other(run: Run, method: str, k: int) -> Run | None:
+    """The newest finished run of the same judge by this method."""
+    same = run.project.runs.filter(method=method, model=run.model, ranked_at__isnull=False)
+    return same.filter(k=k).order_by("-number").first()
+
+
+def _of_run(name: str, sheet: Sheet, run: Run | None, rng: np.random.Generator, k: int) -> Json:
+    row = _row(name, k, False, 0)
+    if run is None:
+        samples = "1 sample" if k == 1 else f"{k} samples"
+        reason = Undefined(f"needs a {name} run of this judge with {samples} in one order")
+        return row | {"judge_usd": None, "human_usd": "0"} | lacking(reason, "accuracy", "kappa")
+    judged = labels_of(sheet, [run])[run.pk]
+    cost = {"judge_usd": usd(judge_cost(run)), "human_usd": "0", "run": run.name}
+    return row | cost | _agreement(sheet, *judged, rng)
+
+
+def _own(sheet: Sheet, run: Run, costs: Costs, rng: np.random.Generator) -> Json:
+    cost = {"judge_usd": usd(costs.judge_usd), "human_usd": "0", "run": run.name}
+    return _own_row(run, 0) | cost | _agreement(sheet, sheet.judge, sheet.judged, rng)
+
+
+def _hitlc(
+    sheet: Sheet, run: Run, review: Review | Undefined, costs: Costs, rng: np.random.Generator
+) -> Iterator[Json]:
+    """The top β % replaced by people's labels, right by construction; then what was done."""
+    for beta in HITLC_BETAS:
+        m = cut(len(sheet), beta)
+        human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
+        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
+        row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
+        yield row | _reviewed(sheet, review, m, beta, rng)
+    if sheet.selected.any():
+        beta_done = 100 * float(sheet.selected.mean())
+        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
+        done = {"m": int(sheet.selected.sum()), "done": True}
+        row = _own_row(run, beta_done, "+HITLC") | cost | done
+        yield row | _agreement(sheet, sheet.final, sheet.has_final, rng)
+
+
+def _reviewed(
+    sheet: Sheet, review: Review | Undefined, m: int, beta: int, rng: np.random.Generator
+) -> Json:
+    known = sheet.known
+    if isinstance(review, Undefined) or isinstance(known, Undefined):
+        reason = review if isinstance(review, Undefined) else Undefined("nothing is known")
+        return lacking(reason, "accuracy", "kappa")
+    band = review.band(rng)
+    if isinstance(band, Undefined):
+        return lacking(band, "accuracy", "kappa")
+    at = BETAS.index(beta)
+    reached = Estimate(
+        float(band.accuracy[at]), len(review.earned), float(band.low[at]), float(band.high[at])
+    )
+    replaced = np.zeros(len(sheet), bool)
+    replaced[sheet.ranking[:m]] = True
+    compared = sheet.comparison(
+        np.where(replaced, sheet.human, sheet.judge).astype(np.int8), sheet.judged | replaced
+    )
+    return {
+        "accuracy": reached.as_json(),
+        "kappa": (compared if isinstance(compared, Undefined) else kappa(compared, rng)).as_json(),
+    }
+
+
+def _agreement(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
+    compared = sheet.comparison(labels, there)
+    if isinstance(compared, Undefined):
+        return lacking(compared, "accuracy", "accuracy_over_all", "kappa")
+    return {
+        "accuracy": accuracy(compared, rng).as_json(),
+        "accuracy_over_all": accuracy(compared, rng, unjudged_wrong=True).as_json(),
+        "kappa": kappa(compared, rng).as_json(),
+    }
+
+
+def _own_row(run: Run, beta: float, more: str = "") -> Json:
+    """An imported run of two orders is MEC+BPC, one of one order MEC, whoever asked."""
+    bpc = len(run.orders) == 2
+    name = NAMES.get(run.method) or ("MEC+BPC" if bpc else "MEC" if run.k > 1 else "EC")
+    return _row(name + more, run.k, bpc, beta)
+
+
+def _row(name: str, k: int, bpc: bool, beta: float) -> Json:
+    return {"name": name, "k": k, "bpc": bpc, "beta": beta}

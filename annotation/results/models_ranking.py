@@ -1,0 +1,48 @@
+"""Several models against each other, from the final labels."""
+
+import numpy as np
+
+from annotation.results.figures import Json, shown
+from annotation.results.sheet import Sheet
+from judging.methods.bradley_terry import bradley_terry, pairwise_results
+from judging.methods.estimates import Undefined
+from judging.methods.proportions import wilson
+
+
+def models(sheet: Sheet, rng: np.random.Generator) -> Json:
+    """Pairs in the order of import, and the Bradley-Terry ranking, a tie half a win each."""
+    named = np.array([bool(name) for name in sheet.models], dtype=bool)
+    rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
+    rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
+    given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
+    ranking = bradley_terry(sheet.models, *given, rng, question=sheet.question[rows])
+    pairs = pairwise_results(sheet.models, *given)
+    found: Json = {
+        "pairwise": [
+            {
+                "model_1": one.model_1,
+                "model_2": one.model_2,
+                "win": one.wins,
+                "tie": one.ties,
+                "lose": one.losses,
+                "win_rate": _share(one.wins + one.ties / 2, one.wins + one.ties + one.losses),
+            }
+            for one in pairs
+        ]
+    }
+    if isinstance(ranking, Undefined):
+        return found | {"ranking": [], "reason": ranking.reason}
+    found["ranking"] = [
+        {
+            "model": one.model,
+            "strength": one.strength.as_json(),
+            "win_rate": shown(one.win_rate, one.n),
+        }
+        for one in ranking
+    ]
+    return found
+
+
+def _share(points: float, n: int) -> Json:
+    """Halves are not 0/1 values: the interval holds only where there is no tie."""
+    return wilson(points, n).as_json() if points == int(points) else shown(points / n, n)

@@ -1,0 +1,112 @@
+"""How much this judge follows positions: the `position`, `orders` and `conflict_by_gap` parts."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from annotation.results.figures import Json, lacking
+from annotation.results.samples_array import Samples
+from annotation.results.sheet import Sheet
+from judging.methods.accuracy import accuracy
+from judging.methods.comparison import Booleans, Signs
+from judging.methods.estimates import Undefined
+from judging.methods.gaps import conflict_by_gap as by_gap
+from judging.methods.position import (
+    conflicts,
+    first_position,
+    order_labels,
+    position_effect,
+    repetition_stability,
+    win_rate_by_position,
+)
+from judging.models import Form
+
+ONE_ORDER = Undefined("this run asked in one order only")
+NAMES = (
+    "win_rate_first",
+    "win_rate_second",
+    "conflict_rate",
+    "strict_conflict_rate",
+    "first_position_rate",
+    "position_effect",
+    "repetition_stability",
+)
+# Limits of the bins of |CS1 - CS2|, by what the scores can be.
+EDGES: dict[str, tuple[float, ...]] = {
+    Form.SCORE: (0, 1, 2, 3, 4, 5, 9),
+    Form.LIKERT: (0, 1, 2, 3, 4, 5, 6),
+}
+SHARE_EDGES = (0, 0.2, 0.4, 0.6, 0.8, 1)
+
+
+def two_orders(samples: Samples | Undefined) -> Samples | Undefined:
+    if isinstance(samples, Samples) and samples.orders < 2:
+        return ONE_ORDER
+    return samples
+
+
+def position(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> Json:
+    samples = two_orders(samples)
+    if isinstance(samples, Undefined):
+        return lacking(samples, *NAMES)
+    labels, there = order_labels(samples.difference, samples.valid)
+    first, second = win_rate_by_position(labels, there, rng, sheet.question)
+    found, preferred = conflicts(labels, there), first_position(labels, there)
+    given = (samples.signs, samples.valid, rng, sheet.question)
+    return {
+        "win_rate_first": first.as_json(),
+        "win_rate_second": second.as_json(),
+        "conflict_rate": found.conflict_rate.as_json(),
+        "strict_conflict_rate": found.strict_conflict_rate.as_json(),
+        "first_position_rate": preferred.rate.as_json(),
+        "first_position_p": preferred.p,
+        "position_effect": position_effect(*given).as_json(),
+        "repetition_stability": repetition_stability(*given).as_json(),
+    }
+
+
+def orders(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> Json:
+    """Accuracy of each order's own label, and how often both say the same."""
+    samples = two_orders(samples)
+    if isinstance(samples, Undefined):
+        reason = samples.as_json()
+        alone = {"accuracy": reason}
+        return {"original": alone, "swapped": alone, "consistency": reason}
+    labels, there = order_labels(samples.difference, samples.valid)
+    return {
+        "original": _order(sheet, labels[:, 0], there[:, 0], rng),
+        "swapped": _order(sheet, labels[:, 1], there[:, 1], rng),
+        "consistency": conflicts(labels, there).consistency.as_json(),
+    }
+
+
+def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
+    compared = sheet.comparison(labels, there)
+    if isinstance(compared, Undefined):
+        return {"accuracy": compared.as_json()}
+    return {
+        "accuracy": accuracy(compared, rng).as_json(),
+        "accuracy_over_all": accuracy(compared, rng, unjudged_wrong=True).as_json(),
+    }
+
+
+def conflict_by_gap(samples: Samples | Undefined, form: str) -> list[Json]:
+    """One entry a bin: `same_samples` as in the paper, `split_samples` without its artefact."""
+    samples = two_orders(samples)
+    edges = EDGES.get(form, SHARE_EDGES)
+    if isinstance(samples, Undefined):
+        return [
+            {"low": low, "high": high} | lacking(samples, "same_samples", "split_samples")
+            for low, high in pairwise(edges)
+        ]
+    largest = float(np.abs(samples.difference).max(initial=0)) / samples.scale
+    limits = (*edges[:-1], max(edges[-1], largest))
+    return [
+        {
+            "low": one.low,
+            "high": one.high,
+            "same_samples": one.same_samples.as_json(),
+            "split_samples": one.split_samples.as_json(),
+        }
+        for one in by_gap(samples.difference, samples.valid, limits, samples.scale)
+    ]

@@ -1,0 +1,158 @@
+"""The examples with a known label, reviewed by rank: the curve, and the honest lines beside it."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from annotation.results.sheet import Sheet
+from judging.methods.accuracy import Ties, credit
+from judging.methods.auroc import auroc
+from judging.methods.bands import CurveBand, curve_band
+from judging.methods.comparison import Codes, Floats
+from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.hitlc import (
+    ErrorsFound,
+    ReviewCurve,
+    errors_found,
+    oracle_curve,
+    random_accuracy,
+    review_curve,
+)
+from judging.methods.proportions import wilson
+
+BETAS = tuple(range(0, 101, 5))
+NOTHING = Undefined("nothing was reviewed for this run")
+
+
+@dataclass(frozen=True)
+class HonestLines:
+    """What a review of the top m bought, beside the accuracy that it has by construction."""
+
+    m: int
+    accuracy: Figure
+    unreviewed: Figure
+    errors: ErrorsFound | Undefined
+    random: Figure
+    gain: Figure
+
+
+@dataclass(frozen=True)
+class Review:
+    """The examples with a known label, ready to be reviewed by rank.
+
+    earned: what the judge's label earns. level: what they are ranked by. order: indices, the
+    first to be reviewed first. n: how many examples they stand for, which beta is a share of.
+    """
+
+    earned: Floats
+    level: Floats
+    weight: Floats
+    stratum: Codes
+    question: Codes
+    order: Codes
+    n: int
+
+    @property
+    def plain(self) -> bool:
+        """Whether every example stands for itself alone, so that errors can be counted."""
+        return bool(np.ptp(self.weight) == 0)
+
+    @cached_property
+    def start(self) -> float:
+        """Accuracy before anything is reviewed, an example without a label counted as wrong."""
+        return float(self.weight @ self.earned / self.weight.sum())
+
+    @cached_property
+    def curve(self) -> ReviewCurve:
+        return self.curve_by(self.level)
+
+    def curve_by(self, level: Floats) -> ReviewCurve:
+        return review_curve(level, self.earned, weight=self.weight)
+
+    @cached_property
+    def oracle(self) -> ReviewCurve:
+        if self.plain:
+            return oracle_curve(self.earned)
+        return review_curve(-self.earned, self.earned, weight=self.weight)
+
+    def auroc_of(self, level: Floats) -> Figure:
+        return auroc(level, 1 - self.earned, weight=None if self.plain else self.weight)
+
+    def band(self, rng: np.random.Generator, level: Floats | None = None) -> CurveBand | Undefined:
+        return curve_band(
+            self.level if level is None else level,
+            self.earned,
+            np.array(BETAS, dtype=np.float64),
+            rng,
+            weight=self.weight,
+            question=self.question,
+            stratum=self.stratum,
+        )
+
+    def lines(self, m: int) -> HonestLines | Undefined:
+        """The lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""
+        if not m:
+            return NOTHING
+        if not self.plain:
+            return self._weighted_lines(m)
+        if m > len(self.earned):
+            return Undefined("more was reviewed than there are known labels")
+        left = self.earned[self.order[m:]]
+        reached = float((m + left.sum()) / len(self.earned))
+        errors = errors_found(self.order, self.earned, m)
+        return self._lines(m, reached, _mean_share(left), errors)
+
+    def _weighted_lines(self, m: int) -> HonestLines:
+        """From the selected and an audit of the rest: who was reviewed is known, how many errors
+        the whole has is estimated, so that no exact probability can be given."""
+        reached = float(self.curve.accuracy(m))
+        unreviewed = float(self.curve.unreviewed_accuracy(m))
+        left = Undefined("every example was reviewed")
+        accuracy = left if np.isnan(unreviewed) else Estimate(unreviewed, len(self.earned))
+        reason = Undefined("counted only where every example has a known label")
+        return self._lines(m, reached, accuracy, reason)
+
+    def _lines(
+        self, m: int, reached: float, left: Figure, errors: ErrorsFound | Undefined
+    ) -> HonestLines:
+        n = len(self.earned)
+        chance = float(random_accuracy(m, self.curve.total, self.start))
+        return HonestLines(
+            m=m,
+            accuracy=Estimate(reached, n),
+            unreviewed=left,
+            errors=errors,
+            random=Estimate(chance, n),
+            gain=Estimate(reached - chance, n),
+        )
+
+
+def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
+    """Over the examples whose label is known, each with its weight."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    rows = known.rows
+    place = np.full(len(sheet), -1)
+    place[rows] = np.arange(len(rows))
+    ranked = place[sheet.ranking]
+    ranked = ranked[ranked >= 0]
+    rest = np.setdiff1d(np.arange(len(rows)), ranked)
+    return Review(
+        earned=credit(sheet.judge[rows], sheet.judged[rows], sheet.human[rows], ties),
+        level=sheet.level[rows],
+        weight=known.weight,
+        stratum=known.stratum,
+        question=sheet.question[rows],
+        order=np.concatenate((ranked, rest)),
+        n=round(known.weight.sum()),
+    )
+
+
+def _mean_share(earned: Floats) -> Figure:
+    if not len(earned):
+        return Undefined("every example was reviewed")
+    if np.any(earned == 0.5):
+        return Estimate(float(earned.mean()), len(earned))
+    return wilson(float(earned.sum()), len(earned))

@@ -1,0 +1,114 @@
+"""The samples of a run as arrays: each sample's score difference, by example, order and slot."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from django.db.models import Case, F, IntegerField, QuerySet, Value, When
+from numpy.typing import NDArray
+
+from judging.methods.comparison import Booleans, Codes, Signs
+from judging.methods.estimates import Undefined
+from judging.models import Form, Parse, Run
+from judging.runs.judge_report import difference
+
+# Scores have at most ten decimal places in the database.
+_MOST_PLACES = 10
+# Probabilities are floats: beyond this many places a difference is rounding.
+_PROBABILITY_PLACES = 6
+_CHUNK = 10_000
+_ROW = np.dtype(
+    [
+        ("example", "i8"),
+        ("order", "i1"),
+        ("slot", "i4"),
+        ("attempt", "i4"),
+        ("valid", "i1"),
+        ("difference", "f8"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """difference: (N, orders, k) score 1 - score 2 in units of 1/scale; valid: which are there."""
+
+    difference: NDArray[np.int64]
+    valid: Booleans
+    scale: int
+
+    @property
+    def signs(self) -> Signs:
+        return np.sign(self.difference).astype(np.int8)
+
+    @property
+    def orders(self) -> int:
+        return self.valid.shape[1]
+
+    @property
+    def k(self) -> int:
+        return self.valid.shape[2]
+
+
+def samples_array(run: Run, ids: Codes) -> Samples | Undefined:
+    """One query, streamed. ids: the examples in the order of the result."""
+    found = np.fromiter(_rows(run).iterator(chunk_size=_CHUNK), dtype=_ROW)
+    order = np.argsort(ids)
+    place = np.searchsorted(ids, found["example"], sorter=order)
+    inside = place < len(ids)
+    inside[inside] = ids[order[place[inside]]] == found["example"][inside]
+    found, rows = found[inside], order[place[inside]]
+    if not found["valid"].any():
+        return Undefined("no valid sample was recorded yet")
+    # The last attempt at a slot counts, so the later ones are written over the earlier.
+    later = np.argsort(found["attempt"], kind="stable")
+    found, rows = found[later], rows[later]
+    shape = (len(ids), len(run.orders), int(found["slot"].max()) + 1)
+    values, valid = np.zeros(shape), np.zeros(shape, dtype=bool)
+    cell = (rows, found["order"], found["slot"])
+    values[cell], valid[cell] = found["difference"], found["valid"] == 1
+    places = _PROBABILITY_PLACES if run.form == Form.CHOICE else _MOST_PLACES
+    scale = _scale(values[valid], places)
+    return Samples(np.rint(values * scale).astype(np.int64), valid, scale)
+
+
+def _rows(run: Run) -> QuerySet:
+    orders = [When(sample__call__part=part, then=Value(n)) for n, part in enumerate(run.orders)]
+    valid = When(status=Parse.Status.VALID, then=Value(1))
+    return (
+        Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=run.orders)
+        .order_by()
+        .annotate(
+            order=Case(*orders, output_field=IntegerField()),
+            valid=Case(valid, default=Value(0), output_field=IntegerField()),
+            difference=_preference(run.orders) if run.form == Form.CHOICE else difference(),
+        )
+        .values_list(
+            "sample__call__example",
+            "order",
+            "sample__slot",
+            "sample__attempt",
+            "valid",
+            "difference",
+        )
+    )
+
+
+def _preference(orders: tuple[str, ...]) -> Case:
+    """P of response 1 less P of response 2, from P of what stood first."""
+    turned = When(
+        sample__call__part="swapped", p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
+    )
+    return Case(
+        turned,
+        When(p_first__isnull=False, then=2.0 * F("p_first") - 1.0),
+        default=Value(0.0),
+    )
+
+
+def _scale(values: NDArray[np.float64], most: int) -> int:
+    """The smallest power of ten that makes all of them whole."""
+    for places in range(most):
+        scaled = values * 10**places
+        if np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-6):
+            return 10**places
+    return 10**most

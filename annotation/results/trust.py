@@ -1,0 +1,204 @@
+"""What may be trusted without a person: the certificate, and the alternative annotator test."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from annotation.models import Item, Round, Selection
+from annotation.results.figures import Json, shown
+from annotation.results.sheet import Sheet
+from judging.methods.alt_test import AlternativeAnnotatorTest, alternative_annotator_test
+from judging.methods.certificate import (
+    Certificate,
+    CertificatePlan,
+    Tallies,
+    certify,
+    simultaneous_bounds,
+    tallies,
+)
+from judging.methods.comparison import Booleans, Floats
+from judging.methods.estimates import Figure, Undefined
+from judging.methods.proportions import clopper_pearson
+from judging.models import Run
+
+DEFAULT_ALPHA = 0.05
+MOST_SHOWN = 20
+NO_AUDIT = Undefined("no audit: open a round with one to learn about the labels nobody checks")
+NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can be certified")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The audit of one round, in the order of its draw. resolved: labelled from the first on,
+    without a gap; all of them once the round is closed."""
+
+    round: Round
+    places: np.ndarray
+    resolved: int
+
+
+def certificate(sheet: Sheet, run: Run) -> Json:
+    """The claim, or why it is not made; beside it the accuracy of the labels nobody checked."""
+    audit = audit_of(sheet, run)
+    if isinstance(audit, Undefined):
+        return _not_issued(audit) | {"unchecked_accuracy": audit.as_json()}
+    beside = {"unchecked_accuracy": unchecked_accuracy(sheet, audit).as_json()}
+    beside["bounds"] = _bounds(sheet, audit)
+    plan = stored_plan(audit.round)
+    if plan is None:
+        return _not_issued(NO_PLAN) | beside
+    fixed = {
+        "epsilon": plan.epsilon,
+        "confidence": 1 - plan.alpha,
+        "looks": list(plan.looks),
+        "round": audit.round.number,
+        "planned_at": audit.round.opened_at.isoformat(),
+        "resolved": audit.resolved,
+    }
+    found = best_certificate(sheet, audit, plan)
+    if isinstance(found, Undefined):
+        return _not_issued(found) | fixed | beside
+    return fixed | beside | _issued(found, len(sheet))
+
+
+def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
+    """The newest round of this run that has an audit; one with a plan before any other."""
+    items = Item.objects.filter(round__run=run, selection__kind=Selection.Kind.AUDIT)
+    rounds = Round.objects.filter(pk__in=items.values("round")).order_by("-number")
+    found = sorted(rounds, key=lambda one: one.certificate_plan is None)
+    if not found:
+        return NO_AUDIT
+    drawn = items.filter(round=found[0]).order_by("audit_order", "pk")
+    place = {int(pk): n for n, pk in enumerate(sheet.ids)}
+    places = [place[pk] for pk in drawn.values_list("example", flat=True) if pk in place]
+    in_order = np.array([n for n in places if not sheet.selected[n]], dtype=np.intp)
+    waiting = np.flatnonzero(~sheet.labelled[in_order])
+    closed = found[0].state == Round.State.CLOSED
+    resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
+    return Audit(found[0], in_order, resolved)
+
+
+def stored_plan(round_: Round) -> CertificatePlan | None:
+    stored: dict[str, Any] | None = round_.certificate_plan
+    if not stored:
+        return None
+    looks, grid = tuple(stored["looks"]), tuple(stored["grid"])
+    return CertificatePlan(float(stored["epsilon"]), float(stored["alpha"]), looks, grid)
+
+
+def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certificate | Undefined:
+    """All looks hold at once, so the largest set that one of them certified stands."""
+    reached = [look for look in plan.looks if look <= audit.resolved]
+    if not reached:
+        first = plan.looks[0]
+        return Undefined(
+            f"{audit.resolved} audited examples are settled in the order drawn; "
+            f"the first look is at {first}"
+        )
+    if not len(plan.grid):
+        return Undefined("the judge gave no label to any example that was not selected")
+    found = [certify(plan, _tallies(sheet, audit, plan.grid, look), look) for look in reached]
+    issued = [one for one in found if isinstance(one, Certificate)]
+    return max(issued, key=lambda one: one.n_from_judge) if issued else found[-1]
+
+
+def unchecked_accuracy(sheet: Sheet, audit: Audit) -> Figure:
+    """How often the judge is right on what was not selected, from the audited ones."""
+    rows = audit.places[: audit.resolved]
+    return clopper_pearson(float((~_wrong(sheet)[rows]).sum()), len(rows))
+
+
+def alt_test(sheet: Sheet) -> Json:
+    """Only where the examples were not chosen for being hard: all of them, or the audit."""
+    rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
+    ballots = sheet.ballots
+    found = alternative_annotator_test(
+        sheet.judge[rows],
+        sheet.judged[rows],
+        ballots.votes[rows],
+        ballots.present[rows],
+        ballots.names(),
+    )
+    return found.as_json() if isinstance(found, Undefined) else _test(found)
+
+
+def _test(found: AlternativeAnnotatorTest) -> Json:
+    return {
+        "passes": found.passes,
+        "epsilon": found.epsilon,
+        "omega": shown(found.omega, len(found.annotators)),
+        "mean_rho": shown(found.mean_rho, len(found.annotators)),
+        "annotators": [
+            {
+                "annotator": one.annotator,
+                "n": one.n,
+                "rho_judge": one.rho_judge,
+                "rho_human": one.rho_human,
+                "p": one.p,
+                "judge_is_as_good": one.judge_is_as_good,
+            }
+            for one in found.annotators
+        ],
+    }
+
+
+def _score(sheet: Sheet) -> Floats:
+    return np.where(sheet.judged, sheet.bpde, np.nan)
+
+
+def _wrong(sheet: Sheet) -> Booleans:
+    """An unresolved audit item counts as wrong."""
+    return (sheet.judge != sheet.human) | ~sheet.labelled | ~sheet.judged
+
+
+def _tallies(sheet: Sheet, audit: Audit, grid: tuple[float, ...], look: int) -> Tallies:
+    audited = np.zeros(len(sheet), bool)
+    audited[audit.places[:look]] = True
+    return tallies(grid, _score(sheet), ~sheet.selected, audited, _wrong(sheet))
+
+
+def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
+    """Bounds that hold for every threshold shown at once: what may be looked at freely."""
+    grid = np.unique(_score(sheet)[~sheet.selected & sheet.judged & ~np.isnan(sheet.bpde)])
+    if not len(grid):
+        return []
+    shown_at = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_SHOWN).astype(int))]
+    counts = _tallies(sheet, audit, tuple(shown_at.tolist()), audit.resolved)
+    rows = zip(shown_at, counts.size, counts.audited, counts.wrong, strict=True)
+    return [
+        {
+            "threshold": float(t),
+            "n_set": int(size),
+            "n_audited": int(audited),
+            "n_wrong": int(wrong),
+            "bound": float(bound),
+        }
+        for (t, size, audited, wrong), bound in zip(
+            rows, simultaneous_bounds(counts, DEFAULT_ALPHA), strict=True
+        )
+    ]
+
+
+def _issued(found: Certificate, n: int) -> Json:
+    return {
+        "issued": True,
+        "threshold": found.threshold,
+        "share_from_judge": shown(found.n_from_judge / n, n),
+        "bound": shown(found.bound, found.n_audited),
+        "n_from_judge": found.n_from_judge,
+        "n_audited": found.n_audited,
+        "n_wrong": found.n_wrong,
+    }
+
+
+def _not_issued(reason: Undefined) -> Json:
+    return {
+        "issued": False,
+        "reason": reason.reason,
+        "epsilon": None,
+        "confidence": None,
+        "threshold": None,
+        "share_from_judge": reason.as_json(),
+        "bound": reason.as_json(),
+    }

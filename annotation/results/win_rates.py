@@ -1,0 +1,77 @@
+"""Is model 1 better? Four win rates of response 1, and what trusting the judge does to them."""
+
+import numpy as np
+
+from annotation.results.figures import Json, lacking, shown
+from annotation.results.sheet import Sheet
+from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.win_rate import AuditedLabels, Scale, everyone_labelled, judge_bias, win_rate
+
+HOLLOW = "sampling error only; the judge's bias on unreviewed examples is not in it"
+# A judge without a label says nothing for either side.
+EVEN = 0.5
+
+
+def win_rates(sheet: Sheet) -> Json:
+    """For examples like these. `judge` and `final` are hollow: they do not answer about people."""
+    points = Scale.WIN_RATE.points
+    judge = everyone_labelled(points(sheet.judge[sheet.judged]))
+    final = everyone_labelled(points(sheet.final[sheet.has_final]))
+    hollow = {"judge": _hollow(judge), "final": _hollow(final)}
+    labels = audited_labels(sheet)
+    if isinstance(labels, Undefined):
+        return hollow | lacking(labels, "people", "judge_and_people", "bias", "width_ratio")
+    people, both = win_rate(labels, lam=0), win_rate(labels)
+    return hollow | {
+        "people": people.as_json(),
+        "judge_and_people": both.as_json(),
+        "bias": _bias(sheet, labels).as_json(),
+        "width_ratio": _ratio(both, people),
+    }
+
+
+def audited_labels(sheet: Sheet) -> AuditedLabels | Undefined:
+    """Y of the selected, f of the rest, and both of the audit."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    points = Scale.WIN_RATE.points
+    human = points(sheet.human)
+    if sheet.everyone:
+        nothing = np.zeros(0)
+        return AuditedLabels(human[known.rows], nothing, nothing, nothing)
+    judge, audited = _judge(sheet), sheet.audited & ~sheet.selected
+    return AuditedLabels(
+        human[sheet.selected], judge[~sheet.selected], human[audited], judge[audited]
+    )
+
+
+def _judge(sheet: Sheet) -> np.ndarray:
+    return np.where(sheet.judged, Scale.WIN_RATE.points(sheet.judge), EVEN)
+
+
+def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
+    """Where people labelled everything it is known and not estimated."""
+    known = sheet.known
+    if not sheet.everyone or isinstance(known, Undefined):
+        return judge_bias(labels)
+    error = _judge(sheet)[known.rows] - Scale.WIN_RATE.points(sheet.human[known.rows])
+    return Estimate(float(error.mean()), len(error), note="every label is known")
+
+
+def _hollow(found: Figure) -> Json:
+    return found.as_json() | ({"hollow": HOLLOW} if isinstance(found, Estimate) else {})
+
+
+def _ratio(both: Figure, people: Figure) -> Json:
+    """Above 1 the judge's labels make the interval wider than people's alone."""
+    widths = [_width(one) for one in (both, people)]
+    if None in widths or not widths[1]:
+        return Undefined("one of the two has no interval").as_json()
+    return shown(widths[0] / widths[1])
+
+
+def _width(found: Figure) -> float | None:
+    if isinstance(found, Undefined) or found.low is None or found.high is None:
+        return None
+    return found.high - found.low
