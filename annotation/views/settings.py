@@ -41,7 +41,13 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     events = access.project.audit_events.select_related("user").order_by("-pk")
     page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
-    found = {"page": page, "project": access.project, "access": access, "tab": "settings"}
+    found = {
+        "project": access.project,
+        "access": access,
+        "tab": "settings",
+        "page": page,
+        "events": [(event, _told(event.detail)) for event in page],
+    }
     return render(request, "annotation/settings/trail.html", found)
 
 
@@ -59,3 +65,7 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("settings", slug)
     messages.success(request, f"The project {slug} and everything in it was deleted.")
     return redirect("home")
+
+
+def _told(detail: dict[str, object]) -> str:
+    return " · ".join(f"{name} {value}" for name, value in detail.items() if value is not None)

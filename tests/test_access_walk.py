@@ -1,0 +1,213 @@
+"""Every address of the site, asked for by everybody: who is let in, and who learns nothing.
+
+The table names each address once. A new one that is not in it fails the test.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.tokens import default_token_generator
+from django.db import transaction
+from django.urls import get_resolver, reverse
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from annotation.annotators import annotator_of
+from annotation.invitations import Terms, invite, link_of
+from annotation.models import Flag
+from annotation.queue import claim_next
+from annotation.rounds import RoundSettings, open_round
+from annotation.screen.hand import address_of
+from judging.imports.preparing import record_import
+from judging.imports.refused import refused_path
+from judging.models import Membership
+from tests.factories import (
+    make_examples,
+    make_project,
+    make_run,
+    make_user,
+    make_verdict,
+)
+
+ROLES = ("nobody", "outsider", "annotator", "researcher", "owner", "superuser")
+LOGIN, UNKNOWN, REFUSED, IN = "log in first", "not found", "refused", "let in"
+
+# By the smallest role that is let in. What an item in hand is about is its holder's alone.
+TABLE = {
+    "anybody": "glossary healthz invite login password_reset_confirm",
+    "nobody outside the demo": "demo_enter",
+    "logged in": "annotate annotate_preferences home logout password_change",
+    "annotator": "annotate_round project",
+    "holder": """
+        annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
+        annotate_skip annotate_texts annotate_unskip annotate_vote
+    """,
+    "researcher": """
+        adjudication example examples export flag_settle import_begin import_check import_detail
+        import_refused import_undo imports plan plan_preview results round round_close
+        round_extend round_item round_pause round_reopen round_resume round_standing round_votes
+        rounds run run_budget run_cancel run_estimate run_models run_pause run_primary
+        run_progress run_reparse run_resume run_start runs
+    """,
+    "owner": "invitation_revoke member people project_delete settings trail",
+}
+NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
+
+# Looking at these shows judge output, so votes given after it are marked.
+UNBLINDING = {
+    "": set("results run run_progress".split()),
+    "?run=1": set("example examples results run run_progress".split()),
+}
+
+
+@dataclass(frozen=True)
+class World:
+    """One of everything, and the arguments of each address that leads to it."""
+
+    users: dict
+    arguments: dict[str, dict]
+
+
+def addresses(patterns=None) -> Iterator[str]:
+    for pattern in get_resolver().url_patterns if patterns is None else patterns:
+        if hasattr(pattern, "url_patterns"):
+            yield from addresses(pattern.url_patterns)
+        else:
+            yield pattern.name or str(pattern.pattern)
+
+
+@pytest.fixture
+def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path
+    users = {
+        "nobody": None, "outsider": outsider, "annotator": annotator, "researcher": researcher,
+        "owner": owner, "superuser": make_user("sue", is_superuser=True),
+    }  # fmt: skip
+    # The outsider has the highest role somewhere else, which must not help here.
+    Membership.objects.create(project=make_project("another"), user=outsider, role="owner")
+    return World(users, arguments_of(project, annotator, tmp_path))
+
+
+def arguments_of(project, annotator, folder):
+    example, *_ = make_examples(project, 2)
+    run = make_run(project)
+    make_verdict(run, example, 0.5)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=1))
+    draft = claim_next(round_, annotator_of(project, annotator))
+    flag = Flag.objects.create(item=draft.item, annotator=draft.annotator, reason="odd")
+    invitation = invite(project, None, Terms(uses=9))
+    member = Membership.objects.get(project=project, user=annotator)
+    uid = urlsafe_base64_encode(force_bytes(annotator.pk))
+    here = {"slug": project.slug}
+    numbers = {
+        "import": {"number": import_with_refused_rows(project, folder).number},
+        "run": {"number": run.number},
+        "round": {"number": round_.number},
+    }
+    special = {
+        "adjudication": numbers["round"],
+        "annotate_round": {"signed": address_of(round_).split("/")[-2]},
+        "example": {"pk": example.pk},
+        "flag_settle": numbers["round"] | {"flag": flag.pk},
+        "import_refused": numbers["import"] | {"index": 0},
+        "invitation_revoke": {"number": invitation.pk},
+        "invite": {"token": link_of(invitation).rstrip("/").split("/")[-1]},
+        "member": {"number": member.pk},
+        "password_reset_confirm": {
+            "uidb64": uid, "token": default_token_generator.make_token(annotator)
+        },
+        "round_item": numbers["round"] | {"item": draft.item.pk},
+    }  # fmt: skip
+    numberless = {"run_start", "run_estimate", "run_models"}
+
+    def arguments(name):
+        if NAMES[name] == "holder":
+            return {"token": draft.token}
+        kind = name.split("_")[0]
+        number = numbers.get(kind, {}) if name not in numberless else {}
+        found = special.get(name, number)
+        return found if NAMES[name] not in ("annotator", "researcher", "owner") or (
+            name == "annotate_round") else here | found  # fmt: skip
+
+    return {name: arguments(name) for name in NAMES}
+
+
+def import_with_refused_rows(project, folder: Path):
+    """Checked and not yet begun, with a copy of refused rows as the writing leaves it."""
+    file = folder / "imports" / "one" / "pairs.csv"
+    file.parent.mkdir(parents=True)
+    file.write_text("question,response_1,response_2\nWhich?,This one.,That one.\n")
+    imported = record_import(project, None, [file])
+    refused_path(file).write_text("question\n")
+    imported.summary["refused_files"] = [refused_path(file).name]
+    imported.save()
+    return imported
+
+
+def expected(name: str, role: str) -> str:
+    group = NAMES[name]
+    if group == "anybody":
+        return IN
+    if group == "nobody outside the demo":
+        return UNKNOWN
+    if role == "nobody":
+        return LOGIN
+    if group == "logged in":
+        return IN
+    if group == "holder":
+        return IN if role == "annotator" else UNKNOWN
+    if role == "outsider":
+        return UNKNOWN
+    return IN if ROLES.index(role) >= ROLES.index(group) else REFUSED
+
+
+def outcome(response) -> str:
+    if response.status_code == 302 and response["Location"].startswith(reverse("login") + "?"):
+        return LOGIN
+    assert response.status_code != 500
+    return {404: UNKNOWN, 403: REFUSED}.get(response.status_code, IN)
+
+
+def ask(client, method, address, user):
+    """As if nothing had been asked before: whatever it changes is rolled back."""
+    with transaction.atomic():
+        client.logout()
+        if user is not None:
+            client.force_login(user)
+        response = getattr(client, method)(address)
+        # A download is closed when it was read.
+        list(response)
+        transaction.set_rollback(True)
+    return response
+
+
+def test_the_table_names_every_address_and_no_other():
+    assert sorted(addresses()) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+@pytest.mark.django_db
+def test_only_those_are_let_in_who_may(client, world, name):
+    address = reverse(name, kwargs=world.arguments[name])
+    answered = False
+    for method in ("get", "post"):
+        for role in ROLES:
+            response = ask(client, method, address, world.users[role])
+            if response.status_code == 405:
+                # What is only ever posted says so to everybody alike, before it looks.
+                continue
+            answered = True
+            assert outcome(response) == expected(name, role), f"{role} {method}s {address}"
+    assert answered
+
+
+@pytest.mark.parametrize("query", UNBLINDING)
+@pytest.mark.parametrize("name", sorted(n for n in NAMES if NAMES[n] in ("researcher", "owner")))
+@pytest.mark.django_db
+def test_whoever_looks_at_the_judge_is_marked_and_nobody_else(client, world, owner, name, query):
+    client.force_login(owner)
+    list(client.get(reverse(name, kwargs=world.arguments[name]) + query))
+    seen = Membership.objects.get(user=owner).unblinded_at is not None
+    assert seen == (name in UNBLINDING[query])
