@@ -96,6 +96,7 @@ class Sample(models.Model):
     attempt = models.PositiveSmallIntegerField(default=0)
     raw_text = models.TextField(null=True)
     reasoning = models.TextField(blank=True)
+    refusal = models.TextField(blank=True)
     finish_reason = models.CharField(max_length=40, blank=True)
     logprobs = models.JSONField(null=True)
     completion_tokens = models.PositiveIntegerField(null=True)
@@ -131,6 +132,8 @@ class Parse(models.Model):
     rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     p_first = models.FloatField(null=True)
     mass = models.FloatField(null=True)
+    # One option's token was missing from the top ones: its probability is an upper bound.
+    bounded = models.BooleanField(default=False)
     outcome = models.CharField(max_length=4, choices=Label, null=True)
     evidence = models.TextField(blank=True)
     at = models.DateTimeField(auto_now_add=True)

@@ -29,6 +29,7 @@ def read_again(sample: Sample, template: Template, example: Example, part: str) 
         sample.raw_text,
         sample.finish_reason,
         quoted=quoted(example),
+        refusal=sample.refusal,
         logprobs=stored_logprobs(sample.logprobs),
         part=part,
     )
@@ -59,6 +60,7 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
         rating=reading.rating,
         p_first=reading.p_first,
         mass=reading.mass,
+        bounded=parsed.bounded,
         outcome=reading.outcome.value if reading.outcome else None,
         evidence=reading.evidence.replace("\0", "\ufffd"),
     )

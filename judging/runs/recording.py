@@ -149,6 +149,7 @@ def sample_of(choice: Choice, **place: Any) -> Sample:
     return Sample(
         raw_text=without_nul(choice.text),
         reasoning=without_nul(choice.reasoning) or "",
+        refusal=without_nul(choice.refusal) or "",
         finish_reason=choice.finish_reason[:40],
         logprobs=choice.logprobs_json(),
         completion_tokens=choice.completion_tokens,
