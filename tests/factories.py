@@ -6,7 +6,8 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
-from annotation.models import Annotator
+from annotation.models import Annotation, Annotator, Item, Slot
+from annotation.settling import settle
 from judging.models import Example, Import, Membership, Method, Project, Role, Run, Verdict
 
 _numbers = count(1)
@@ -96,3 +97,22 @@ def make_verdict(run: Run, example: Example, bpde: float | None, **fields: Any) 
         "bpde": bpde,
     }
     return Verdict.objects.create(run=run, example=example, **defaults | fields)
+
+
+def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> Annotation:
+    """A vote in the item's first free slot, whatever was handed out."""
+    slot = Slot.objects.filter(item=item, vote=None).order_by("index").first()
+    assert slot is not None, "the item has all its votes"
+    defaults: dict[str, Any] = {
+        "left_response": 1,
+        "active_seconds": 30.0,
+        "submitted_at": timezone.now(),
+        "protocol": item.round.protocol,
+        "example": item.example,
+    }
+    vote = Annotation.objects.create(
+        slot=slot, item=item, annotator=annotator, label=label, **defaults | fields
+    )
+    Slot.objects.filter(pk=slot.pk).update(annotator=annotator, vote=vote, lease_until=None)
+    settle(item)
+    return vote

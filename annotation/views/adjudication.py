@@ -9,9 +9,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.adjudication import decide
 from annotation.forms import DecisionForm
-from annotation.models import Adjudication, Item, Round, Slot
+from annotation.models import Adjudication, Annotation, Item, Round, Slot
 from annotation.rendering import render as rendered
-from annotation.settling import votes_of
 from annotation.views.rounds import round_for
 from judging.errors import UserError
 
@@ -74,7 +73,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
             (1, rendered(row.example.response_1, how)),
             (2, rendered(row.example.response_2, how)),
         ],
-        "votes": votes_of(row),
+        "votes": _votes_on(row),
         "skips": row.skips.select_related("annotator").order_by("pk"),
         "flags": row.flags.select_related("annotator").order_by("pk"),
         "decisions": row.adjudications.order_by("-pk"),
@@ -95,6 +94,11 @@ def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
         return redirect("adjudication", slug, round_.number)
     messages.success(request, "Decided. This is the next one.")
     return redirect("round_item", slug, round_.number, following.pk)
+
+
+def _votes_on(item: Item) -> QuerySet[Annotation]:
+    votes = Annotation.objects.filter(counted_in__item=item).select_related("annotator")
+    return votes.order_by("counted_in__index")
 
 
 def _vote_counts(items: list[int]) -> dict[int, dict[str, int]]:

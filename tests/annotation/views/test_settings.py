@@ -1,10 +1,124 @@
+"""Settings, the audit trail, and deleting a project by its page."""
+
 import pytest
 from django.urls import reverse
 
+from annotation.protocols import current_protocol
+from judging import audit
+from judging.models import AuditEvent, Project
+from tests.factories import make_project
+
 pytestmark = pytest.mark.django_db
 
+FIELDS = {
+    "name": "Vicuna 80",
+    "description": "",
+    "question_asked": "Which answer helps more?",
+    "guidelines": "Read **both**.",
+    "scale": "five",
+    "criteria": "accuracy\n\n relevance \naccuracy",
+    "rendering": "plain",
+    "no_majority": "tie",
+    "wage_usd": "12",
+    "minutes_per_vote": "2.5",
+    "cost_basis": "measured",
+}
 
-@pytest.mark.parametrize("name", ["settings", "trail", "people"])
-def test_owner_pages_open(client, owner, project, name):
+
+@pytest.fixture
+def as_owner(client, owner):
     client.force_login(owner)
-    assert client.get(reverse(name, args=[project.slug])).status_code == 200
+    return client
+
+
+@pytest.fixture
+def save(as_owner, project):
+    def save(**fields):
+        return as_owner.post(reverse("settings", args=[project.slug]), FIELDS | fields)
+
+    return save
+
+
+def delete(client, project, confirm):
+    address = reverse("project_delete", args=[project.slug])
+    return client.post(address, {"confirm": confirm}, follow=True)
+
+
+def test_what_is_saved_is_what_the_next_round_asks(save, project):
+    before = current_protocol(project)
+    assert save().status_code == 302
+    project.refresh_from_db()
+    asked = current_protocol(project)
+    assert asked != before
+    assert asked.question_asked == "Which answer helps more?"
+    assert asked.criteria == ["accuracy", "relevance"]
+    assert (asked.scale, asked.both_bad) == ("five", False)
+    event = AuditEvent.objects.get(action="settings changed")
+    assert "question_asked" in event.subject
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"name": ""},
+        {"question_asked": ""},
+        {"scale": "seven"},
+        {"wage_usd": "-1"},
+        {"minutes_per_vote": "NaN"},
+        {"criteria": "\n".join(f"criterion {n}" for n in range(13))},
+        {"criteria": "x" * 61},
+    ],
+)
+def test_what_cannot_be_meant_changes_nothing(save, project, wrong):
+    refused = save(**wrong)
+    assert refused.status_code == 422
+    assert "vicuna" in refused.text
+    assert Project.objects.get().question_asked == "Which response is better?"
+    assert not AuditEvent.objects.exists()
+
+
+def test_a_refused_name_does_not_appear_as_the_projects(save, project):
+    page = save(name="Another name", scale="seven")
+    assert page.context["project"].name == project.name
+
+
+def test_the_trail_shows_details_whatever_they_are_called(as_owner, project, owner):
+    audit.record(project, owner, "round opened", "round 1", items=3, keys="k", beta=None)
+    page = as_owner.get(reverse("trail", args=[project.slug])).text
+    assert "items 3 · keys k" in page
+    assert "olga" in page
+
+
+def test_the_trail_of_another_project_is_not_shown(as_owner, project):
+    audit.record(make_project(), None, "round opened", "elsewhere")
+    assert "elsewhere" not in as_owner.get(reverse("trail", args=[project.slug])).text
+
+
+def test_the_trail_takes_as_many_queries_for_fifty_as_for_one(
+    as_owner, project, owner, django_assert_num_queries
+):
+    for n in (1, 49):
+        for _ in range(n):
+            audit.record(project, owner, "something")
+        with django_assert_num_queries(5):
+            as_owner.get(reverse("trail", args=[project.slug]))
+
+
+@pytest.mark.parametrize("typed", ["", "vicun", "VICUNA"])
+def test_a_project_is_not_deleted_before_its_name_was_typed(as_owner, project, typed):
+    assert "Nothing was deleted" in delete(as_owner, project, typed).text
+    assert Project.objects.filter(pk=project.pk).exists()
+
+
+def test_a_project_is_deleted_when_its_name_was_typed(as_owner, project):
+    page = delete(as_owner, project, " vicuna ")
+    assert "was deleted" in page.text
+    assert not Project.objects.exists()
+
+
+def test_researchers_see_no_tab_that_leads_nowhere(client, project, researcher, owner):
+    rounds, tab = reverse("rounds", args=[project.slug]), reverse("settings", args=[project.slug])
+    client.force_login(researcher)
+    assert tab not in client.get(rounds).text
+    client.force_login(owner)
+    assert tab in client.get(rounds).text
