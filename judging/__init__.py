@@ -1,1 +1,1 @@
-"""Projects, examples, judges and their runs; the science in `methods`, the judge client in `llm`."""
+"""Projects, examples, judges and runs; the science in `methods`, the client in `llm`."""

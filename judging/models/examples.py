@@ -1,4 +1,4 @@
-"""An example: a question with two responses, `response_1` by `model_1`, `response_2` by `model_2`."""
+"""An example: a question with two responses, one by each of two models."""
 
 from django.db import models
 

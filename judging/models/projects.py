@@ -12,7 +12,7 @@ DEFAULT_MINUTES = Decimal("3")
 
 
 class Project(models.Model):
-    """What is asked of people lives here as the current settings; a round keeps its own Protocol."""
+    """What people are asked stands here as the current settings; a round keeps its Protocol."""
 
     class Scale(models.TextChoices):
         THREE = "three", "3 points: left, tie, right"
