@@ -13,8 +13,9 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from judging.access import Access, project_for
 from judging.errors import UserError
+from judging.figures import count
 from judging.forms.runs import BudgetForm, ResumeForm
-from judging.models import Role, Run
+from judging.models import Role, Run, Sample
 from judging.runs import states
 from judging.runs.judge_report import report_on
 from judging.runs.primary import choose_primary
@@ -24,6 +25,8 @@ from judging.views.bars import drawn
 from judging.views.runs import MAY_NOT_START
 
 BETA = Decimal(20)
+# About a second a thousand, measured on a busy machine of two cores.
+MOST_REPLIES = 5000
 
 
 def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
@@ -95,6 +98,7 @@ def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Read the stored replies again; it costs nothing."""
     access, found = run_for(request, slug, number)
     try:
+        refuse_many_replies(found)
         counts = reparse(found)
     except UserError as error:
         return refused(request, access, found, error)
@@ -111,6 +115,17 @@ def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         return refused(request, access, found, error)
     messages.success(request, f"{found.name} is the primary run now.")
     return redirect("run", slug, number)
+
+
+def refuse_many_replies(run: Run) -> None:
+    """A page waits for a few seconds of reading, and no longer."""
+    replies = Sample.objects.filter(call__run=run).count()
+    if replies > MOST_REPLIES:
+        raise UserError(
+            f"Run {run.name} holds {count(replies)} replies, more than a page can wait for. "
+            "Nothing was changed. Read them again with: "
+            f"manage.py judge {run.project.slug} --resume {run.number} --reparse"
+        )
 
 
 def spend(

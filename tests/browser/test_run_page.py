@@ -9,7 +9,7 @@ from judging.models import Run
 from judging.runs.working import work_on
 from tests.browser.conftest import PHONE
 from tests.factories import make_examples
-from tests.judging.runs.judging import in_thread, loopback, started
+from tests.judging.runs.judging import ENDPOINT, in_thread, loopback, started
 from tests.loopback import fixed, fixed_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -56,3 +56,27 @@ def test_pausing_from_the_page_stops_and_resuming_is_offered(log_in, researcher,
         expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED
+
+
+def test_the_start_form_says_what_it_will_take_as_it_is_filled_in(
+    log_in, researcher, project, settings
+):
+    make_examples(project, 4)
+    with loopback(settings) as server:
+        page = log_in(researcher, f"/p/{project.slug}/runs/start")
+        page.get_by_label("Endpoint").select_option(ENDPOINT)
+        expect(page.get_by_text(f"{ENDPOINT} serves loopback-judge.")).to_be_visible()
+        expect(page.locator("#estimate")).to_contain_text("8, on 4 examples")
+        expect(page.locator("#estimate")).to_contain_text("unknown, as the price is")
+        page.get_by_label("Method").select_option("ec")
+        expect(page.locator("#estimate")).to_contain_text("4, on 4 examples")
+        page.get_by_text("Prices, pace, length and seed").click()
+        page.get_by_label("Price of prompts").fill("10")
+        page.get_by_label("Price of completions").fill("30")
+        page.get_by_label("Budget, USD").fill("2")
+        expect(page.locator("#estimate")).to_contain_text("about $")
+        page.get_by_role("button", name="Start", exact=True).click()
+        expect(page.get_by_role("heading", name="Run 1")).to_be_visible()
+        assert server.requests == 0
+    run = Run.objects.get()
+    assert (run.method, run.k, run.budget_usd) == ("ec", 1, Decimal(2))

@@ -266,6 +266,18 @@ def test_replies_are_read_again_without_a_call(act, project, examples, server):
     assert Parse.objects.filter(current=True, status="valid").count() == 16
 
 
+def test_more_replies_than_a_page_can_wait_for_are_left_to_the_command(
+    act, project, examples, server, monkeypatch
+):
+    finish(project)
+    monkeypatch.setattr("judging.views.run.MOST_REPLIES", 15)
+    Parse.objects.update(version=0)
+    response = act("run_reparse")
+    assert response.status_code == 422
+    assert "manage.py judge vicuna --resume 1 --reparse" in response.content.decode()
+    assert not Parse.objects.exclude(version=0).exists()
+
+
 def test_the_primary_run_is_chosen_and_one_without_verdicts_is_not(act, project, examples):
     run = make_run(project, ranked_at=None)
     assert act("run_primary").status_code == 422
