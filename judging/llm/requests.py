@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from judging.llm.messages import Message
 from judging.llm.usage import estimate_prompt
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JudgeRequest:
     """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too."""
 
@@ -23,7 +24,7 @@ class JudgeRequest:
         if not self.messages or self.n < 1 or self.max_tokens < 1:
             raise ValueError("A request has a message, n of at least 1 and a token to answer with.")
 
-    @property
+    @cached_property
     def prompt_tokens(self) -> int:
         """An estimate: the endpoint's own count is known only from its reply."""
         return estimate_prompt([message.content for message in self.messages])

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -20,6 +20,8 @@ from judging.llm.requests import JudgeRequest
 Answer = TypeVar("Answer")
 
 CONNECT_SECONDS = 10.0
+# The package would draw a key from the system's random source for each call, and send it nowhere.
+UNDRAWN: Any = {"idempotency_key": "none"}
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 
@@ -77,6 +79,7 @@ class Transport:
             "/chat/completions",
             cast_to=openai.HttpxBinaryResponseContent,
             body=body(request, learned),
+            options=UNDRAWN,
         )
         answer = await self.guarded(sending, seconds)
         if isinstance(answer, AttemptFailure):
