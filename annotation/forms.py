@@ -55,6 +55,8 @@ class SettingsForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["criteria"] = "\n".join(self.instance.criteria)
+        for name in ("wage_usd", "minutes_per_vote"):
+            self.initial[name] = f"{self.initial[name].normalize():f}"
 
     def clean_criteria(self) -> list[str]:
         names = [line.strip() for line in self.cleaned_data["criteria"].splitlines()]
@@ -86,6 +88,14 @@ class JoinForm(UserCreationForm):
     class Meta:
         model = User
         fields = ("username",)
+        help_texts = {
+            "username": "Letters, digits and @ . + - _ only. The project's owners see it."
+        }
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["password1"].help_text = "At least 8 characters; no common word, no name."
+        self.fields["password2"].help_text = ""
 
     def clean_username(self) -> str:
         name = self.cleaned_data["username"]
@@ -95,7 +105,15 @@ class JoinForm(UserCreationForm):
 
 
 class DecisionForm(forms.Form):
-    label = forms.ChoiceField(choices=Label)
+    label = forms.ChoiceField(
+        choices=[
+            (Label.WIN, "Response 1 is better"),
+            (Label.TIE, "Tie"),
+            (Label.LOSE, "Response 2 is better"),
+        ],
+        widget=forms.RadioSelect,
+        label="Decision",
+    )
     reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), max_length=2000)
 
 

@@ -68,4 +68,6 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def _told(detail: dict[str, object]) -> str:
-    return " · ".join(f"{name} {value}" for name, value in detail.items() if value is not None)
+    return " · ".join(
+        f"{name} {value}" for name, value in detail.items() if value not in ("", None, False)
+    )

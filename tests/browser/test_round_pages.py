@@ -1,0 +1,96 @@
+"""A manager's pages in a browser: inviting, following the work, deciding, deleting."""
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from annotation.invitations import Terms, invite, link_of
+from annotation.models import Item
+from annotation.rounds import RoundSettings, open_round
+from judging.models import Project
+from tests.browser.conftest import PHONE
+from tests.factories import make_annotator, make_examples, make_vote
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+HOSTILE = "<img src=x onerror='window.__canary=1'> **text**"
+
+
+@pytest.fixture
+def round_(project):
+    make_examples(project, 2, response_1=HOSTILE, question=HOSTILE)
+    return open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+
+
+@pytest.fixture
+def items(round_):
+    return list(round_.items.select_related("example", "round__protocol").order_by("position"))
+
+
+def serious(page):
+    results = Axe().run(page).response
+    return [
+        (one["id"], one["nodes"][0]["html"])
+        for one in results["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_the_page_of_a_round_follows_votes_and_leads_to_the_decision(
+    log_in, researcher, project, round_, items
+):
+    page = log_in(researcher, reverse("round", args=[project.slug, round_.number]))
+    expect(page.get_by_text("0 of 4 votes")).to_be_visible()
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    make_vote(items[0], ana, "win", comment=HOSTILE)
+    make_vote(items[0], ben, "lose")
+    expect(page.get_by_text("2 of 4 votes")).to_be_visible()
+    page.get_by_text("Need a decision").locator("..").get_by_role("link", name="1").click()
+    page.get_by_role("link", name=items[0].example.external_id).click()
+    page.get_by_label("Response 2 is better").check()
+    page.get_by_label("Reason").fill("it answers what was asked")
+    page.get_by_role("button", name="Decide").click()
+    expect(page.get_by_text("Nothing else waits for a decision")).to_be_visible()
+    assert Item.objects.get(pk=items[0].pk).state == Item.State.COMPLETE
+
+
+def test_somebody_joins_by_a_link_on_a_phone_and_finds_the_work(
+    browser, live_server, project, owner, round_
+):
+    link = link_of(invite(project, owner, Terms()))
+    context = browser.new_context(base_url=live_server.url, **PHONE)
+    page = context.new_page()
+    page.goto(reverse("invite", args=[link.rstrip("/").split("/")[-1]]))
+    assert serious(page) == []
+    page.get_by_label("Username").fill("nina")
+    page.get_by_label("Password", exact=True).fill("a long enough one")
+    page.get_by_label("Password confirmation").fill("a long enough one")
+    page.get_by_role("button", name="Join").click()
+    expect(page.get_by_role("link", name="Start with vicuna · round 1")).to_be_visible()
+    context.close()
+
+
+def test_a_project_is_deleted_only_when_its_name_was_typed(log_in, owner, project):
+    page = log_in(owner, reverse("settings", args=[project.slug]))
+    page.get_by_role("button", name="Delete the project…").click()
+    page.get_by_label("Type vicuna to confirm").fill("vicuna")
+    page.get_by_role("button", name="Delete it all").click()
+    expect(page.get_by_text("The project vicuna and everything in it was deleted")).to_be_visible()
+    assert not Project.objects.exists()
+
+
+@pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, PHONE], ids=str)
+def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items, options):
+    for name in ("ana", "ben"):
+        make_vote(items[0], make_annotator(project, name), "win" if name == "ana" else "lose")
+    invite(project, owner, Terms(note="class of May"))
+    page = log_in(owner, reverse("rounds", args=[project.slug]), **options)
+    for name, *more in (
+        ("rounds",), ("round", 1), ("adjudication", 1), ("round_item", 1, items[0].pk),
+        ("settings",), ("people",), ("trail",),
+    ):  # fmt: skip
+        page.goto(reverse(name, args=[project.slug, *more]))
+        assert serious(page) == [], name
+        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wider <= 0, name
