@@ -5,9 +5,11 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from zipfile import ZipFile
 
+import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -86,6 +88,36 @@ def add_running_run(database):
     database.execute(
         f"INSERT INTO judging_run ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
     )
+
+
+@pytest.fixture
+def server_database(postgresql_url):
+    """An empty database of its own on the server."""
+    name = f"fairjudge_backup_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+    yield postgresql_url.rpartition("/")[0] + "/" + name
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def test_the_same_on_postgresql(manage, tmp_path, server_database):
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=server_database)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def slugs():
+        with psycopg.connect(server_database) as database:
+            return [row[0] for row in database.execute("SELECT slug FROM judging_project")]
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    run("backup", "all.zip")
+    run("import_examples", "later", str(write_example(tmp_path)))
+    assert sorted(slugs()) == ["kept", "later"]
+    run("restore", "all.zip", "--yes")
+    assert slugs() == ["kept"]
 
 
 def test_a_backup_never_overwrites_a_file(manage, tmp_path):
