@@ -105,49 +105,57 @@
     const { token } = form.dataset;
     const fields = [...fieldsOf(form), ["seconds", clock.take()]];
     votes.put(token, { fields, url: form.action });
-    const drafted = keep.end();
-    const sent = drafted.then(() => deliver(token));
-    if (ahead) { enter(ahead); if (await sent) fetchAhead(); return; }
+    const sent = keep.end().then(() => deliver(token));
+    if (ahead) {
+      enter(ahead);
+      form.querySelector("[value=back]").disabled = false;
+      if (await sent !== "waiting") fetchAhead();
+      return;
+    }
     say("Sending…");
-    if (await sent) { window.location.assign(form.dataset.next); return; }
+    const became = await sent;
+    if (became === "stored") { window.location.assign(form.dataset.next); return; }
     isBusy = false;
     keep.resume();
   }
 
   // Posting twice stores one vote, so that trying again is always safe.
+  // What became of it: stored, dropped (others had voted, or the round is closed), or waiting.
   async function deliver(token) {
     const vote = votes.get(token);
-    if (!vote) return true;
+    if (!vote) return "stored";
+    const isHere = () => token === form.dataset.token;
     const answer = await post(vote.url, vote.fields);
     if (answer.state === "ok") {
       votes.drop(token);
       document.getElementById("own-progress").outerHTML = answer.text;
-      return true;
+      return "stored";
     }
-    if (answer.state === "down") { clearTimeout(retry); retry = setTimeout(deliverAll, RETRY); }
-    if (answer.state === "refused") {
-      votes.drop(token);
-      drafts.put(token, { fields: vote.fields });
-      if (token !== form.dataset.token) {
-        say(`The pair before: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
-        if (answer.status === 409) { drafts.drop(token); return true; }
-        return false;
-      }
-    }
-    if (answer.state !== "gone" || token === form.dataset.token) explain(answer);
-    return false;
+    // It may be that of somebody else who uses this browser, and waits for them.
+    if (answer.state === "gone" && !isHere()) return "dropped";
+    if (answer.state === "down") { clearTimeout(retry); retry = setTimeout(resume, RETRY); }
+    if (answer.state !== "refused" || isHere()) explain(answer);
+    else say(`The pair before: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
+    if (answer.state !== "refused") return "waiting";
+    votes.drop(token);
+    if (answer.status !== 409) drafts.put(token, { fields: vote.fields });
+    return "dropped";
   }
 
+  // False while one of the votes could not be sent.
   async function deliverAll() {
-    let all = true;
-    const waiting = votes.tokens();
-    for (const token of waiting) all = await deliver(token) && all;
-    if (all && waiting.length) {
-      if (waiting.includes(form.dataset.token)) { window.location.assign(form.dataset.next); return true; }
-      say(waiting.length === 1 ? "The vote that was waiting is stored." : `${waiting.length} votes that were waiting are stored.`);
-      if (!ahead) fetchAhead();
+    const became = [];
+    for (const token of votes.tokens()) {
+      became.push(await deliver(token));
+      if (became.at(-1) === "stored" && token === form.dataset.token) { window.location.assign(form.dataset.next); return false; }
     }
-    return all;
+    const stored = became.filter((each) => each === "stored").length;
+    if (stored === became.length && stored > 0) say(stored === 1 ? "The vote that was waiting is stored." : `${stored} votes that were waiting are stored.`);
+    return !became.includes("waiting");
+  }
+
+  async function resume() {
+    if (await deliverAll() && !ahead) fetchAhead();
   }
 
   // --- skip, back, flag
@@ -178,7 +186,7 @@
 
   async function back() {
     const button = form.querySelector("[value=back]");
-    if (isBusy || !button || (button.disabled && !votes.tokens().length && !hasVoted())) return;
+    if (isBusy || button.disabled) return;
     isBusy = true;
     if (!await deliverAll()) { isBusy = false; return; }
     keep.end();
@@ -186,8 +194,6 @@
     form.action = `${base()}/back`;
     HTMLFormElement.prototype.submit.call(form);
   }
-
-  const hasVoted = () => Number(document.querySelector("#own-progress progress")?.value) > 0;
 
   async function sendFlag(flagForm) {
     const answer = await post(`${base()}/flag`, [["token", form.dataset.token], ["reason", flagForm.elements.reason.value]]);
@@ -240,7 +246,7 @@
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden" && !isBusy) keep.hidden();
   });
-  window.addEventListener("online", deliverAll);
+  window.addEventListener("online", resume);
   setInterval(async () => {
     if (clock.idleFor() > AWAY || isBusy) return;
     const token = form.dataset.token;
@@ -267,5 +273,5 @@
     reading.value = "serif";
     reading.dispatchEvent(new Event("change"));
   }
-  if (votes.tokens().length) deliverAll().then((all) => { if (all) fetchAhead(); }); else fetchAhead();
+  resume();
 })();

@@ -154,6 +154,7 @@ def test_back_skip_undo_and_flag_by_keyboard(start):
     page = start()
     first = vote(page, "1", "Enter")
     second = token_of(page)
+    expect(page.get_by_role("button", name="Back")).to_be_enabled()
     settled(page)
     page.keyboard.press("s")
     expect(said(page)).to_contain_text("Skipped")
@@ -236,6 +237,19 @@ def test_a_lost_connection_keeps_choice_and_comment_and_sends_the_vote_once(star
     expect(page.get_by_label("Comment")).to_have_value("in a tunnel")
     page.wait_for_load_state("networkidle")
     assert Draft.objects.get(token=second).comment == "in a tunnel"
+
+
+def test_a_vote_that_somebody_else_left_in_this_browser_waits_for_them(start):
+    page = start(2)
+    theirs = """localStorage.setItem("fairjudge-vote:theirs", JSON.stringify({
+        at: Date.now(), url: "/annotate/theirs/vote", fields: [["token", "theirs"]]}))"""
+    page.evaluate(theirs)
+    page.reload(wait_until="networkidle")
+    first = vote(page, "1", "Enter")
+    settled(page)
+    page.keyboard.press("Backspace")
+    page.wait_for_url(f"**/{first}")
+    assert page.evaluate("localStorage.getItem('fairjudge-vote:theirs')")
 
 
 def test_a_server_that_fails_loses_nothing(start):
