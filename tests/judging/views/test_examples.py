@@ -4,7 +4,7 @@ from django.urls import reverse
 from judging.models import Import, Membership
 from tests.factories import make_examples, make_import, make_run, make_verdict
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 HOSTILE = "<script>window.fired = 1</script>"
 

@@ -144,6 +144,7 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
     assert escape(run.template_text) in html
     assert "An example judged" in html
     assert "the project’s primary run" in html
+    assert f"{reverse('examples', args=[project.slug])}?run=1&amp;sort=rank" in html
 
 
 def test_the_cut_is_the_readers(page, project, examples, server):
