@@ -28,7 +28,7 @@ from judging.methods.side_bias import (
 from judging.methods.votes import rater_against_majority
 
 SIGNS = (1, 0, -1)
-REPEATS = 200
+REPEATS = 100
 # Pairs of more annotators than this fill pages without saying more.
 MOST_PAIRED = 12
 

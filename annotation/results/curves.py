@@ -8,7 +8,6 @@ from annotation.results.figures import Json, lacking, shown
 from annotation.results.review import BETAS, HonestLines, Review, review_of
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
-from judging.methods.accuracy import Ties
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.comparison import Floats
 from judging.methods.estimates import Estimate, Undefined
@@ -47,11 +46,9 @@ def margin_level(sheet: Sheet) -> Floats:
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
-def hitlc(
-    sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator, ties: Ties = Ties.HALF
-) -> Json:
+def hitlc(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> Json:
     """The `hitlc` of the report; each list has one entry a beta."""
-    review = review_of(sheet, ties)
+    review = review_of(sheet)
     if isinstance(review, Undefined):
         names = ("auroc", "auroc_one_order", "auroc_margin", "ceiling")
         empty = {name: [] for name in _LISTS}
@@ -66,7 +63,7 @@ def hitlc(
     }
     area = review.auroc_of(review.level)
     return (
-        {"beta": list(BETAS), "bpde": _band(review, rng), "auroc": area.as_json()}
+        {"beta": list(BETAS), "bpde": band(review, rng), "auroc": area.as_json()}
         | {"random": [shown(_chance(review, m), len(review.earned)) for m in cuts]}
         | {"oracle": _values(review.oracle, cuts, len(review.earned))}
         | {name: _curve_by(review, level, cuts) for name, level in others.items()}
@@ -92,7 +89,8 @@ _LISTS = (
 )
 
 
-def _band(review: Review, rng: np.random.Generator) -> list[Json]:
+def band(review: Review, rng: np.random.Generator) -> list[Json]:
+    """The curve with its limits at each beta, and the lower band that holds at all of them."""
     found = review.band(rng)
     if isinstance(found, Undefined):
         return [found.as_json()] * len(BETAS)

@@ -15,6 +15,7 @@ from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
+from judging.methods.bands import CurveBand
 from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.kappa import kappa
@@ -127,12 +128,13 @@ def _hitlc(
     sheet: Sheet, run: Run, review: Review | Undefined, costs: Costs, rng: np.random.Generator
 ) -> Iterator[Json]:
     """The top β % replaced by people's labels, right by construction; then what was done."""
+    band = review if isinstance(review, Undefined) else review.band(rng)
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
         row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
-        yield row | _reviewed(sheet, review, m, beta, rng)
+        yield row | _reviewed(sheet, band, m, beta, rng)
     if sheet.selected.any():
         beta_done = 100 * float(sheet.selected.mean())
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
@@ -142,18 +144,15 @@ def _hitlc(
 
 
 def _reviewed(
-    sheet: Sheet, review: Review | Undefined, m: int, beta: int, rng: np.random.Generator
+    sheet: Sheet, band: CurveBand | Undefined, m: int, beta: int, rng: np.random.Generator
 ) -> Json:
     known = sheet.known
-    if isinstance(review, Undefined) or isinstance(known, Undefined):
-        reason = review if isinstance(review, Undefined) else Undefined("nothing is known")
+    if isinstance(band, Undefined) or isinstance(known, Undefined):
+        reason = band if isinstance(band, Undefined) else known
         return lacking(reason, "accuracy", "kappa")
-    band = review.band(rng)
-    if isinstance(band, Undefined):
-        return lacking(band, "accuracy", "kappa")
     at = BETAS.index(beta)
     reached = Estimate(
-        float(band.accuracy[at]), len(review.earned), float(band.low[at]), float(band.high[at])
+        float(band.accuracy[at]), len(known.rows), float(band.low[at]), float(band.high[at])
     )
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True

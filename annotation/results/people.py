@@ -21,6 +21,9 @@ from judging.models import Label, Project, Run
 ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
 
 
+_LABELS = tuple(Label.values)
+
+
 @dataclass(frozen=True)
 class Vote:
     annotator_id: int
@@ -67,34 +70,65 @@ def people_for_run(run: Run) -> dict[int, PeopleSay]:
     items = Item.objects.filter(
         round__run=run, round__kind=Round.Kind.ROUTED, selection__kind__in=ENTERS
     )
-    return _speak(items)
+    return _latest(_sayings(items))
 
 
 def people_alone(project: Project) -> dict[int, PeopleSay]:
     """By example id: what people say under the newest protocol that the example has votes of."""
-    items = Item.objects.filter(round__project=project).exclude(selection__kind="check")
-    return _speak(items, newest_protocol=True)
+    return _latest(_by_protocol(_sayings(_all_items(project))))
 
 
-def _speak(items: QuerySet[Item], *, newest_protocol: bool = False) -> dict[int, PeopleSay]:
-    votes = _votes(items)
-    decisions = _decisions(items)
+def people_both_ways(
+    project: Project, run: Run
+) -> tuple[dict[int, PeopleSay], dict[int, PeopleSay]]:
+    """People alone, and people for the run, from one reading of the votes."""
+    sayings = _sayings(_all_items(project))
+    asked = [one for one in sayings if _enters(one[0], run)]
+    return _latest(_by_protocol(sayings)), _latest(asked)
+
+
+Saying = tuple[Item, PeopleSay]
+
+
+def _all_items(project: Project) -> QuerySet[Item]:
+    return Item.objects.filter(round__project=project).exclude(selection__kind="check")
+
+
+def _enters(item: Item, run: Run) -> bool:
+    routed = item.round.kind == Round.Kind.ROUTED
+    return routed and item.round.run_id == run.pk and item.selection.kind in ENTERS
+
+
+def _by_protocol(sayings: list[Saying]) -> list[Saying]:
+    return sorted(sayings, key=lambda one: one[0].round.protocol.number)
+
+
+def _latest(sayings: Iterable[Saying]) -> dict[int, PeopleSay]:
+    """Of several, the last one that has votes, and a decision if one before it has."""
     said: dict[int, PeopleSay] = {}
-    order = ["round__protocol__number"] if newest_protocol else []
-    rounds = Round.objects.in_bulk(items.order_by().values_list("round", flat=True).distinct())
-    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
-    for item in items.order_by(*order, "round__number", "pk").iterator(chunk_size=2000):
-        item.round, item.selection = rounds[item.round_id], selections[item.selection_id]
-        say = _say(item, votes.get(item.pk, ()), decisions.get(item.pk))
+    for item, say in sayings:
         before = said.get(item.example_id)
         if before is None or (say.votes and (say.source or not before.source)):
             said[item.example_id] = say
     return said
 
 
+def _sayings(items: QuerySet[Item]) -> list[Saying]:
+    """In the order of the rounds. Rounds and selections are few, and are read once."""
+    votes, decisions = _votes(items), _decisions(items)
+    ids = items.order_by().values_list("round", flat=True).distinct()
+    rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
+    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
+    sayings = []
+    for item in items.order_by("round__number", "pk").iterator(chunk_size=2000):
+        item.round, item.selection = rounds[item.round_id], selections[item.selection_id]
+        sayings.append((item, _say(item, votes.get(item.pk, ()), decisions.get(item.pk))))
+    return sayings
+
+
 def _say(item: Item, votes: Iterable[Vote], decision: Adjudication | None) -> PeopleSay:
     votes = tuple(votes)
-    counts = {label: sum(vote.label == label for vote in votes) for label in Label.values}
+    counts = {label: sum(vote.label == label for vote in votes) for label in _LABELS}
     label, source, rule = _decide(item, votes, counts, decision)
     routed = item.round.kind == Round.Kind.ROUTED
     return PeopleSay(

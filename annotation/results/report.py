@@ -5,12 +5,13 @@ from annotation.results.agreement import people
 from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.costs import Costs
-from annotation.results.curves import hitlc
+from annotation.results.curves import band, hitlc
 from annotation.results.figures import Json, usd
 from annotation.results.length import length
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
 from annotation.results.position import conflict_by_gap, orders
+from annotation.results.review import review_of
 from annotation.results.trust import alt_test, certificate
 from annotation.results.win_rates import win_rates
 from judging.methods.accuracy import Ties
@@ -77,12 +78,12 @@ def _coverage(analysis: Analysis, statuses: dict[str, int]) -> Json:
 
 def _under(analysis: Analysis, ties: Ties) -> Json:
     """A judge's tie against gold without ties: half right, or wrong."""
-    curve = hitlc(analysis.sheet, analysis.samples, analysis.rng, ties)
-    return {
-        "accuracy": analysis.before(ties).accuracy.as_json(),
-        "hitlc": curve["bpde"],
-        "auroc": curve["auroc"],
-    }
+    accuracy = analysis.before(ties).accuracy.as_json()
+    review = review_of(analysis.sheet, ties)
+    if isinstance(review, Undefined):
+        return {"accuracy": accuracy, "hitlc": [], "auroc": review.as_json()}
+    area = review.auroc_of(review.level).as_json()
+    return {"accuracy": accuracy, "hitlc": band(review, analysis.rng), "auroc": area}
 
 
 def _review(analysis: Analysis) -> Json:

@@ -24,8 +24,9 @@ def current_report(project: Project, run: Run) -> Json:
     key = f"report:{project.pk}:{run.pk}:{fingerprint(project)}"
     found: Json | None = cache.get(key)
     if found is None:
-        statuses = progress_of(run).statuses
-        found = report(Analysis(project, run), project_costs(project, run), statuses)
+        analysis = Analysis(project, run)
+        costs = project_costs(project, run, analysis.sheet.asked)
+        found = report(analysis, costs, progress_of(run).statuses)
         cache.set(key, found, KEPT_SECONDS)
     return found
 

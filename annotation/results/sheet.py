@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from annotation.models import Selection
 from annotation.results.ballots import Ballots, ballots_of
 from annotation.results.merging import merge
-from annotation.results.people import PeopleSay, people_alone, people_for_run
+from annotation.results.people import PeopleSay, people_both_ways
 from annotation.selecting import frame
 from judging.methods.comparison import Booleans, Codes, Comparison, Design, Floats, Signs
 from judging.methods.estimates import Undefined
@@ -50,6 +50,7 @@ class Sheet:
     basis: `votes` where people voted on every example, `gold` where every example came with its
     known label, else `round`: only what the rounds of this run asked about is known.
     selected, audited: which examples the rounds of this run asked people about, and why.
+    people: whose votes the labels rest on; asked: what those asked for this run say, by id.
     """
 
     ids: Codes
@@ -73,6 +74,7 @@ class Sheet:
     audited: Booleans
     basis: str
     people: tuple[PeopleSay | None, ...]
+    asked: dict[int, PeopleSay]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -127,7 +129,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     verdicts = _verdicts(run)
     nothing = (Verdict.State.PENDING, None, None, None, None)
     found = [verdicts.get(pk, nothing) for pk in ids]
-    everywhere, asked = people_alone(project), people_for_run(run)
+    everywhere, asked = people_both_ways(project, run)
     basis, labels, says = _known(ids, [row[2] for row in rows], everywhere, asked)
     finals = [
         merge(Label(one[1]) if one[1] else None, asked.get(pk))[0]
@@ -161,6 +163,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         audited=np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool),
         basis=basis,
         people=says,
+        asked=asked,
     )
 
 
