@@ -10,6 +10,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import Max
 
+from annotation.certifying import ALPHA, EPSILON, plan_to_store
 from annotation.models import Annotator, Item, Round, Seat, Selection, Slot
 from annotation.protocols import current_protocol
 from annotation.selecting import (
@@ -38,6 +39,7 @@ class RoundSettings:
 
     beta: percent of all examples; budget: human money in USD; audit: examples drawn at random
     from the rest; partial: the run need not be finished; paper_mode: ties as in the paper.
+    epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
     """
 
     beta: Decimal | None = None
@@ -50,6 +52,9 @@ class RoundSettings:
     seed: int | None = None
     annotators: Sequence[Annotator] = ()
     limit: int | None = None
+    epsilon: float = EPSILON
+    alpha: float = ALPHA
+    looks: tuple[int, ...] = ()
 
 
 def open_round(
@@ -63,6 +68,7 @@ def open_round(
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
     drawn = _select(project, run, settings, seed)
+    planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = list(
         Example.objects.filter(project=project, is_check=True)
         .visible()
@@ -81,6 +87,7 @@ def open_round(
             frame_size=drawn.frame_size,
             paper_mode=settings.paper_mode,
             parameters=_parameters(settings),
+            certificate_plan=planned,
             wage_usd=project.wage_usd,
             minutes_per_vote=project.minutes_per_vote,
             cost_basis=project.cost_basis,

@@ -1,5 +1,6 @@
 """open_round PROJECT: select what people shall label, and open it for them."""
 
+from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -27,6 +28,25 @@ class Command(FairJudgeCommand):
         how_much.add_argument("--all", action="store_true", help="label everything")
         parser.add_argument("--votes", type=int, default=3, help="votes an example (default 3)")
         parser.add_argument("--audit", type=int, default=0, help="drawn at random from the rest")
+        parser.add_argument(
+            "--epsilon",
+            type=decimal_argument,
+            default=Decimal(10),
+            help="percent of wrong labels that the audit may certify (default 10)",
+        )
+        parser.add_argument(
+            "--confidence",
+            type=decimal_argument,
+            default=Decimal(95),
+            help="of the certificate, in percent (default 95)",
+        )
+        parser.add_argument(
+            "--looks",
+            type=int,
+            nargs="+",
+            default=[],
+            help="audit sizes at which to ask for the certificate; default: at the end",
+        )
         parser.add_argument("--route", choices=["bpde"], default="bpde", help="what to rank by")
         parser.add_argument("--ties", choices=["default", "paper"], default="default")
         parser.add_argument("--partial", action="store_true", help="the run need not be finished")
@@ -44,6 +64,9 @@ class Command(FairJudgeCommand):
             partial=options["partial"],
             paper_mode=options["ties"] == "paper",
             seed=options["seed"],
+            epsilon=float(options["epsilon"] / 100),
+            alpha=float(1 - options["confidence"] / 100),
+            looks=tuple(options["looks"]),
         )
         round_ = open_round(project, None, run, settings)
         self._tell(round_)
