@@ -14,6 +14,7 @@ from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
 from judging.runs.questions import Questioner
 from judging.runs.recording import Arrival
+from judging.runs.trouble import Trouble
 from judging.runs.verdicts import rebuild_verdicts
 
 State = Run.State
@@ -46,6 +47,7 @@ class Desk:
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = learned.recall(run)
+        self.trouble = Trouble()
         self.settled = 0
         self.standing: Standing | None = None
         self.start_plan()
@@ -92,11 +94,10 @@ class Desk:
             self.known, self.known_good = now_known, True
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
-        failures = [a.outcome for a in arrivals if isinstance(a.outcome, CallFailure)]
-        fatal = next((failure for failure in failures if failure.kind.pauses_run), None)
-        if fatal is not None:
-            states.pause(self.run, reason=fatal.message)
-        return fatal is None
+        reason = self.trouble.reason_to_pause(arrival.outcome for arrival in arrivals)
+        if reason:
+            states.pause(self.run, reason=reason)
+        return not reason
 
     def look(self, standing: Standing) -> str | None:
         """The run's state, and the pump's standing put beside it. None: another one holds it."""

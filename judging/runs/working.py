@@ -16,6 +16,7 @@ from judging.llm.adaptation import Learned
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.limits import Limits, ProcessLimits, SharedLimits
+from judging.llm.retries import RetryPolicy
 from judging.local_judge import running_local_judge
 from judging.models import Run
 from judging.runs import lease, recovery, states
@@ -27,6 +28,9 @@ from judging.runs.turns import StoppableLimits
 log = logging.getLogger(__name__)
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
+USUAL_RETRY = RetryPolicy()
+# A small machine that is busy with other things takes minutes for a call, and still ends it.
+LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 Report = Callable[[Pump], None]
 
 
@@ -75,6 +79,7 @@ async def pumped(
                 key_of(endpoint),
                 limits,
                 shared=turns,
+                retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
                 # The pump itself asks a judge alone that has not answered lately.
                 learned={run.model: desk.known or Learned()},
             ) as client:

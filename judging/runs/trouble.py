@@ -1,0 +1,69 @@
+"""When a judge fails so steadily that asking on would only fill the run with errors."""
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from judging.llm.errors import CallFailure, FailureKind
+from judging.llm.replies import Reply
+
+# So many failures in a row say something of the endpoint; fewer may be the examples' own.
+IN_A_ROW = 5
+SILENT_SECONDS = 60.0
+FINAL = (FailureKind.TOO_LONG, FailureKind.FILTERED)
+
+REFUSED = (
+    "The first {n} calls were all refused, so the run was paused before the others were sent: "
+    "{message} Nothing recorded is lost. Correct what the endpoint names, then resume: refused "
+    "calls are asked again."
+)
+SILENT = (
+    "{n} calls in a row failed, and the endpoint has answered none for {seconds:.0f} s: {message} "
+    "Nothing recorded is lost. Check that the endpoint runs, then resume: failed calls are asked "
+    "again."
+)
+
+
+@dataclass
+class Trouble:
+    """What one holder of a run has seen of its endpoint, in the order of arrival."""
+
+    clock: Callable[[], float] = time.monotonic
+    answered: bool = False
+    refused: int = 0
+    failed: int = 0
+    heard_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.heard_at = self.clock()
+
+    def reason_to_pause(self, outcomes: Iterable[Reply | CallFailure]) -> str:
+        """A sentence for the run once nothing more should be sent, else nothing."""
+        reasons = [self.after(outcome) for outcome in outcomes]
+        return next(filter(None, reasons), "")
+
+    def after(self, outcome: Reply | CallFailure) -> str:
+        if not isinstance(outcome, CallFailure) or outcome.kind in FINAL:
+            # An endpoint that tells what it won't judge is at work.
+            self.answered = True
+            self.refused = self.failed = 0
+            self.heard_at = self.clock()
+            return ""
+        if outcome.kind.pauses_run:
+            return f"{sentence(outcome.message)} {outcome.kind.advice}".strip()
+        if outcome.kind is FailureKind.BAD_REQUEST:
+            self.refused += 1
+            if not self.answered and self.refused >= IN_A_ROW:
+                return REFUSED.format(n=self.refused, message=sentence(outcome.message))
+            return ""
+        self.failed += 1
+        silent = self.clock() - self.heard_at
+        if self.failed >= IN_A_ROW and silent >= SILENT_SECONDS:
+            message = sentence(outcome.message)
+            return SILENT.format(n=self.failed, seconds=silent, message=message)
+        return ""
+
+
+def sentence(message: str) -> str:
+    """What the server said, ended as a sentence."""
+    return message if message.endswith((".", "!", "?")) else f"{message}."
