@@ -10,7 +10,7 @@ from django.utils import timezone
 from annotation.models import Item, Round, Selection, Slot
 from annotation.rounds import add_items
 from annotation.selecting import frame, ranked_examples, size_for_beta
-from annotation.settling import settle
+from annotation.settling import settle, settle_skipped
 from annotation.voting import count_earlier_votes
 from judging import audit
 from judging.errors import UserError
@@ -33,6 +33,7 @@ def close(round_: Round, user: AbstractUser | None) -> None:
     if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
         raise UserError(f"Round {round_.number} is closed already.")
     Slot.objects.filter(round=round_, vote=None).update(annotator=None, lease_until=None)
+    count_earlier_votes(round_)
     _settle_unfinished(round_)
     audit.record(round_.project, user, "round closed", f"round {round_.number}")
 
@@ -43,6 +44,7 @@ def reopen(round_: Round, user: AbstractUser | None) -> None:
         raise UserError("Imported votes cannot be opened for labelling. Open a round instead.")
     if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
         raise UserError(f"Round {round_.number} is not closed.")
+    count_earlier_votes(round_)
     for item in Item.objects.filter(round=round_, slots__vote=None).distinct().iterator():
         settle(item)
     audit.record(round_.project, user, "round reopened", f"round {round_.number}")
@@ -72,8 +74,9 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
             ),
             batch_size=1000,
         )
-        Item.objects.filter(round=round_).update(state=Item.State.OPEN)
+        items.update(state=Item.State.OPEN)
         count_earlier_votes(round_)
+        settle_skipped(items)
         audit.record(
             round_.project, user, "votes raised", f"round {round_.number}", before=before, now=votes
         )
@@ -91,11 +94,13 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
         raise UserError("Reopen the round before you extend it.")
     m = size_for_beta(frame(round_.project).count(), beta)
     wanted = ranked_examples(round_.run, paper_mode=round_.paper_mode)[:m]
-    here = set(Item.objects.filter(round=round_).values_list("example_id", flat=True))
-    new = [ranked for ranked in wanted if ranked.example_id not in here]
-    if not new:
-        raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
     with transaction.atomic():
+        # Locked, so that two extensions at once take different examples.
+        round_ = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+        here = set(Item.objects.filter(round=round_).values_list("example_id", flat=True))
+        new = [ranked for ranked in wanted if ranked.example_id not in here]
+        if not new:
+            raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
         selection = Selection.objects.create(
             round=round_,
             kind=Selection.Kind.TOP,
@@ -153,5 +158,6 @@ def _change(round_: Round, before: list[str], after: str, **fields: object) -> b
 
 
 def _settle_unfinished(round_: Round) -> None:
-    for item in Item.objects.filter(round=round_, state=Item.State.OPEN).iterator():
+    unfinished = Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE)
+    for item in unfinished.iterator():
         settle(item)

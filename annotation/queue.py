@@ -92,11 +92,7 @@ def claimable(round_: Round, annotator: Annotator, now: datetime) -> QuerySet[Sl
     return free_slots(round_, now).filter(
         ~Exists(Slot.objects.filter(item=item, **mine).filter(_held_or_filled(now))),
         ~Exists(Skip.objects.filter(item=item, **mine)),
-        ~Exists(
-            Annotation.objects.filter(
-                example=OuterRef("item__example"), protocol=round_.protocol_id, **mine
-            )
-        ),
+        _not_voted_on(round_, annotator),
     )
 
 
@@ -144,10 +140,17 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     own = Slot.objects.filter(item=item, annotator=annotator, vote=None).first()
     if own is not None:
         return own
-    for slot in free_slots(item.round, now).filter(item=item).order_by("index"):
+    free = free_slots(item.round, now).filter(_not_voted_on(item.round, annotator), item=item)
+    for slot in free.order_by("index"):
         if _take(slot, annotator, now):
             return slot
     return None
+
+
+def _not_voted_on(round_: Round, annotator: Annotator) -> Exists:
+    """Nobody votes twice on an example under one protocol, whichever round asks."""
+    votes = Annotation.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    return ~Exists(votes.filter(example=OuterRef("item__example")))
 
 
 def _held_or_filled(now: datetime) -> Q:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from annotation.models import Annotation, Annotator, Item, Round, Selection, Skip, Slot
 from judging.methods.outcomes import Label
@@ -18,7 +19,9 @@ def votes_of(item: Item) -> list[Annotation]:
 
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
     """No majority, and the round's policy leaves it to a person. Audit items always do so when
-    the policy is the judge, whose label may not measure itself."""
+    the policy is the judge, whose label may not measure itself; attention checks never do."""
+    if kind == Selection.Kind.CHECK:
+        return False
     if majority(Label(label) for label in labels) is not None:
         return False
     if round_.no_majority == Project.NoMajority.JUDGE:
@@ -32,10 +35,22 @@ def settle(item: Item) -> str:
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
     with transaction.atomic():
-        locked = Item.objects.select_for_update(of=("self",)).select_related("round", "selection")
+        # Not the key: a vote that is being stored refers to it, and would be waited for forever.
+        locked = Item.objects.select_for_update(of=("self",), no_key=True)
+        locked = locked.select_related("round", "selection")
         item.state = _state_of(locked.get(pk=item.pk))
         Item.objects.filter(pk=item.pk).exclude(state=item.state).update(state=item.state)
     return item.state
+
+
+def settle_skipped(project: Project) -> None:
+    """After somebody joined or left: whether all who could vote have skipped is another question.
+
+    What was decided stays decided.
+    """
+    items = Item.objects.filter(round__project=project, skips__isnull=False, adjudications=None)
+    for item in items.exclude(round__state=Round.State.CLOSED).distinct():
+        settle(item)
 
 
 def _state_of(item: Item) -> str:
@@ -45,15 +60,23 @@ def _state_of(item: Item) -> str:
     if len(votes) < Slot.objects.filter(item=item).count() and not closed:
         if not _skipped_by_all(item):
             return Item.State.OPEN
-        return Item.State.COMPLETE if decided else Item.State.ADJUDICATE
+        settled = decided or item.selection.kind == Selection.Kind.CHECK
+        return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
     if decided:
         return Item.State.COMPLETE
     if not votes:
-        # Closed without a vote: there is nothing to merge, and the judge's label stays.
-        return Item.State.OPEN
+        # Closed without a vote: there is nothing to merge, and the judge's label stays. What
+        # everybody skipped still waits for a person.
+        return Item.State.ADJUDICATE if _skipped_by_all(item) else Item.State.OPEN
     labels = [vote.label for vote in votes]
     undecided = needs_decision(item.round, item.selection.kind, labels)
     return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+
+
+def settle_skipped(items: QuerySet[Item]) -> None:
+    """The skipped among these: fewer people can vote on them now, or more votes are asked for."""
+    for item in items.filter(skips__isnull=False).distinct().iterator():
+        settle(item)
 
 
 def could_vote(round_: Round) -> "set[int]":

@@ -4,18 +4,19 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import Case, F, Q, When
 from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
-from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Round, Slot
-from annotation.queue import claim_slot_of
+from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
+from annotation.queue import claim_slot_of, release
 from annotation.settling import settle
 from judging.errors import UserError
 from judging.models import Membership
 
 # An item is not worked on longer than this without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
+_CLOSED = "This round was closed. Your choice is kept, but is not counted."
 
 
 class NotNeeded(UserError):
@@ -53,11 +54,10 @@ def record_vote(
     round_ = draft.item.round
     given = checked(round_.protocol, answer)
     save_draft(draft, given, comment, added_seconds)
-    recorded = Annotation.objects.filter(item=draft.item, annotator=draft.annotator).first()
-    if recorded is not None:
+    if (recorded := _recorded(draft)) is not None:
         return recorded
     if round_.state == Round.State.CLOSED:
-        raise RoundClosed("This round was closed. Your choice is kept, but is not counted.")
+        raise RoundClosed(_CLOSED)
     now = timezone.now()
     slot = claim_slot_of(draft.item, draft.annotator, now)
     if slot is None:
@@ -70,10 +70,11 @@ def record_vote(
             vote = _store(draft, slot, given, now)
     except IntegrityError:
         # The same vote arrived twice at once: the constraint kept one of them.
-        recorded = Annotation.objects.filter(item=draft.item, annotator=draft.annotator).first()
-        if recorded is None:
-            raise
-        return recorded
+        if (recorded := _recorded(draft)) is not None:
+            return recorded
+        raise UserError(
+            "This pair changed hands at this very moment. Your choice is kept; submit it again."
+        ) from None
     return vote
 
 
@@ -81,15 +82,14 @@ def edit_vote(
     vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
 ) -> Annotation:
     """Change one's own vote until the round is closed; what it was is kept as a revision."""
-    round_ = vote.item.round
-    if round_.state == Round.State.CLOSED:
-        raise RoundClosed("This round was closed, so its votes can no longer be changed.")
     given = checked(vote.protocol, answer)
     side = vote.left_response
     if side is None:
         raise UserError("A vote that was imported cannot be edited here.")
     same = vote.answer == given and vote.comment == comment
     with transaction.atomic():
+        if _lock_items(vote.example_id, vote.protocol_id)[vote.item_id] == Round.State.CLOSED:
+            raise RoundClosed("This round was closed, so its votes can no longer be changed.")
         if not same:
             AnnotationRevision.objects.create(
                 annotation=vote,
@@ -103,7 +103,7 @@ def edit_vote(
         vote.label = label_of(given["overall"], side)
         vote.active_seconds = (vote.active_seconds or 0.0) + _sane(added_seconds)
         vote.save()
-        for slot in Slot.objects.filter(vote=vote).select_related("item__round"):
+        for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
     return vote
 
@@ -126,22 +126,50 @@ def count_earlier_votes(round_: Round) -> int:
 
 
 def _count_in(vote: Annotation, round_: Round) -> int:
-    slot = (
-        Slot.objects.filter(round=round_, item__example=vote.example_id, vote=None, annotator=None)
-        .select_related("item__round", "item__selection")
-        .order_by("index")
-        .first()
+    """A free slot of the example, the voter's own before others: they cannot fill it any more."""
+    mine = Q(annotator=vote.annotator_id)
+    open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
+    # The slot's own columns alone: a join would be judged by what it held before the update.
+    free = Slot.objects.filter(open_to_it, round=round_, vote=None)
+    slots = free.filter(item__example=vote.example_id).select_related("item")
+    for slot in slots.order_by(Case(When(mine, then=0), default=1), "index"):
+        if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
+            settle(slot.item)
+            return 1
+    return 0
+
+
+def _recorded(draft: Draft) -> Annotation | None:
+    """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
+    votes = Annotation.objects.filter(
+        example=draft.item.example_id,
+        protocol=draft.item.round.protocol_id,
+        annotator=draft.annotator_id,
     )
-    if slot is None:
-        return 0
-    if not Slot.objects.filter(pk=slot.pk, vote=None, annotator=None).update(vote=vote):
-        return 0
-    settle(slot.item)
-    return 1
+    vote = votes.first()
+    if vote is not None and vote.item_id != draft.item_id:
+        release(draft)
+        raise NotNeeded(
+            "You voted on this pair in another round already. That vote stands and counts here as "
+            "well, so this one was not added."
+        )
+    return vote
+
+
+def _lock_items(example_id: int, protocol_id: int) -> dict[int, str]:
+    """The example's items wherever its votes count, and the state of their rounds.
+
+    Always locked in the same order, so that votes on one example wait for each other in turn.
+    """
+    items = Item.objects.filter(example=example_id, round__protocol=protocol_id).order_by("pk")
+    locked = items.select_for_update(of=("self",), no_key=True)
+    return dict(locked.values_list("pk", "round__state"))
 
 
 def _store(draft: Draft, slot: Slot, answer: dict[str, Any], now: datetime) -> Annotation:
     item = draft.item
+    if _lock_items(item.example_id, item.round.protocol_id)[item.pk] == Round.State.CLOSED:
+        raise RoundClosed(_CLOSED)
     vote = Annotation.objects.create(
         slot=slot,
         item=item,

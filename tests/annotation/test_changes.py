@@ -1,0 +1,79 @@
+"""What a manager changes while people are at work."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation import changes
+from annotation.models import Item, Slot
+from annotation.queue import NoItem, claim_next, skip
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import record_vote
+from judging.errors import UserError
+from tests.factories import make_annotator, make_examples, make_run, make_verdict
+
+pytestmark = [pytest.mark.databases]
+
+
+def everything(project, votes=1):
+    return open_round(project, None, None, RoundSettings(everything=True, votes=votes, seed=5))
+
+
+@pytest.fixture
+def ana(project):
+    return make_annotator(project, "ana")
+
+
+@pytest.fixture
+def ben(project):
+    return make_annotator(project, "ben")
+
+
+def test_raising_n_does_not_wait_for_people_who_skipped(project, ana, ben):
+    make_examples(project, 1)
+    round_ = everything(project)
+    skip(claim_next(round_, ben))
+    record_vote(claim_next(round_, ana), {"overall": "tie"})
+    changes.raise_votes(round_, None, 2)
+    assert Item.objects.get().state == Item.State.ADJUDICATE
+
+
+def test_closing_merges_the_votes_on_what_the_others_skipped(project, ana, ben):
+    make_examples(project, 1)
+    round_ = everything(project, votes=2)
+    skip(claim_next(round_, ben))
+    record_vote(claim_next(round_, ana), {"overall": "tie"})
+    assert Item.objects.get().state == Item.State.ADJUDICATE
+    changes.close(round_, None)
+    assert Item.objects.get().state == Item.State.COMPLETE
+
+
+def test_what_everybody_skipped_waits_for_a_decision_after_the_close_too(project, ana):
+    make_examples(project, 1)
+    round_ = everything(project)
+    skip(claim_next(round_, ana))
+    changes.close(round_, None)
+    assert Item.objects.get().state == Item.State.ADJUDICATE
+
+
+def test_votes_given_elsewhere_while_a_round_was_closed_count_when_it_reopens(project, ana):
+    make_examples(project, 1)
+    first, second = everything(project), everything(project)
+    changes.close(first, None)
+    record_vote(claim_next(second, ana), {"overall": "tie"})
+    changes.reopen(first, None)
+    assert Slot.objects.get(round=first).vote is not None
+    assert claim_next(first, ana) == NoItem("done")
+
+
+def test_a_second_extension_with_what_it_read_before_the_first_repeats_nothing(project):
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, example.number / 10)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(10), votes=1, seed=1))
+    changes.raise_votes(round_, None, 2)
+    round_.votes_per_item = 1
+    changes.extend(round_, None, Decimal(20))
+    with pytest.raises(UserError, match="adds nothing"):
+        changes.extend(round_, None, Decimal(20))
+    assert Slot.objects.filter(round=round_).count() == 4
