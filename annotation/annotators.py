@@ -13,10 +13,12 @@ from annotation.models import (
     Draft,
     FinalLabel,
     Flag,
+    Item,
+    Round,
     Skip,
     Slot,
 )
-from annotation.settling import settle
+from annotation.settling import settle, settle_skipped
 from judging import audit
 from judging.errors import UserError
 from judging.models import AuditEvent, Project
@@ -35,6 +37,15 @@ def annotator_named(project: Project, name: str) -> Annotator:
     """The annotator whose votes are imported under this name."""
     found = Annotator.objects.filter(project=project, name=name).first()
     return found or _make(project, name, None)
+
+
+def people_changed(project: Project) -> None:
+    """Somebody joined or left: whether all who could vote have skipped is another question now.
+
+    What was decided stays decided.
+    """
+    waiting = Item.objects.filter(round__project=project, adjudications=None)
+    settle_skipped(waiting.exclude(round__state=Round.State.CLOSED))
 
 
 def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:

@@ -11,7 +11,7 @@ from django.db.models import F, QuerySet
 from django.urls import reverse
 from django.utils import timezone
 
-from annotation.annotators import annotator_of
+from annotation.annotators import annotator_of, people_changed
 from annotation.models import Invitation
 from judging import audit
 from judging.errors import UserError
@@ -97,6 +97,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
             add_member(project, user, user, invitation.role)
             membership = Membership.objects.get(project=project, user=user)
         annotator_of(project, user)
+        people_changed(project)
     return membership
 
 

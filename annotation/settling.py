@@ -43,16 +43,6 @@ def settle(item: Item) -> str:
     return item.state
 
 
-def settle_skipped(project: Project) -> None:
-    """After somebody joined or left: whether all who could vote have skipped is another question.
-
-    What was decided stays decided.
-    """
-    items = Item.objects.filter(round__project=project, skips__isnull=False, adjudications=None)
-    for item in items.exclude(round__state=Round.State.CLOSED).distinct():
-        settle(item)
-
-
 def _state_of(item: Item) -> str:
     votes = votes_of(item)
     closed = item.round.state == Round.State.CLOSED
@@ -67,7 +57,8 @@ def _state_of(item: Item) -> str:
     if not votes:
         # Closed without a vote: there is nothing to merge, and the judge's label stays. What
         # everybody skipped still waits for a person.
-        return Item.State.ADJUDICATE if _skipped_by_all(item) else Item.State.OPEN
+        waits = _skipped_by_all(item) and item.selection.kind != Selection.Kind.CHECK
+        return Item.State.ADJUDICATE if waits else Item.State.OPEN
     labels = [vote.label for vote in votes]
     undecided = needs_decision(item.round, item.selection.kind, labels)
     return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE

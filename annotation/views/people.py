@@ -13,6 +13,7 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from annotation.annotators import people_changed
 from annotation.forms import InvitationForm, JoinForm
 from annotation.invitations import accept, invite, link_of, open_invitation, revoke, usable
 from annotation.models import Annotator, Invitation
@@ -48,6 +49,7 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             return people_page(request, access, reset=reset)
         if "remove" in request.POST:
             remove_member(membership, request.user)
+            people_changed(access.project)
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
             change_role(membership, request.user, request.POST.get("role", ""))
