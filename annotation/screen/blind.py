@@ -42,7 +42,9 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, draft.item.round.protocol.rendering)
     if view == "differences":
-        return BlindPair(_rendered(question, how), *differences(left, right), view=view)
+        marked = zip(differences(left, right), (left, right), strict=True)
+        sides = [html if text.strip() else SafeString() for html, text in marked]
+        return BlindPair(_rendered(question, how), *sides, view=view)
     if view == "raw":
         how = "plain"
     return BlindPair(_rendered(question, how), _rendered(left, how), _rendered(right, how), view)

@@ -189,7 +189,8 @@ def test_a_skip_hides_the_pair_from_me_and_can_be_undone(ana, round_, other_anno
 def test_an_empty_response_is_said_to_be_empty(ana, project):
     make_examples(project, 1, response_2=" \n")
     token = first_item(ana, open_round(project, None, None, ALL))
-    assert text_of(ana.get(f"/annotate/{token}")).count("(empty)") == 1
+    for view in ("rendered", "raw", "differences"):
+        assert text_of(ana.get(f"/annotate/{token}?view={view}")).count("(empty)") == 1
 
 
 @pytest.mark.databases
