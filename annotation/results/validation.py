@@ -1,0 +1,137 @@
+"""Published judgments, imported and analysed, as docs/validation.md says."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from annotation.results.analysis import Analysis
+from annotation.results.costs import project_costs
+from annotation.results.figures import Json
+from annotation.results.figures_text import figure
+from annotation.results.report import report
+from annotation.vote_imports import import_votes
+from judging.errors import UserError
+from judging.imports.writing import import_files
+from judging.models import Project
+from judging.runs.recorded.writing import import_judgments
+
+SUBSETS = ("Natural", "Adversarial/Neighbor")
+JUDGES = ("GPT-4", "ChatGPT")
+PROMPTS = ("Swap", "Swap_CoT")
+PANDALM = ("testset-v1.json", "gpt-3.5-turbo-testset-v1.json")
+
+
+def validated(folder: Path, project: Any) -> Iterator[str]:
+    """The page's lines. project: makes an empty project for each part."""
+    yield from _head()
+    yield from _llmbar_orders(folder, project)
+    yield from _llmbar_both(folder, project)
+    yield from _pandalm(folder, project)
+
+
+def _head() -> Iterator[str]:
+    yield from [
+        "# Published judgments, analysed",
+        "",
+        "`make validation DATA=folder` imports the recorded judgments of LLMBar and the votes and",
+        "judgments of PandaLM, computes the report of each, and writes this page. No judge is",
+        "asked. Intervals are 95 %. Where a judge says tie and the known labels have none, the",
+        "tie counts as half right or as wrong; both are shown, since the choice can turn a",
+        "conclusion over.",
+        "",
+    ]
+
+
+def _llmbar_orders(folder: Path, project: Any) -> Iterator[str]:
+    """One run for each prompt: right in each order, and the same winner in both."""
+    yield "## LLMBar, each prompt\n"
+    head = ("Subset", "Judge", "Prompt", "Pairs", "Right", "Right, swapped", "Same winner in both")
+    yield from _table(head, _order_rows(folder, project))
+
+
+def _order_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
+    for subset in SUBSETS:
+        for judge in JUDGES:
+            for prompt in PROMPTS:
+                found = _llmbar(folder, project(), subset, judge, (prompt,))
+                n, orders = found["coverage"]["examples"], found["orders"]
+                counts = [
+                    _count(orders["original"]["accuracy_over_all"], n),
+                    _count(orders["swapped"]["accuracy_over_all"], n),
+                    _count(orders["consistency"], orders["consistency"]["n"]),
+                ]
+                yield (subset, judge, prompt, str(n), *counts)
+
+
+def _llmbar_both(folder: Path, project: Any) -> Iterator[str]:
+    """Both prompts as two samples of each order: a MEC + BPC run with k = 2."""
+    yield "\n## LLMBar, both prompts as two samples of each order\n"
+    head = ("Subset", "Judge", "Ties", "Accuracy", "AUROC of BPDE for errors", "Conflict rate")
+    yield from _table(head, _both_rows(folder, project))
+
+
+def _both_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
+    for subset in SUBSETS:
+        for judge in JUDGES:
+            found = _llmbar(folder, project(), subset, judge, PROMPTS)
+            for ties, words in (("half", "half right"), ("wrong", "wrong")):
+                part = found["ties"][ties]
+                figures = (part["accuracy"], part["auroc"], found["position"]["conflict_rate"])
+                yield (subset, judge, words, *map(figure, figures))
+
+
+def _llmbar(
+    folder: Path, project: Project, subset: str, judge: str, prompts: Sequence[str]
+) -> Json:
+    paths = [_file(folder / "llmbar" / subset / judge / one / "result.json") for one in prompts]
+    import_files(project, None, paths[:1], file_format="llmbar")
+    return _figures(project, paths, "llmbar")
+
+
+def _pandalm(folder: Path, project: Any) -> Iterator[str]:
+    people, judge = (_file(folder / "pandalm" / name) for name in PANDALM)
+    made = project()
+    import_files(made, None, [people], file_format="pandalm")
+    import_votes(made, None, people, file_format="pandalm")
+    found = _figures(made, [judge], "pandalm")
+    agreed = found["people"]
+    own = next(row for row in found["methods"] if row.get("run") and not row["beta"])
+    yield "\n## PandaLM: three people, and gpt-3.5-turbo asked once\n"
+    rows = [
+        ("Fleiss' kappa of the people", figure(agreed["fleiss_kappa"])),
+        ("Krippendorff's alpha", figure(agreed["krippendorff_alpha"])),
+        ("Gwet's AC1", figure(agreed["gwet_ac1"])),
+        ("Judge's accuracy over what could be parsed", figure(own["accuracy"])),
+        ("over all, unparsable as not right", figure(own["accuracy_over_all"])),
+        ("Judge's Cohen's kappa", figure(own["kappa"])),
+        ("Win rate of response 1 by people", figure(found["win_rate"]["people"])),
+        ("by the judge, sampling error only", figure(found["win_rate"]["judge"])),
+        ("Judge's length bias, γ less people's γ", figure(found["length"]["bias"])),
+    ]
+    rows += [
+        (f"Agreement of {' and '.join(pair['annotators'])}: Cohen's kappa", figure(pair["kappa"]))
+        for pair in agreed["pairwise"]
+    ]
+    yield from _table(("Figure", "Value"), rows)
+
+
+def _figures(project: Project, judgments: Sequence[Path], file_format: str) -> Json:
+    run = import_judgments(project, None, judgments, file_format=file_format)
+    return report(Analysis(project, run), project_costs(project, run), {})
+
+
+def _count(share: Json, n: int) -> str:
+    return f"{round(share['value'] * n)}" if share["value"] is not None else "–"
+
+
+def _table(head: Sequence[str], rows: Any) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def _file(path: Path) -> Path:
+    if not path.is_file():
+        raise UserError(f"{path} is missing. The data are in the repositories LLMBar and PandaLM.")
+    return path

@@ -1,0 +1,17 @@
+"""The page of published figures is made from the data, and leaves nothing behind."""
+
+from django.core.management import call_command
+
+from judging.models import Project
+
+
+def test_the_page_holds_the_recorded_figures_and_what_others_wrote(db, test_data, tmp_path, capsys):
+    page = tmp_path / "validation.md"
+    page.write_text("old figures\n<!-- what follows is kept -->\n## Simulations\n")
+    call_command("validation", test_data, write=page)
+    text = page.read_text(encoding="utf-8")
+    assert "| Natural | GPT-4 | Swap | 100 | 92 | 93 | 93 |" in text
+    assert "| Adversarial/Neighbor | ChatGPT | Swap_CoT | 134 | 30 | 32 | 83 |" in text
+    assert "old figures" not in text
+    assert text.endswith("## Simulations\n")
+    assert not Project.objects.exists()
