@@ -6,6 +6,7 @@ from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.costs import Costs
 from annotation.results.curves import band, hitlc
+from annotation.results.expecting import expectation
 from annotation.results.figures import Json, usd
 from annotation.results.length import length
 from annotation.results.methods_table import methods
@@ -42,6 +43,7 @@ def report(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Json:
         "ablation": ablation(sheet, run, samples, rng),
         "models": models(sheet, rng),
         "review": _review(analysis),
+        "expected": expectation(sheet, analysis.review, rng),
         "cost": _cost(costs),
     }
 

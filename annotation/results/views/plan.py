@@ -1,5 +1,6 @@
 """The planner: what does β buy? A round opens from here with these settings."""
 
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -8,12 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from annotation.results.expecting import beta_for, expected_at, may_certify
+from annotation.results.planning import Plan
 from annotation.results.planning import plan as plan_of
+from annotation.results.report_cache import current_report
 from annotation.rounds import RoundSettings, open_round
 from judging.access import Access, project_for
 from judging.errors import UserError
 from judging.models import Project, Role, Run
 
+DEFAULT_EPSILON = Decimal(10)
 HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget buys"), ("all", "everything")]
 
 
@@ -39,6 +44,22 @@ class PlanForm(forms.Form):
         help_text="Examples drawn at random from the rest. Without it nothing can be said about "
         "the labels that nobody checks.",
     )
+    epsilon = forms.DecimalField(
+        min_value=Decimal("0.1"),
+        max_value=50,
+        initial=DEFAULT_EPSILON,
+        required=False,
+        label="Wrong labels to certify at most, percent",
+        help_text="Fixed when the round opens: a certificate that is planned afterwards is false "
+        "more often than it says.",
+    )
+    target = forms.DecimalField(
+        min_value=0,
+        max_value=100,
+        required=False,
+        label="Accuracy to reach, percent",
+        help_text="To be told which β it needs. It changes nothing in the round.",
+    )
     partial = forms.BooleanField(required=False, label="Open although the run is not finished")
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
@@ -59,6 +80,7 @@ class PlanForm(forms.Form):
             votes=data["votes"],
             audit=0 if data["how"] == "all" else data["audit"],
             partial=data["partial"],
+            epsilon=float((data["epsilon"] or DEFAULT_EPSILON) / 100),
         )
 
 
@@ -90,10 +112,30 @@ def plan_preview(request: HttpRequest, slug: str) -> HttpResponse:
 def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     if not form.is_valid():
         return {"plan_error": "Correct the settings to see what they buy.", "plan": None}
+    run, settings = form.settings()
     try:
-        return {"plan": plan_of(access.project, *form.settings())}
+        plan = plan_of(access.project, run, settings)
     except UserError as error:
         return {"plan_error": str(error), "plan": None}
+    found = {"plan": plan, "certifies": may_certify(plan.audit), "epsilon": settings.epsilon}
+    return found | _expected(access.project, run, plan, form.cleaned_data["target"])
+
+
+def _expected(
+    project: Project, run: Run | None, plan: Plan, target: Decimal | None
+) -> dict[str, Any]:
+    """Nothing without a run to rank by."""
+    if run is None:
+        return {}
+    known = current_report(project, run)["expected"]
+    found = {
+        "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
+        "no_expected": known.get("reason", ""),
+        "target": target,
+    }
+    if target is not None and known["beta"]:
+        found["beta_for_target"] = beta_for(known, float(target) / 100)
+    return found
 
 
 def _defaults(project: Project) -> PlanForm:

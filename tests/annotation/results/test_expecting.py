@@ -1,0 +1,57 @@
+"""What the planner promises: the lower band, what it rests on, and what an audit can certify."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation.results.analysis import Analysis
+from annotation.results.expecting import beta_for, expectation, expected_at, may_certify
+from annotation.vote_imports import import_votes
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def known(project, tmp_path):
+    """Forty judged a win; the ten with the largest BPDE are a lose. Two people always agree."""
+    run = make_run(project)
+    for example in make_examples(project, 40):
+        make_verdict(run, example, (40 - example.number) / 40, rank=example.number + 1)
+    rows = "".join(
+        f"e{n},{name},{'lose' if n < 10 else 'win'}\n" for n in range(40) for name in ("kim", "lou")
+    )
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(project, None, path)
+    analysis = Analysis(project, run)
+    return expectation(analysis.sheet, analysis.review, analysis.rng)
+
+
+def test_the_lower_band_is_promised_and_not_the_curve(known):
+    found = expected_at(known, 25, 40, Decimal(30))
+    assert found.accuracy == pytest.approx(1.0)
+    assert found.at_least < 1.0
+    assert found.reviewer == 1.0
+    assert found.rests_on == 40
+    # 30 of 40 were right; all ten errors are among the ten first.
+    assert found.corrected == pytest.approx(10)
+    assert found.usd_each == pytest.approx(Decimal(3))
+
+
+def test_between_two_betas_the_lower_one_holds(known):
+    low, high = (expected_at(known, beta, 40, Decimal(1)).at_least for beta in (20, 25))
+    between = expected_at(known, 22.5, 40, Decimal(1))
+    assert between.at_least == min(low, high)
+
+
+def test_the_beta_for_a_target_is_the_first_whose_band_reaches_it(known):
+    beta = beta_for(known, 0.8)
+    at = known["beta"].index(beta)
+    assert known["lower_band"][at] >= 0.8 > known["lower_band"][at - 1]
+    assert beta_for(known, 0.9999) is None or known["lower_band"][-1] >= 0.9999
+
+
+def test_what_an_audit_can_certify_is_the_published_table():
+    # 5 %: 59 labels with none wrong, 93 with one, 124 with two. 10 %: 46 with one. 20 %: 50 with 5.
+    assert [row["wrong"] for row in may_certify(50)] == [None, 1, 5]
+    assert [may_certify(n)[0]["wrong"] for n in (59, 92, 93, 124)] == [0, 0, 1, 2]
+    assert "59" in may_certify(58)[0]["reason"]
