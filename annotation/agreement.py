@@ -1,5 +1,6 @@
 """How people agree in a round: among each other, with the rest, on attention checks, by side."""
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -71,7 +72,10 @@ class Agreement:
             )
         )
         self._votes_per_item = round_.votes_per_item
-        people = Annotator.objects.filter(pk__in={row[3] for row in self._rows})
+        self._rows_of = defaultdict(list)
+        for row in self._rows:
+            self._rows_of[row[3]].append(row)
+        people = Annotator.objects.filter(pk__in=self._rows_of.keys())
         self._people = list(people.order_by("number"))
         self._voted, self._present = self._arrays()
 
@@ -121,8 +125,8 @@ class Agreement:
         for annotator in self._people:
             mine = [
                 (_SIGN[label], left == 1)
-                for _, kind, _, by, label, left in self._rows
-                if by == annotator.pk and left is not None and kind != Selection.Kind.CHECK
+                for _, kind, _, _, label, left in self._rows_of[annotator.pk]
+                if left is not None and kind != Selection.Kind.CHECK
             ]
             votes, lefts = zip(*mine, strict=True) if mine else ((), ())
             tables[str(annotator.pk)] = side_table(votes, lefts)
@@ -143,13 +147,13 @@ class Agreement:
     def _record(self, place: int, annotator: Annotator, leaning: SideBias | Undefined) -> Record:
         checks = [
             label == gold
-            for _, kind, gold, by, label, _ in self._rows
-            if by == annotator.pk and kind == Selection.Kind.CHECK and gold
+            for _, kind, gold, _, label, _ in self._rows_of[annotator.pk]
+            if kind == Selection.Kind.CHECK and gold
         ]
         agreeing = rater_against_majority(self._voted, self._present, place, own_vote=False)
         return Record(
             annotator,
-            n_votes=sum(row[3] == annotator.pk for row in self._rows),
+            n_votes=len(self._rows_of[annotator.pk]),
             with_others=_figure(agreeing),
             left=_figure(leaning if isinstance(leaning, Undefined) else leaning.left_rate),
             leans=isinstance(leaning, SideBias) and leaning.p_holm < SUSPECT,

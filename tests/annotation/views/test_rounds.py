@@ -117,6 +117,11 @@ def test_a_flag_is_shown_until_it_is_settled(as_researcher, round_, project):
     assert AuditEvent.objects.filter(action="flag settled").exists()
 
 
+def test_a_number_beyond_the_databases_is_not_found(as_researcher, project):
+    far = reverse("round", args=[project.slug, 10**30])
+    assert as_researcher.get(far).status_code == 404
+
+
 def test_a_flag_of_another_round_cannot_be_settled_here(as_researcher, round_, project):
     other = open_round(project, None, None, RoundSettings(everything=True, votes=1))
     flag = Flag.objects.create(
