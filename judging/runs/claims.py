@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from judging.llm.prices import PriceSnapshot
 from judging.llm.requests import JudgeRequest
-from judging.models import Call
+from judging.models import Batch, Call
 from judging.runs import budget
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner
@@ -33,6 +33,7 @@ def claim(
     asks: Sequence[Ask],
     questioner: Questioner,
     price: PriceSnapshot | None,
+    batch: Batch | None = None,
 ) -> list[Claim]:
     """Claim as many of the first asks as the budget holds; none once the run is no longer ours.
 
@@ -55,6 +56,7 @@ def claim(
                 holder=holder,
                 claimed_at=timezone.now(),
                 reserved_usd=reserved,
+                batch=batch,
             )
             for ask, reserved in zip(asks[:affordable], upper_bounds[:affordable], strict=True)
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
-from judging.models import Run
+from judging.models import Batch, Run
 from judging.runs import claims, learned, recording, recovery, states
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
@@ -60,12 +60,12 @@ class Desk:
     def example_count(self) -> int:
         return self.run.project.examples.judged().count()
 
-    def next_claims(self, most: int) -> list[Claim]:
+    def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
         """Claim the next calls: none when none is left, the budget is short, or it isn't ours."""
         while len(self.ready) < most and (page := next(self.pages, None)) is not None:
             self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
-        claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price)
+        claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
         return claimed
 
@@ -82,10 +82,18 @@ class Desk:
         self.start_plan()
         return False
 
-    def write(self, arrivals: Sequence[Arrival], now_known: Learned) -> bool:
-        """Record; False when an arrival says that nothing more should be sent."""
+    def write(
+        self,
+        arrivals: Sequence[Arrival],
+        now_known: Learned,
+        price: PriceSnapshot | None = None,
+    ) -> bool:
+        """Record; False when an arrival says that nothing more should be sent.
+
+        `price` is that of calls that don't have the run's own.
+        """
         further = recording.record(
-            self.run.pk, self.holder, arrivals, self.questioner.template, self.price
+            self.run.pk, self.holder, arrivals, self.questioner.template, price or self.price
         )
         self.settled += sum(arrival.settled for arrival in arrivals)
         answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)

@@ -16,6 +16,7 @@ from judging.runs.starting import Judge, choose_judge, run_fields, usual_concurr
 RENDERED = 200
 # Evidence and two scores, where no earlier run of this judge says better.
 TOKENS_A_SAMPLE = 200
+IN_BATCHES = " Batches cost half, and are done within 24 hours."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ def estimate_run(
     past = Call.objects.filter(
         run__base_url=run.base_url, run__model=run.model, state=Call.State.DONE
     )
+    timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     tokens = min(tokens, judge.max_tokens)
     completion = round(tokens * judge.k * n_calls)
@@ -63,8 +65,8 @@ def estimate_run(
         completion,
         cost(judge, prompt, completion, n_calls),
         most(judge, requests, n_calls),
-        seconds(past, n_calls, places),
-        basis(known, judge.max_tokens),
+        seconds(timed, n_calls, places),
+        basis(known, judge.max_tokens) + (IN_BATCHES if judge.batch else ""),
         judge.model,
         judge.endpoint.name,
     )

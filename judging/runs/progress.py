@@ -1,6 +1,7 @@
 """How far a run is, for its page and for the command: one value from a few queries."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,6 +11,7 @@ from django.utils import timezone
 
 from judging.llm.adaptation import Learned
 from judging.models import Call, Parse, Run, Sample, Worker
+from judging.runs.batches import BatchStanding, standing_of
 
 RATE_WINDOW = timedelta(seconds=60)
 WORKER_SILENT = timedelta(seconds=30)
@@ -63,6 +65,7 @@ class Progress:
     learned: tuple[str, ...]
     recent: tuple[Evidence, ...]
     worker_missing: bool
+    batches: Sequence[BatchStanding] = ()
 
     @property
     def finished(self) -> bool:
@@ -117,6 +120,7 @@ def progress_of(run: Run) -> Progress:
         learned=Learned.from_json(run.learned).notes() if run.learned else (),
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
+        batches=standing_of(run),
     )
 
 

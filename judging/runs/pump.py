@@ -86,6 +86,12 @@ class Pump:
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
         await self.on_desk(self.desk.settle, self.unsent, after)
 
+    @property
+    def note(self) -> str:
+        if self.paused_for:
+            return f"the endpoint asked to wait {self.paused_for:.0f} s"
+        return f"{len(self.sending)} in flight"
+
     async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, partial(work, *values))

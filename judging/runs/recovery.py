@@ -25,8 +25,11 @@ def take_over(run: Run, holder: str) -> bool:
 
 
 def lose_claims(run_id: int) -> int:
-    """Claims whose holder is gone: possibly billed, so they go on holding their reservation."""
-    lost = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED).update(
+    """Claims whose holder is gone: possibly billed, so they go on holding their reservation.
+
+    Calls in a batch are not lost: the endpoint keeps their answers until they are collected.
+    """
+    lost = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED, batch=None).update(
         state=Call.State.LOST,
         finished_at=timezone.now(),
         error="The worker stopped before the answer was recorded. It may have been billed.",

@@ -56,6 +56,8 @@ class Judge:
     k: int
     max_tokens: int
     price: PriceSnapshot | None
+    batch: bool
+    usual_price: PriceSnapshot | None
 
 
 def choose_judge(
@@ -69,12 +71,16 @@ def choose_judge(
     k: int | None = None,
     max_tokens: int | None = None,
     price: Price | None = None,
+    batch: bool = False,
 ) -> Judge:
     """Fill in what was left open. Raises UserError for what can't be asked."""
     check_kind(method, form, k)
     chosen = named_endpoint(endpoint or default_endpoint_name())
     wording = choose_template(project, template, method, form, local=chosen.is_local)
+    if batch and chosen.is_local:
+        raise UserError("The local judge takes no batches. Choose another endpoint.")
     name = model or choose_model(chosen)
+    usual_price = find_price_of(chosen, name, price)
     return Judge(
         endpoint=chosen,
         model=name,
@@ -83,7 +89,9 @@ def choose_judge(
         template=wording,
         k=k or (1 if method in ONE_SAMPLE else K),
         max_tokens=max_tokens or (LOCAL_MAX_TOKENS if chosen.is_local else MAX_TOKENS),
-        price=find_price_of(chosen, name, price),
+        price=usual_price.half() if usual_price and batch else usual_price,
+        batch=batch,
+        usual_price=usual_price,
     )
 
 
@@ -179,8 +187,16 @@ def run_fields(judge: Judge) -> dict[str, Any]:
         "max_tokens": judge.max_tokens,
         "price": judge.price.to_json() if judge.price else None,
         "price_source": judge.price.source if judge.price else "",
-        "parameters": {"output": output_of(judge.template)},
+        "parameters": parameters(judge),
     }
+
+
+def parameters(judge: Judge) -> dict[str, Any]:
+    kept: dict[str, Any] = {"output": output_of(judge.template)}
+    if judge.batch:
+        usual = judge.usual_price
+        kept["batch"] = {"usual_price": usual.to_json() if usual else None}
+    return kept
 
 
 def create(name: str, fields: dict[str, Any]) -> Run:

@@ -42,12 +42,16 @@ class Trouble:
         reasons = [self.after(outcome) for outcome in outcomes]
         return next(filter(None, reasons), "")
 
+    def heard(self) -> None:
+        """The endpoint is there."""
+        self.refused = self.failed = 0
+        self.heard_at = self.clock()
+
     def after(self, outcome: Reply | CallFailure) -> str:
         if not isinstance(outcome, CallFailure) or outcome.kind in FINAL:
             # An endpoint that tells what it won't judge is at work.
             self.answered = True
-            self.refused = self.failed = 0
-            self.heard_at = self.clock()
+            self.heard()
             return ""
         if outcome.kind.pauses_run:
             return f"{sentence(outcome.message)} {outcome.kind.advice}".strip()

@@ -3,16 +3,19 @@
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from threading import current_thread, main_thread
+from typing import Any
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connections
 
 from judging.errors import UserError
 from judging.llm.adaptation import Learned
+from judging.llm.batches import BatchClient
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.limits import Limits, ProcessLimits, SharedLimits
@@ -20,9 +23,12 @@ from judging.llm.retries import RetryPolicy
 from judging.local_judge import running_local_judge
 from judging.models import Run
 from judging.runs import lease, recovery, states
+from judging.runs.batch_pump import BatchPump
+from judging.runs.batches import usual_price, wants_batches
 from judging.runs.desk import Desk
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
 from judging.runs.pump import Pump
+from judging.runs.recording import Arrival
 from judging.runs.turns import StoppableLimits
 
 log = logging.getLogger(__name__)
@@ -31,7 +37,9 @@ DATABASE_AWAY = (OperationalError, InterfaceError)
 USUAL_RETRY = RetryPolicy()
 # A small machine that is busy with other things takes minutes for a call, and still ends it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
-Report = Callable[[Pump], None]
+# A batch is polled again soon anyway.
+BATCH_RETRY = RetryPolicy(deadline=300.0, tries=4)
+Report = Callable[[Any], None]
 
 
 def work_on(
@@ -72,27 +80,59 @@ async def pumped(
         loop = asyncio.get_running_loop()
         try:
             desk = await loop.run_in_executor(thread, Desk, run, holder)
-            limits = Limits(run.concurrency, run.rpm, run.tpm)
-            turns = StoppableLimits(shared_limits(endpoint))
-            async with JudgeClient(
-                endpoint,
-                key_of(endpoint),
-                limits,
-                shared=turns,
-                retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
-                # The pump itself asks a judge alone that has not answered lately.
-                learned={run.model: desk.known or Learned()},
-            ) as client:
-                pump = Pump(desk, client, turns, thread, run.concurrency, report)
+            made = batch_pump if wants_batches(run) else call_pump
+            async with made(desk, endpoint, thread, report) as pump:
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
         finally:
             await loop.run_in_executor(thread, connections.close_all)
 
 
+@asynccontextmanager
+async def call_pump(
+    desk: Desk, endpoint: Endpoint, thread: Executor, report: Report
+) -> AsyncIterator[Pump]:
+    run = desk.run
+    turns = StoppableLimits(shared_limits(endpoint))
+    async with JudgeClient(
+        endpoint,
+        key_of(endpoint),
+        Limits(run.concurrency, run.rpm, run.tpm),
+        shared=turns,
+        retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+        # The pump itself asks a judge alone that has not answered lately.
+        learned={run.model: desk.known or Learned()},
+    ) as client:
+        yield Pump(desk, client, turns, thread, run.concurrency, report)
+
+
+async def ask_alone(desk: Desk, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:
+    """One ordinary call at the usual price, which learns what this judge takes.
+
+    A batch of which each line is refused for one parameter's sake would come back hours later.
+    """
+    async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
+        for claim in await on_desk(desk.next_claims, 1):
+            outcome = await client.complete(claim.request)
+            learned, price = client.learned(desk.run.model), usual_price(desk.run)
+            await on_desk(desk.write, [Arrival(claim, outcome)], learned, price)
+
+
+@asynccontextmanager
+async def batch_pump(
+    desk: Desk, endpoint: Endpoint, thread: Executor, report: Report
+) -> AsyncIterator[BatchPump]:
+    loop = asyncio.get_running_loop()
+    if desk.known is None:
+        await ask_alone(desk, endpoint, partial(loop.run_in_executor, thread))
+    known = {desk.run.model: desk.known or Learned()}
+    async with BatchClient(endpoint, key_of(endpoint), learned=known, retry=BATCH_RETRY) as client:
+        yield BatchPump(desk, client, thread, report)
+
+
 @contextmanager
 def interrupted_by_keyboard(
-    pump: Pump, loop: asyncio.AbstractEventLoop, at_keyboard: bool
+    pump: Pump | BatchPump, loop: asyncio.AbstractEventLoop, at_keyboard: bool
 ) -> Iterator[None]:
     signals = (signal.SIGINT, signal.SIGTERM)
     mine = at_keyboard and current_thread() is main_thread()

@@ -12,6 +12,7 @@ from judging.management.base import FairJudgeCommand
 from judging.models import Form, Method, Parse, Run
 from judging.projects import project_for_command
 from judging.runs import lease, recovery, states
+from judging.runs.batch_pump import BatchPump
 from judging.runs.estimate import RunEstimate, estimate_run
 from judging.runs.finding import find_run
 from judging.runs.progress import progress_of
@@ -21,7 +22,7 @@ from judging.runs.starting import start_run
 from judging.runs.working import work_on
 
 State = Run.State
-JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price")
+JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "batch")
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
 
 
@@ -32,6 +33,12 @@ class Command(FairJudgeCommand):
         parser.add_argument("project", metavar="PROJECT")
         add_judge_arguments(parser)
         add_pace_arguments(parser)
+        parser.add_argument(
+            "--batch",
+            action="store_true",
+            default=None,
+            help="hand the calls in as batches: half the price, within 24 hours",
+        )
         parser.add_argument("--background", action="store_true", help="leave it to a worker")
         parser.add_argument("--estimate", action="store_true", help="say what it costs, and stop")
         parser.add_argument("--resume", metavar="RUN", help="a run's number, its name, or latest")
@@ -99,8 +106,8 @@ class Command(FairJudgeCommand):
     def work(self, run: Run) -> None:
         before = progress_of(run)
 
-        def show(pump: Pump) -> None:
-            bar.move_to(before.settled + pump.desk.settled, note(pump))
+        def show(pump: Pump | BatchPump) -> None:
+            bar.move_to(before.settled + pump.desk.settled, pump.note)
 
         with self.progress("Judging", before.expected) as bar:
             if not work_on(run, report=show, say=self.stderr.write, at_keyboard=True):
@@ -113,17 +120,15 @@ class Command(FairJudgeCommand):
             raise UserError(after.reason or f"Run {run.name} is {run.get_state_display()}.")
 
 
-def note(pump: Pump) -> str:
-    if pump.paused_for:
-        return f"the endpoint asked to wait {pump.paused_for:.0f} s"
-    return f"{len(pump.sending)} in flight"
-
-
 def summary(run: Run, progress: Any) -> list[str]:
     counts = ", ".join(f"{n} {status}" for status, n in progress.statuses.items()) or "none"
     lines = [f"Samples: {counts}, of {progress.expected}."]
     if progress.calls_lost:
         lines.append(f"Calls lost: {progress.calls_lost}, possibly billed.")
+    lines += [
+        f"Batch {batch.remote_id or '(not handed in yet)'}: {batch.state}, {batch.calls} calls."
+        for batch in progress.batches
+    ]
     cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
     lines.append(f"Cost of run {run.number} ({run.name}): {cost}.")
     return lines
