@@ -25,6 +25,7 @@ from judging.models import AuditEvent, Project
 from judging.projects import owned_alone
 
 _ERASED = "erased person"
+_LONGEST_NAME = 200
 
 
 def annotator_of(project: Project, user: AbstractUser) -> Annotator:
@@ -110,6 +111,7 @@ def _remove_votes(annotator: Annotator) -> None:
 
 def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
     """Numbers go up by one; names stay apart even where a login is called like imported votes."""
+    name = name[:_LONGEST_NAME]
     while True:
         last = Annotator.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
         taken = Annotator.objects.filter(project=project, name=name)
@@ -118,13 +120,13 @@ def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
             if mine is not None:
                 return mine
             if taken.exists():
-                name = f"{name} (login)"
+                name = f"{name[: _LONGEST_NAME - 8]} (login)"
         elif (found := taken.first()) is not None:
             return found
         try:
             with transaction.atomic():
                 return Annotator.objects.create(
-                    project=project, user=user, number=last + 1, name=name[:200]
+                    project=project, user=user, number=last + 1, name=name
                 )
         except IntegrityError:
             # Somebody took the number or the name in the same moment: look again.

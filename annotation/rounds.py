@@ -170,6 +170,8 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
         raise UserError(f"Votes an example must lie between 1 and {_MAX_VOTES}.")
     if settings.audit < 0:
         raise UserError("An audit cannot be smaller than 0.")
+    if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
+        raise UserError(f"A seed lies between 0 and {_SEEDS - 1}, not at {settings.seed}.")
     if settings.everything and settings.audit:
         raise UserError("Everything is labelled, so there is nothing left to audit.")
     if run is None and not settings.everything:

@@ -68,9 +68,10 @@ def ranked_examples(run: Run, *, paper_mode: bool = False) -> list[Ranked]:
 def size_for_budget(budget: Decimal, n_audit: int, votes: int, rate: Rate, n_frame: int) -> int:
     """The largest m that a budget pays for beside the audit (SCIENCE: cost)."""
     price = votes * rate.vote_usd
-    if price <= 0:
+    # What buys everything is not divided: exact fractions of 1e9999999 have ten million digits.
+    if price <= 0 or budget >= price * n_frame:
         return n_frame - n_audit
-    m = affordable(budget, votes, n_audit, rate, n_frame)
+    m = affordable(budget, votes, n_audit, rate, n_frame) if budget >= price else 0
     if isinstance(m, Undefined) or m < 1:
         raise UserError(
             f"${budget} leaves nothing to select beside an audit of {n_audit}: {votes} votes an "

@@ -6,7 +6,7 @@ response 1, or the name of the model that won.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,12 @@ def _number(text: str) -> float | None:
 
 
 def _moment(text: str) -> datetime | None:
-    return _read(text, parse_datetime, lambda moment: moment.tzinfo is not None)
+    moment = _read(text, parse_datetime, lambda moment: moment.tzinfo is not None)
+    try:
+        return moment and moment.astimezone(UTC)
+    except OverflowError:
+        # The first and the last day of the calendar have no UTC in some zones.
+        return None
 
 
 def _read(text: str, parse: Callable[[str], Any], fits: Callable[[Any], bool]) -> Any:

@@ -6,6 +6,8 @@ from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from judging.models import AuditEvent, Project
 
+_LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
+
 
 def record(
     project: Project | None,
@@ -22,6 +24,6 @@ def record(
         user=user if known else None,
         actor=user.get_username() if known else "command line",
         action=action,
-        subject=subject,
+        subject=subject[:_LONGEST_SUBJECT],
         detail=detail,
     )

@@ -15,6 +15,8 @@ from judging.errors import UserError
 from judging.models import Membership, Preferences, Role
 from judging.projects import adopt_projects
 
+LONGEST_NAME = User._meta.get_field("username").max_length
+
 
 def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
     """A login whose password the one-time link sets. The first superuser adopts projects."""
@@ -25,6 +27,8 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
         raise UserError(
             f"“{name}” cannot be a user name. Use letters, digits and @ . + - _ only."
         ) from None
+    if len(name) > LONGEST_NAME:
+        raise UserError(f"A user name has at most {LONGEST_NAME} characters, not {len(name)}.")
     try:
         with transaction.atomic():
             user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)

@@ -9,6 +9,8 @@ from judging.access import may_research
 from judging.errors import UserError
 from judging.models import Membership, Project, Role
 
+LONGEST_SLUG = Project._meta.get_field("slug").max_length
+
 
 def create_project(
     user: AbstractUser | None, name: str, slug: str = "", **fields: object
@@ -16,11 +18,13 @@ def create_project(
     """A new project, owned by `user`. Raises UserError when they may not, or the slug is taken."""
     if user is not None and not may_research(user):
         raise UserError("Creating projects needs the researcher permission. Ask an operator.")
-    slug = slug or slugify(name)[:80].strip("-")
+    slug = slug or slugify(name)[:LONGEST_SLUG].strip("-")
     if not slug or slug != slugify(slug):
         raise UserError(
             f"“{slug or name}” cannot stand in an address. Use letters, digits and hyphens."
         )
+    if len(slug) > LONGEST_SLUG:
+        raise UserError(f"A slug has at most {LONGEST_SLUG} characters, not {len(slug)}.")
     try:
         with transaction.atomic():
             project = Project.objects.create(slug=slug, name=name, created_by=user, **fields)

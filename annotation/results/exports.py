@@ -83,7 +83,8 @@ def _lines(columns: Sequence[str], rows: Iterable[dict[str, Any]], wanted: Wante
         writer.writerow(cells)
         return buffer.getvalue()
 
-    yield line([*columns, ESCAPE_COLUMN] if wanted.escaped else columns)
+    # The names of criteria are a person's text as well.
+    yield line([*map(escape_cell, columns), ESCAPE_COLUMN] if wanted.escaped else columns)
     for row in rows:
         cells = [as_cell(row.get(name)) for name in columns]
         if wanted.escaped:

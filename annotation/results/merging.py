@@ -66,7 +66,7 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
             judge = Label(verdict.label) if verdict and verdict.label else None
             said, gold = asked.get(example.pk), everywhere.get(example.pk)
             label, source, rule = merge(judge, said)
-            shown = said if said is not None and said.votes else (gold or said)
+            shown = said if said and (said.votes or said.source) else (gold or said)
             human = said.label if said and said.label else (gold.label if gold else None)
             yield Merged(example, verdict, shown, label, source, rule, human)
         after = (chunk[-1].number, chunk[-1].pk)

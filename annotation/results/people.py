@@ -108,7 +108,7 @@ def _latest(sayings: Iterable[Saying]) -> dict[int, PeopleSay]:
     said: dict[int, PeopleSay] = {}
     for item, say in sayings:
         before = said.get(item.example_id)
-        if before is None or (say.votes and (say.source or not before.source)):
+        if before is None or say.source or (say.votes and not before.source):
             said[item.example_id] = say
     return said
 

@@ -54,7 +54,8 @@ def tie_breaker(seed: int, external_id: str) -> str:
 
 def cut(n: int, beta: Number) -> int:
     """How many of n examples the top beta percent are: floor(beta n / 100 + 1/2)."""
-    exact = Fraction(beta)
-    if not 0 <= exact <= 100:
+    # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
+    if not 0 <= beta <= 100:
         raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
+    exact = Fraction(beta) if 200 * n * beta >= 1 else Fraction(0)
     return math.floor(exact * n / 100 + Fraction(1, 2))

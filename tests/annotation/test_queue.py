@@ -232,6 +232,12 @@ def test_a_budget_buys_what_it_pays_for(project):
         open_round(project, None, run, RoundSettings(budget=Decimal("4.5"), votes=3, audit=4))
 
 
+@pytest.mark.parametrize("seed", [-1, 2**62, 10**30])
+def test_a_seed_that_no_column_holds_is_refused(project, seed):
+    with pytest.raises(UserError, match="seed lies between"):
+        round_of(project, seed=seed)
+
+
 def test_an_unfinished_run_needs_partial(project):
     run = make_run(project, state="paused")
     make_verdict(run, make_examples(project, 2)[0], 0.5)

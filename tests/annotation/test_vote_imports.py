@@ -6,6 +6,7 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
+from annotation.annotators import annotator_named
 from annotation.models import Annotation, Item, Round, Slot
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
@@ -54,14 +55,15 @@ def test_the_same_file_again_adds_nothing_and_another_label_is_a_conflict(projec
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("nobody,kim,win", "external_id"),
-        ("e0,kim,better", "win, tie, lose"),
-        ("e0,,win", "annotator"),
+        ("nobody,kim,win,", "external_id"),
+        ("e0,kim,better,", "win, tie, lose"),
+        ("e0,,win,", "annotator"),
+        ("e0,kim,win,0001-01-01T00:00:00+14:00", "a date and time"),
     ],
 )
 def test_a_wrong_row_refuses_the_file_by_line(project, votes_file, line, said):
     make_examples(project, 1)
-    path = votes_file(f"external_id,annotator,label\ne0,lou,win\n{line}\n")
+    path = votes_file(f"external_id,annotator,label,submitted_at\ne0,lou,win,\n{line}\n")
     with pytest.raises(UserError, match=said) as refused:
         import_votes(project, None, path)
     assert "line 3" in str(refused.value)
@@ -121,3 +123,8 @@ def test_pandalm_has_three_annotators_an_item(project, test_data):
     assert (done.added, len(done.annotators)) == (2997, 3)
     assert Example.objects.filter(annotations__isnull=False).distinct().count() == 999
     assert import_votes(project, None, path, file_format="pandalm").known == 2997
+
+
+def test_a_name_longer_than_its_column_is_one_person_however_often_it_comes(project):
+    first = annotator_named(project, "a" * 201)
+    assert annotator_named(project, "a" * 201) == first

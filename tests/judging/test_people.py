@@ -73,3 +73,8 @@ def test_the_command_prints_a_link(capsys, settings):
     assert capsys.readouterr().out.startswith(f"{settings.FAIRJUDGE_URL}/password/")
     with pytest.raises(CommandError, match="no user “odo”"):
         call_command("password_link", "odo")
+
+
+def test_a_name_longer_than_its_column_is_refused(db):
+    with pytest.raises(UserError, match="at most 150 characters, not 151"):
+        create_login("a" * 151)

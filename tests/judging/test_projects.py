@@ -87,3 +87,9 @@ def test_the_printed_link_sets_a_password_once(client, capsys, transactional_db)
     assert "password1" not in client.get(path, follow=True).content.decode()
     with pytest.raises(CommandError, match="exists already"):
         call_command("create_user", "nina")
+
+
+def test_a_slug_longer_than_its_column_is_refused_and_a_long_name_is_shortened(db):
+    with pytest.raises(UserError, match="at most 80 characters, not 81"):
+        create_project(None, "long", "a" * 81)
+    assert create_project(None, "a" * 81).slug == "a" * 80

@@ -10,7 +10,8 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation
+from annotation.models import Annotation, Protocol
+from annotation.protocols import current_protocol
 from annotation.queue import claim_next
 from annotation.results.cells import as_cell
 from annotation.results.exports import Wanted, export
@@ -109,6 +110,12 @@ def test_spreadsheets_get_no_formula_unless_asked(project):
     assert ",=HYPERLINK(1)," in plain
     assert "fairjudge_escape" not in plain
     assert json.loads(read(project, format="jsonl"))["response_1"] == "=HYPERLINK(1)"
+
+
+def test_a_criterion_in_the_header_is_no_formula_either(project):
+    current_protocol(project)
+    Protocol.objects.update(criteria=["=HYPERLINK(1)"])
+    assert ",'=HYPERLINK(1),fairjudge_escape" in read(project, what="votes").decode()
 
 
 def test_votes_bear_pseudonyms_unless_names_are_asked_for(project, judged):

@@ -7,7 +7,7 @@ import pytest
 from annotation import changes
 from annotation.adjudication import decide
 from annotation.models import Annotation, Draft, FinalLabel, Item
-from annotation.queue import claim_next
+from annotation.queue import claim_next, skip
 from annotation.results.merging import merged, rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
@@ -126,3 +126,15 @@ def test_no_verdict_and_no_votes_is_no_label(project, run):
     assert rebuild_final_labels(project, run) == 9
     assert FinalLabel.objects.count() == 10
     assert not Annotation.objects.exists()
+
+
+def test_a_decision_without_votes_holds_against_an_older_round_that_found_none(project, run):
+    person = make_annotator(project)
+    older, newer = (
+        open_round(project, None, run, RoundSettings(beta=Decimal(10), votes=1)) for _ in range(2)
+    )
+    changes.close(older, None)
+    skip(claim_next(newer, person))
+    decide(Item.objects.get(round=newer), make_user("olga"), "lose", "nobody could tell")
+    row = by_id(project, run)["e9"]
+    assert (row.label, row.source, row.people.adjudicator) == ("lose", "adjudicated", "olga")

@@ -91,3 +91,13 @@ def test_half_an_example_is_rounded_up_exactly():
 def test_a_beta_off_the_scale_is_refused(beta):
     with pytest.raises(ValueError, match="between 0 and 100"):
         cut(10, beta)
+
+
+@pytest.mark.parametrize("beta", [Decimal("1e-9999999"), Decimal("1e-99999999999"), Decimal(0)])
+def test_a_beta_with_millions_of_decimals_is_answered_at_once(beta):
+    assert cut(80, beta) == 0
+
+
+def test_a_beta_of_millions_of_digits_is_refused_at_once():
+    with pytest.raises(ValueError, match="between 0 and 100"):
+        cut(80, Decimal("1e99999999999"))
