@@ -2,12 +2,14 @@
 
 import time
 from argparse import ArgumentTypeError
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
+from judging.forms.runs import LARGEST_SEED, MOST_USD
+from judging.management.arguments import decimal_argument
 from judging.management.base import FairJudgeCommand
 from judging.models import Form, Method, Parse, Run
 from judging.projects import project_for_command
@@ -167,7 +169,7 @@ def add_judge_arguments(parser: CommandParser) -> None:
 
 def add_pace_arguments(parser: CommandParser) -> None:
     parser.add_argument("--name", metavar="RUN")
-    parser.add_argument("--seed", type=int)
+    parser.add_argument("--seed", type=seed)
     parser.add_argument("--temperature", type=amount)
     parser.add_argument("--budget", type=amount, metavar="USD")
     parser.add_argument("--concurrency", type=positive)
@@ -176,18 +178,21 @@ def add_pace_arguments(parser: CommandParser) -> None:
 
 
 def positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a whole number above 0")
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
+    return int(text)
+
+
+def seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 10 or int(text) > LARGEST_SEED:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST_SEED}")
     return int(text)
 
 
 def amount(text: str) -> Decimal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        value = Decimal("NaN")
-    if not value.is_finite() or value < 0:
-        raise ArgumentTypeError(f"{text!r} is not an amount")
+    value = decimal_argument(text)
+    if not 0 <= value <= MOST_USD:
+        raise ArgumentTypeError(f"{text!r} is not an amount up to {MOST_USD}")
     return value
 
 

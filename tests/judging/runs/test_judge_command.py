@@ -81,6 +81,20 @@ def test_a_users_mistake_is_told_in_a_sentence(project, settings, arguments, sen
         judge("--endpoint", "loop", *arguments)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "--budget 1e999999", "--budget -1", "--price 1e12,1", "--price 1", "--temperature nan",
+        "--seed 2147483648", "--seed -1", "--rpm 1000000000", "--k 0", "--tpm " + "9" * 5000,
+    ],
+)  # fmt: skip
+def test_numbers_that_no_column_holds_are_refused(project, settings, arguments):
+    with loopback(settings) as server, pytest.raises(CommandError, match="argument --"):
+        judge("--endpoint", "loop", "--background", *arguments.split())
+    assert server.requests == 0
+    assert not Run.objects.exists()
+
+
 def test_a_project_that_is_not_there_is_told(db):
     with pytest.raises(CommandError, match="There is no project"):
         call_command("judge", "nope")
