@@ -162,7 +162,8 @@ def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime
     own as long as nobody else took it."""
     slots = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
     slots = slots.filter(item__state=Item.State.OPEN)
-    for slot in slots.order_by("position").select_related("item__round"):
+    # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
+    for slot in sorted(slots.select_related("item__round"), key=lambda slot: slot.position):
         renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
         if not renewed.update(lease_until=now + LEASE):
             continue

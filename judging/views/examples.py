@@ -41,6 +41,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "project": project,
         "tab": "examples",
+        "access": access,
         "form": form,
         "run": run,
         "page": Paginator(found, PAGE).get_page(request.GET.get("page")),

@@ -120,6 +120,7 @@ def start_page(
     context = {
         "project": access.project,
         "tab": "runs",
+        "access": access,
         "form": form,
         "estimate": estimate,
         "problem": problem,

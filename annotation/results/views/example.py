@@ -28,6 +28,7 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     context = {
         "project": project,
         "tab": "examples",
+        "access": access,
         "example": found,
         "question": rendered(found.question, project.rendering),
         "responses": [
