@@ -87,7 +87,7 @@ class Analysis:
     @cached_property
     def reviewed(self) -> int:
         """m: examples whose label people gave because a round of this run selected them."""
-        return int(self.sheet.selected.sum())
+        return int((self.sheet.selected & self.sheet.answered).sum())
 
     @cached_property
     def review(self) -> Review | Undefined:
@@ -95,7 +95,10 @@ class Analysis:
 
     def lines(self) -> HonestLines | Undefined:
         """The lines (a) to (c) at the review that took place."""
-        review = self.review
+        review, selected = self.review, int(self.sheet.selected.sum())
+        if self.reviewed < selected:
+            waiting = selected - self.reviewed
+            return Undefined(f"{waiting} of {selected} selected items still wait for a label")
         return review if isinstance(review, Undefined) else review.lines(self.reviewed)
 
     @cached_property

@@ -135,10 +135,11 @@ def _hitlc(
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
         row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
         yield row | _reviewed(sheet, band, m, beta, rng)
-    if sheet.selected.any():
-        beta_done = 100 * float(sheet.selected.mean())
+    done_by_people = sheet.selected & sheet.answered
+    if done_by_people.any():
+        beta_done = 100 * float(done_by_people.mean())
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
-        done = {"m": int(sheet.selected.sum()), "done": True}
+        done = {"m": int(done_by_people.sum()), "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
         yield row | _agreement(sheet, sheet.final, sheet.has_final, rng)
 

@@ -6,6 +6,7 @@ from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.costs import Costs
 from annotation.results.curves import band, hitlc
+from annotation.results.distribution import distribution
 from annotation.results.expecting import expectation
 from annotation.results.figures import Json, usd
 from annotation.results.length import length
@@ -36,6 +37,7 @@ def report(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Json:
         "hitlc": hitlc(sheet, samples, rng),
         "ties": {str(ties): _under(analysis, ties) for ties in Ties},
         "people": people(sheet, rng),
+        "distribution": distribution(sheet),
         "win_rate": win_rates(sheet),
         "certificate": certificate(sheet, run),
         "alt_test": alt_test(sheet),

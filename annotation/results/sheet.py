@@ -50,6 +50,7 @@ class Sheet:
     basis: `votes` where people voted on every example, `gold` where every example came with its
     known label, else `round`: only what the rounds of this run asked about is known.
     selected, audited: which examples the rounds of this run asked people about, and why.
+    answer, answered: what people said there, which is not always what is known.
     people: whose votes the labels rest on; asked: what those asked for this run say, by id.
     """
 
@@ -72,6 +73,8 @@ class Sheet:
     has_final: Booleans
     selected: Booleans
     audited: Booleans
+    answer: Signs
+    answered: Booleans
     basis: str
     people: tuple[PeopleSay | None, ...]
     asked: dict[int, PeopleSay]
@@ -139,6 +142,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     judge, judged = signs([one[1] for one in found])
     human, labelled = signs(labels)
     final, has_final = signs(finals)
+    answer, answered = signs([asked[pk].label if pk in asked else None for pk in ids])
     models, (model_1, model_2) = _codes([row[3] for row in rows], [row[4] for row in rows])
     bpde = _floats([one[2] for one in found])
     return Sheet(
@@ -161,6 +165,8 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         has_final=has_final,
         selected=np.array([kind in _SELECTED for kind in kinds], dtype=bool),
         audited=np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool),
+        answer=answer,
+        answered=answered,
         basis=basis,
         people=says,
         asked=asked,

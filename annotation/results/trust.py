@@ -73,7 +73,7 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     place = {int(pk): n for n, pk in enumerate(sheet.ids)}
     places = [place[pk] for pk in drawn.values_list("example", flat=True) if pk in place]
     in_order = np.array([n for n in places if not sheet.selected[n]], dtype=np.intp)
-    waiting = np.flatnonzero(~sheet.labelled[in_order])
+    waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = found[0].state == Round.State.CLOSED
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
     return Audit(found[0], in_order, resolved)
@@ -148,8 +148,8 @@ def _score(sheet: Sheet) -> Floats:
 
 
 def _wrong(sheet: Sheet) -> Booleans:
-    """An unresolved audit item counts as wrong."""
-    return (sheet.judge != sheet.human) | ~sheet.labelled | ~sheet.judged
+    """Measured by this round's people, whatever is known besides; an unresolved item is wrong."""
+    return (sheet.judge != sheet.answer) | ~sheet.answered | ~sheet.judged
 
 
 def _tallies(sheet: Sheet, audit: Audit, grid: tuple[float, ...], look: int) -> Tallies:

@@ -1,6 +1,6 @@
 """The pages that need judge and people together."""
 
-from django.urls import path
+from django.urls import path, re_path
 
 from annotation.results.views import example, exports, home, plan, project, results
 
@@ -11,5 +11,10 @@ urlpatterns = [
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/results", results.results, name="results"),
+    re_path(
+        r"^p/(?P<slug>[-\w]+)/results/(?P<name>[-a-z]+)\.(?P<kind>svg|png)$",
+        results.plot,
+        name="plot",
+    ),
     path("p/<slug:slug>/export", exports.download, name="export"),
 ]

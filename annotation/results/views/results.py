@@ -2,13 +2,14 @@
 
 from decimal import Decimal
 
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from annotation.results.costs import project_costs
 from annotation.results.exports import FORMATS, KINDS
 from annotation.results.figures import Json
+from annotation.results.plots import as_png, as_svg, plots
 from annotation.results.report_cache import current_report
 from judging.access import Access, project_for
 from judging.errors import UserError
@@ -16,6 +17,7 @@ from judging.models import Role, Run
 from judging.runs.finding import find_run
 
 _EXPORTS_SHOWN = 20
+_PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
 _CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
 _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
@@ -41,9 +43,26 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
     if run is not None and run.ranked_at is not None:
         report = current_report(project, run)
         found |= {"report": report, "betas": by_beta(report["hitlc"]), "costs": costs_of(report)}
+        found["plots"] = plots(report)
     else:
         found["costs"] = project_costs(project, run)
     return render(request, "results/results.html", found)
+
+
+@require_safe
+def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
+    """One plot as a file for a paper."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    run = chosen_run(request, access)
+    report = current_report(access.project, run) if run and run.ranked_at else None
+    found = next((one for one in plots(report) if one.name == name), None) if report else None
+    if found is None:
+        raise Http404
+    drawn = as_svg(found).encode() if kind == "svg" else as_png(found)
+    response = HttpResponse(drawn, content_type=_PICTURES[kind])
+    file = f"{access.project.slug}-run{run.number}-{name}.{kind}"
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    return response
 
 
 def chosen_run(request: HttpRequest, access: Access) -> Run | None:

@@ -1,0 +1,40 @@
+// Draws each figure.plot from the Vega-Lite beside it, in the page's own colours.
+(function () {
+  "use strict";
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name) => style.getPropertyValue(name).trim();
+
+  function config() {
+    const ink = colour("--ink"), quiet = colour("--quiet"), line = colour("--line");
+    const accent = colour("--accent");
+    return {
+      background: "transparent",
+      font: getComputedStyle(document.body).fontFamily,
+      axis: { labelColor: quiet, titleColor: ink, gridColor: line, domainColor: line, tickColor: line, titleFontWeight: "normal" },
+      legend: { labelColor: ink, titleColor: ink, orient: "bottom", columns: 3 },
+      view: { stroke: null },
+      mark: { color: accent },
+      rule: { color: quiet },
+      point: { color: accent },
+      range: {
+        category: [accent, quiet, colour("--lose"), colour("--tie"), colour("--win"), ink],
+        heatmap: [colour("--raised"), accent],
+        ramp: [colour("--raised"), accent],
+      },
+    };
+  }
+
+  // The expression interpreter and the tooltip's own styles keep to the page's security policy.
+  function draw(figure) {
+    const spec = JSON.parse(figure.querySelector("script[type='application/json']").textContent);
+    const options = { ast: true, actions: false, defaultStyle: false, renderer: "svg", config: config(), tooltip: { disableDefaultStyle: true } };
+    return window.vegaEmbed(figure.querySelector(".drawing"), spec, options);
+  }
+
+  function drawAll() {
+    document.querySelectorAll("figure.plot").forEach(draw);
+  }
+
+  document.addEventListener("themechange", drawAll);
+  drawAll();
+})();
