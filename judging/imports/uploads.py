@@ -14,6 +14,9 @@ from judging.imports.refused import refused_path
 from judging.models import Import
 
 FOLDER = "imports"
+# In bytes. File systems take 255, and a copy of the refused rows has a longer name.
+LONGEST_NAME = 200
+LONGEST_ENDING = 10
 
 
 def store(files: Iterable[UploadedFile]) -> list[Path]:
@@ -22,7 +25,7 @@ def store(files: Iterable[UploadedFile]) -> list[Path]:
     folder.mkdir(parents=True, mode=0o700)
     paths = []
     for number, file in enumerate(files, start=1):
-        name = Path(file.name or "").name or f"file-{number}"
+        name = shortened(Path(file.name or "").name) or f"file-{number}"
         path = folder / name
         if path in paths:
             path = folder / f"{number}-{name}"
@@ -31,6 +34,14 @@ def store(files: Iterable[UploadedFile]) -> list[Path]:
                 stream.write(chunk)
         paths.append(path)
     return paths
+
+
+def shortened(name: str) -> str:
+    """A name that file systems take, with its ending."""
+    if len(name.encode()) <= LONGEST_NAME:
+        return name
+    ending = Path(name).suffix if len(Path(name).suffix) <= LONGEST_ENDING else ""
+    return name.encode()[: LONGEST_NAME - len(ending)].decode(errors="ignore") + ending
 
 
 def discard(paths: list[Path]) -> None:
