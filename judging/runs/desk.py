@@ -9,7 +9,7 @@ from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.models import Batch, Run
-from judging.runs import claims, learned, recording, recovery, states
+from judging.runs import adaptive, claims, learned, recording, recovery, states
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
 from judging.runs.questions import Questioner
@@ -54,7 +54,9 @@ class Desk:
 
     def start_plan(self) -> None:
         self.planned_for = self.example_count()
-        self.pages = asks_left(self.run)
+        self.rounds = adaptive.prepare(self.run)
+        self.asked_in_pass = False
+        self.pages = asks_left(self.run, self.rounds)
         self.ready: deque[Ask] = deque()
 
     def example_count(self) -> int:
@@ -64,6 +66,7 @@ class Desk:
         """Claim the next calls: none when none is left, the budget is short, or it isn't ours."""
         while len(self.ready) < most and (page := next(self.pages, None)) is not None:
             self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
+        self.asked_in_pass |= bool(self.ready)
         asks = [self.ready.popleft() for _ in range(min(most, len(self.ready)))]
         claimed = claims.claim(self.run.pk, self.holder, asks, self.questioner, self.price, batch)
         self.ready.extendleft(reversed(asks[len(claimed) :]))
@@ -74,10 +77,14 @@ class Desk:
         return self.known.max_n if self.known else None
 
     def everything_asked(self) -> bool:
-        """Whether no ask is left. Examples that an import added meanwhile start another pass."""
+        """Whether no ask is left.
+
+        Examples that an import added meanwhile start another pass, and so does an adaptive round.
+        """
         if self.ready:
             return False
-        if self.planned_for == self.example_count():
+        another_round = self.rounds is not None and self.asked_in_pass
+        if self.planned_for == self.example_count() and not another_round:
             return True
         self.start_plan()
         return False

@@ -16,7 +16,11 @@ from judging.runs.starting import Judge, choose_judge, run_fields, usual_concurr
 RENDERED = 200
 # Evidence and two scores, where no earlier run of this judge says better.
 TOKENS_A_SAMPLE = 200
-IN_BATCHES = " Batches cost half, and are done within 24 hours."
+IN_BATCHES = "Batches cost half, and are done within 24 hours."
+AT_MOST = (
+    "Adaptive: these are the most calls. Each sample is a call and pays for its prompt, so where "
+    "an endpoint gives several samples a call it saves completion tokens alone."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +51,8 @@ def estimate_run(
     run = Run(project=project, **run_fields(judge))
     examples = project.examples.judged()
     n_examples = examples.count()
-    n_calls = n_examples * len(run.orders)
-    requests = list(rendered(run, examples, n_examples))
+    n_calls = n_examples * len(run.orders) * (judge.k // judge.samples_a_call)
+    requests = list(rendered(run, examples, n_examples, judge.samples_a_call))
     prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     past = Call.objects.filter(
         run__base_url=run.base_url, run__model=run.model, state=Call.State.DONE
@@ -56,7 +60,7 @@ def estimate_run(
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     tokens = min(tokens, judge.max_tokens)
-    completion = round(tokens * judge.k * n_calls)
+    completion = round(tokens * judge.samples_a_call * n_calls)
     places = concurrency or usual_concurrency(judge.endpoint)
     return RunEstimate(
         n_examples,
@@ -66,20 +70,22 @@ def estimate_run(
         cost(judge, prompt, completion, n_calls),
         most(judge, requests, n_calls),
         seconds(timed, n_calls, places),
-        basis(known, judge.max_tokens) + (IN_BATCHES if judge.batch else ""),
+        basis(judge, known),
         judge.model,
         judge.endpoint.name,
     )
 
 
-def rendered(run: Run, examples: QuerySet[Example], count: int) -> Iterator[JudgeRequest]:
+def rendered(
+    run: Run, examples: QuerySet[Example], count: int, samples: int
+) -> Iterator[JudgeRequest]:
     """The requests of examples evenly spread over the project, in each order."""
     questioner = Questioner.of(run)
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
     for example in Example.objects.filter(pk__in=ids).iterator(chunk_size=50):
         for part in run.orders:
-            yield questioner.request(example, part, run.k)
+            yield questioner.request(example, part, samples)
 
 
 def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
@@ -113,10 +119,14 @@ def seconds(past: QuerySet[Call], n_calls: int, concurrency: int) -> float | Non
     return None if average is None else average / 1000 * n_calls / concurrency
 
 
-def basis(known: bool, max_tokens: int) -> str:
-    if known:
-        return "Tokens and times a call are those of this judge's earlier calls."
-    return (
-        f"This judge has not run here before: {min(TOKENS_A_SAMPLE, max_tokens)} tokens a sample "
-        "are assumed, and the time is not known."
-    )
+def basis(judge: Judge, known: bool) -> str:
+    assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
+    sentences = [
+        "Tokens and times a call are those of this judge's earlier calls."
+        if known
+        else f"This judge has not run here before: {assumed} tokens a sample are assumed, and the "
+        "time is not known."
+    ]
+    sentences += [IN_BATCHES] if judge.batch else []
+    sentences += [AT_MOST] if judge.adaptive else []
+    return " ".join(sentences)

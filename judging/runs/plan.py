@@ -5,7 +5,7 @@ Both orders of an example follow each other, and the samples of one order are on
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -14,6 +14,7 @@ from django.db.models import Q
 from judging.models import Call, Example, Run, Sample
 
 PAGE = 50
+Rounds = Callable[[list[int]], Mapping[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +65,19 @@ class History:
         return by_attempt
 
 
-def asks_left(run: Run) -> Iterator[list[Ask]]:
-    """What is left, a page of examples at a time."""
+def asks_left(run: Run, rounds: Rounds | None = None) -> Iterator[list[Ask]]:
+    """What is left, a page of examples at a time. `rounds`: samples an order, where not k."""
     for examples in pages(run):
-        histories = read_histories(run, [example.pk for example in examples])
+        ids = [example.pk for example in examples]
+        histories = read_histories(run, ids)
+        wanted = rounds(ids) if rounds else {}
         yield [
             Ask(example, part, tuple(slots), attempt)
             for example in examples
             for part in run.orders
-            for attempt, slots in sorted(histories[example.pk, part].left(run.k).items())
+            for attempt, slots in sorted(
+                histories[example.pk, part].left(wanted.get(example.pk, run.k)).items()
+            )
         ]
 
 

@@ -12,6 +12,7 @@ from django.utils import timezone
 from judging.llm.adaptation import Learned
 from judging.models import Call, Parse, Run, Sample, Worker
 from judging.runs.batches import BatchStanding, standing_of
+from judging.runs.notes import notes_of
 
 RATE_WINDOW = timedelta(seconds=60)
 WORKER_SILENT = timedelta(seconds=30)
@@ -66,6 +67,7 @@ class Progress:
     recent: tuple[Evidence, ...]
     worker_missing: bool
     batches: Sequence[BatchStanding] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -78,6 +80,8 @@ class Progress:
 
     @property
     def share(self) -> float:
+        if self.state == Run.State.DONE:
+            return 1.0
         return min(1.0, self.settled / self.expected) if self.expected else 1.0
 
 
@@ -121,6 +125,7 @@ def progress_of(run: Run) -> Progress:
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
         batches=standing_of(run),
+        notes=notes_of(run, expected - settled),
     )
 
 

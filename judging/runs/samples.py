@@ -67,6 +67,14 @@ class ExampleSamples:
         return [sample.pair(form) for sample in self.of(part)]
 
 
+def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
+    """These examples, in import order."""
+    found = last_attempts(run, example_ids)
+    rows = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
+    for pk, external_id, number in rows.values_list("pk", "external_id", "number"):
+        yield ExampleSamples(pk, external_id, number, tuple(found[pk]))
+
+
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
     """Every judged example of the project, in import order."""
     for examples in pages(run, PAGE):

@@ -38,6 +38,7 @@ LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
 MOST_AT_ONCE = 1000
+LEAST_CONFIDENCE = 0.5
 # Two requests of three samples keep the local model's four places busy.
 LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
 LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024
@@ -58,6 +59,12 @@ class Judge:
     price: PriceSnapshot | None
     batch: bool
     usual_price: PriceSnapshot | None
+    adaptive: float | None
+
+    @property
+    def samples_a_call(self) -> int:
+        """An adaptive run asks for one at a time, but of its pilot."""
+        return self.k if self.adaptive is None else 1
 
 
 def choose_judge(
@@ -72,9 +79,11 @@ def choose_judge(
     max_tokens: int | None = None,
     price: Price | None = None,
     batch: bool = False,
+    adaptive: float | None = None,
 ) -> Judge:
     """Fill in what was left open. Raises UserError for what can't be asked."""
     check_kind(method, form, k)
+    check_adaptive(method, k, adaptive)
     chosen = named_endpoint(endpoint or default_endpoint_name())
     wording = choose_template(project, template, method, form, local=chosen.is_local)
     if batch and chosen.is_local:
@@ -92,6 +101,7 @@ def choose_judge(
         price=usual_price.half() if usual_price and batch else usual_price,
         batch=batch,
         usual_price=usual_price,
+        adaptive=adaptive,
     )
 
 
@@ -155,6 +165,18 @@ def check_kind(method: str, form: str, k: int | None) -> None:
         raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
 
 
+def check_adaptive(method: str, k: int | None, confidence: float | None) -> None:
+    if confidence is None:
+        return
+    if method != Method.MEC_BPC or k == 1:
+        raise UserError("An adaptive run needs mec_bpc and k of at least 2. Nothing was started.")
+    if not LEAST_CONFIDENCE <= confidence < 1:
+        raise UserError(
+            f"The confidence lies between {LEAST_CONFIDENCE} and 1, not at {confidence}. "
+            "Nothing was started."
+        )
+
+
 def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None:
     if len(name) > LONGEST_NAME:
         raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
@@ -196,6 +218,8 @@ def parameters(judge: Judge) -> dict[str, Any]:
     if judge.batch:
         usual = judge.usual_price
         kept["batch"] = {"usual_price": usual.to_json() if usual else None}
+    if judge.adaptive is not None:
+        kept["adaptive"] = {"confidence": judge.adaptive}
     return kept
 
 

@@ -15,6 +15,7 @@ from judging.methods.ranking import Candidate, rank
 from judging.methods.verdicts import NO_BAND, State, verdict
 from judging.methods.verdicts import Verdict as Result
 from judging.models import Form, Method, Run, Verdict
+from judging.runs.adaptive import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 
 CHUNK = 500
@@ -38,12 +39,13 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
 
     For all examples at once only what they are ranked by is held in memory.
     """
-    candidates, ids = [], []
+    candidates, ids, adaptive = [], [], adaptive_of(run)
     rows = samples_of(run)
     while chunk := list(islice(rows, CHUNK)):
-        results = [judge(run, example) for example in chunk]
-        write(run, chunk, results)
-        candidates += map(candidate, chunk, results)
+        results = [judge(run, example, adaptive) for example in chunk]
+        scores = [routing_score(result, adaptive) for result in results]
+        write(run, chunk, results, scores)
+        candidates += map(candidate, chunk, results, scores)
         ids += [example.example_id for example in chunk]
     write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
     Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
@@ -51,23 +53,34 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
     return VerdictCounts(**Counter(str(c.state) for c in candidates))
 
 
-def judge(run: Run, example: ExampleSamples) -> Result:
+def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
     """The run's verdict on one example, by its method."""
+    k = adaptive.rounds_wanted(example) if adaptive else run.k
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
     return verdict(
         original,
         swapped[0] if swapped else None,
-        k=None if run.method == Method.IMPORTED else run.k,
+        k=None if run.method == Method.IMPORTED else k,
         probabilities=run.form == Form.CHOICE,
         must_agree=run.method == Method.PORTIA,
     )
 
 
-def candidate(example: ExampleSamples, result: Result) -> Candidate:
-    return Candidate(example.external_id, result.state, result.bpde, result.n_valid, result.gap)
+def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
+    """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
+    return result.smoothed_bpde if adaptive else result.bpde
 
 
-def write(run: Run, examples: Sequence[ExampleSamples], results: Sequence[Result]) -> None:
+def candidate(example: ExampleSamples, result: Result, score: float | None) -> Candidate:
+    return Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
+
+
+def write(
+    run: Run,
+    examples: Sequence[ExampleSamples],
+    results: Sequence[Result],
+    scores: Sequence[float | None],
+) -> None:
     """All but the ranks; a pending example has none."""
     usd = costs(run, [example.example_id for example in examples])
     pending = [
@@ -78,8 +91,8 @@ def write(run: Run, examples: Sequence[ExampleSamples], results: Sequence[Result
     with transaction.atomic():
         save(
             (
-                row(run, example, result, usd.get(example.example_id))
-                for example, result in zip(examples, results, strict=True)
+                row(run, example, result, score, usd.get(example.example_id))
+                for example, result, score in zip(examples, results, scores, strict=True)
             ),
             JUDGED_FIELDS,
         )
@@ -99,7 +112,13 @@ def save(rows: Iterable[Verdict], fields: Sequence[str]) -> None:
     )
 
 
-def row(run: Run, example: ExampleSamples, result: Result, usd: Decimal | None) -> Verdict:
+def row(
+    run: Run,
+    example: ExampleSamples,
+    result: Result,
+    score: float | None,
+    usd: Decimal | None,
+) -> Verdict:
     return Verdict(
         run=run,
         example_id=example.example_id,
@@ -109,7 +128,7 @@ def row(run: Run, example: ExampleSamples, result: Result, usd: Decimal | None) 
         cs_2=as_float(result.cs_2),
         gap=as_float(result.gap),
         bpde=result.bpde,
-        routing_score=result.bpde,
+        routing_score=score,
         n_valid=result.n_valid,
         n_asked=result.n_asked,
         conflict=conflict(run, example),

@@ -20,11 +20,14 @@ from judging.runs.finding import find_run
 from judging.runs.progress import progress_of
 from judging.runs.pump import Pump
 from judging.runs.reparse import reparse
+from judging.runs.replay import replay_run
 from judging.runs.starting import start_run
 from judging.runs.working import work_on
 
 State = Run.State
-JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "batch")
+JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price")
+MODE = ("batch", "adaptive")
+CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
 
 
@@ -40,6 +43,15 @@ class Command(FairJudgeCommand):
             action="store_true",
             default=None,
             help="hand the calls in as batches: half the price, within 24 hours",
+        )
+        parser.add_argument(
+            "--adaptive",
+            nargs="?",
+            type=float,
+            const=CONFIDENCE,
+            metavar="CONFIDENCE",
+            help=f"stop asking about an example once its label is clear, at {CONFIDENCE} unless "
+            "given; with --resume RUN --estimate: what it would have saved there",
         )
         parser.add_argument("--background", action="store_true", help="leave it to a worker")
         parser.add_argument("--estimate", action="store_true", help="say what it costs, and stop")
@@ -58,9 +70,14 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
-        judge = {name: options[name] for name in JUDGE if options[name] is not None}
+        judge = {name: options[name] for name in (*JUDGE, *MODE) if options[name] is not None}
         pace = {name: options[name] for name in PACE if options[name] is not None}
-        if options["estimate"]:
+        if options["resume"] and options["adaptive"] and options["estimate"]:
+            run = find_run(project, options["resume"])
+            self.stdout.write(str(replay_run(run, options["adaptive"])))
+        elif options["resume"] and any(options[name] for name in MODE):
+            raise UserError("A run keeps the way in which it was started. Nothing was sent.")
+        elif options["estimate"]:
             estimate = estimate_run(project, concurrency=options["concurrency"], **judge)
             self.stdout.write(estimate_text(estimate))
         elif options["resume"]:
@@ -131,6 +148,7 @@ def summary(run: Run, progress: Any) -> list[str]:
         f"Batch {batch.remote_id or '(not handed in yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
     ]
+    lines += progress.notes
     cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
     lines.append(f"Cost of run {run.number} ({run.name}): {cost}.")
     return lines

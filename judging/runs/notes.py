@@ -1,0 +1,34 @@
+"""What a run does differently from the usual one, in sentences for its page."""
+
+from judging.models import Run
+
+
+def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
+    kept = run.parameters.get("adaptive")
+    notes = []
+    if run.parameters.get("batch"):
+        notes.append("In batches: half the price, and done within 24 hours of each.")
+    if kept is not None:
+        notes += [
+            "Adaptive: an example is asked until its label can no longer change, or is with "
+            f"{kept['confidence']:.0%} confidence the one that all samples would give. That is "
+            "about this judge, not about the truth. It is ranked by its smoothed entropy.",
+            rules_note(kept),
+        ]
+        if run.state == Run.State.DONE:
+            notes.append(f"{samples_left} samples of the full run were not needed.")
+    return tuple(notes)
+
+
+def rules_note(kept: dict[str, object]) -> str:
+    pilot, rules = kept.get("pilot"), kept.get("rules")
+    if not isinstance(pilot, list) or rules is None:
+        return "Its pilot is being asked in full, to calibrate when others may stop."
+    if not isinstance(rules, list) or not rules:
+        why = f": {kept['why']}" if kept.get("why") else ""
+        return f"The pilot of {len(pilot)} gave no rule{why}; only certain labels stop early."
+    stated = "; ".join(
+        f"after {rule['rounds']} with a lead of {rule['lead']} ({rule['lower']:.1%} at least)"
+        for rule in rules
+    )
+    return f"Rounds after which a label is kept, by a pilot of {len(pilot)}: {stated}."
