@@ -1,8 +1,12 @@
-"""Keeps keys and passwords out of the log, whoever put them into a message or an error."""
+"""Keeps keys, passwords and links that let people in out of the log, whoever wrote them there."""
 
 import logging
+import re
 
 from django.conf import settings
+
+# Whoever has the address of an invitation or of a password link can use it.
+_TOKEN = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
 
 
 class SecretsFormatter(logging.Formatter):
@@ -12,7 +16,7 @@ class SecretsFormatter(logging.Formatter):
         line = super().format(record)
         for secret in known_secrets():
             line = line.replace(secret, "***")
-        return line
+        return _TOKEN.sub(r"\1***", line)
 
 
 def known_secrets() -> list[str]:

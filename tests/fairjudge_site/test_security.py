@@ -6,6 +6,7 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import RequestFactory
 
+from annotation.invitations import Terms, invite, link_of
 from fairjudge_site.clients import client_address
 from fairjudge_site.logs import SecretsFormatter
 
@@ -110,3 +111,13 @@ def test_an_error_that_quotes_a_key_is_logged_without_it(settings):
         failure = (type(error), error, error.__traceback__)
     record = logging.LogRecord("x", logging.ERROR, "", 0, "failed", None, failure)
     assert "ValueError: refused ***" in SecretsFormatter().format(record)
+
+
+def test_links_that_let_people_in_are_not_logged_when_their_form_is_refused(client, project, caplog):
+    link = link_of(invite(project, None, Terms()))
+    token = link.rstrip("/").rpartition("/")[2]
+    answer = client.post(f"/join/{token}/", {"username": "eve", "password1": "a"})
+    assert answer.status_code == 422
+    lines = [SecretsFormatter().format(record) for record in caplog.records]
+    assert any("/join/***" in line for line in lines)
+    assert token not in "".join(lines)
