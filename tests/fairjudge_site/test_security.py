@@ -113,7 +113,9 @@ def test_an_error_that_quotes_a_key_is_logged_without_it(settings):
     assert "ValueError: refused ***" in SecretsFormatter().format(record)
 
 
-def test_links_that_let_people_in_are_not_logged_when_their_form_is_refused(client, project, caplog):
+def test_links_that_let_people_in_are_not_logged_when_their_form_is_refused(
+    client, project, caplog
+):
     link = link_of(invite(project, None, Terms()))
     token = link.rstrip("/").rpartition("/")[2]
     answer = client.post(f"/join/{token}/", {"username": "eve", "password1": "a"})
