@@ -1,4 +1,4 @@
-"""Exports: labels, votes and samples as CSV or JSON lines, streamed, and put on record."""
+"""Exports of labels, votes, samples and preferences, streamed, and put on record."""
 
 import csv
 import hashlib
@@ -10,26 +10,35 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 
-from annotation.results import labels_table, samples_table, votes_table
+from annotation.results import labels_table, preferences_table, samples_table, votes_table
 from annotation.results.cells import as_cell, as_json
+from annotation.results.preferences_table import Preferences
 from judging import audit
 from judging.errors import UserError
 from judging.imports.escape import ESCAPE_COLUMN, ESCAPED, escape_cell
 from judging.models import Export, Project, Run
 
-KINDS = ("labels", "votes", "samples")
+KINDS = ("labels", "votes", "samples", "preferences")
 FORMATS = ("csv", "jsonl")
 _ROWS_A_PIECE = 200
+MOST_NAMED = 1000
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What to export. `escape` protects spreadsheets; JSON lines are never changed."""
+    """What to export. `escape` protects spreadsheets; JSON lines are never changed.
+
+    Preferences are JSON lines whatever `format` says: nothing that trains reads them from a table.
+    """
 
     what: str = "labels"
     format: str = "csv"
     names: bool = False
     escape: bool = True
+
+    def __post_init__(self) -> None:
+        if self.what == "preferences":
+            object.__setattr__(self, "format", "jsonl")
 
     @property
     def escaped(self) -> bool:
@@ -47,6 +56,10 @@ def export(
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
     if wanted.what == "samples" and run is None:
         raise UserError("Samples belong to a run, and this project has none yet.")
+    if wanted.what == "preferences":
+        found = Preferences(project, run)
+        lines = _lines(preferences_table.COLUMNS, found.rows(), wanted)
+        return _recorded(project, run, user, wanted, lines, found)
     columns, rows = _table(project, run, wanted)
     return _recorded(project, run, user, wanted, _lines(columns, rows, wanted))
 
@@ -98,6 +111,7 @@ def _recorded(
     user: AbstractUser | None,
     wanted: Wanted,
     lines: Iterator[str],
+    preferences: Preferences | None = None,
 ) -> Iterator[bytes]:
     digest, n_lines, piece = hashlib.sha256(), 0, []
     for text in lines:
@@ -111,12 +125,15 @@ def _recorded(
     data = "".join(piece).encode()
     digest.update(data)
     yield data
+    options: dict[str, Any] = {"names": wanted.names, "escape": wanted.escaped}
+    if preferences is not None:
+        options["contradictory"] = preferences.contradictory[:MOST_NAMED]
     made = Export.objects.create(
         project=project,
         run=run,
         what=wanted.what,
         format=wanted.format,
-        options={"names": wanted.names, "escape": wanted.escaped},
+        options=options,
         n_rows=n_lines - (wanted.format == "csv"),
         sha256=digest.hexdigest(),
         created_by=user,

@@ -1,4 +1,4 @@
-"""export PROJECT: labels, votes or samples as CSV or JSON lines."""
+"""export PROJECT: labels, votes, samples or preferences as CSV or JSON lines."""
 
 import sys
 from pathlib import Path
@@ -9,12 +9,13 @@ from django.core.management.base import CommandParser
 from annotation.results.exports import FORMATS, KINDS, Wanted, export
 from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
+from judging.models import Project
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 
 
 class Command(FairJudgeCommand):
-    help = "Write labels, votes or samples to a file, or to standard output."
+    help = "Write labels, votes, samples or preferences to a file, or to standard output."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project")
@@ -42,6 +43,7 @@ class Command(FairJudgeCommand):
             for piece in pieces:
                 sys.stdout.buffer.write(piece)
             sys.stdout.buffer.flush()
+            self._tell_contradictory(project, wanted)
             return
         # Written beside and moved into place, so that a file is whole or not there.
         partial = path.with_name(path.name + ".part")
@@ -53,3 +55,10 @@ class Command(FairJudgeCommand):
         except OSError as error:
             raise UserError(f"{path} could not be written: {error.strerror}.") from error
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
+        self._tell_contradictory(project, wanted)
+
+    def _tell_contradictory(self, project: Project, wanted: Wanted) -> None:
+        if wanted.what != "preferences":
+            return
+        for name in project.exports.latest("pk").options["contradictory"]:
+            self.stderr.write(f"left out, since an equal pair has the opposite label: {name}")
