@@ -6,6 +6,7 @@ change, and never about the truth.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,6 +22,7 @@ from judging.methods.proportions import wilson
 Integers = NDArray[np.integer]
 
 FEWEST_PILOT = 30
+LEVEL = 0.95
 
 
 def label_is_settled(
@@ -56,13 +58,13 @@ def _mean_limits(
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """Stop after `rounds` when |sum of the outcomes' signs| is at least `lead`.
+    """Stop after `rounds` when |sum of the differences of both orders| is at least `lead`.
 
     lower: lower 95 % limit of P(label now = label at full k), from the pilot.
     """
 
     rounds: int
-    lead: int
+    lead: float
     lower: float
     n_pilot: int
 
@@ -74,21 +76,29 @@ def calibrated_rules(
 
     difference, valid: (N, 2, k) of pilot examples of this run, asked in full.
     confidence: what the lower limit has to reach.
+
+    The sum of the differences tells more than their signs: a judge that sees a large difference
+    once seldom changes its mind.
     """
     n, _, k = valid.shape
     if n < FEWEST_PILOT:
         return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
     full = _labels(difference, valid)
+    # So many examples have to agree without an exception for the limit to be reached at all.
+    enough = math.ceil(math.log(1 - LEVEL) / math.log(confidence))
     rules = []
     for rounds in range(1, k):
         now = _labels(difference[:, :, :rounds], valid[:, :, :rounds])
-        lead = np.abs(np.where(valid, np.sign(difference), 0)[:, :, :rounds].sum(axis=(1, 2)))
+        lead = np.abs(np.where(valid, difference, 0)[:, :, :rounds].sum(axis=(1, 2)))
+        usable = np.isfinite(now) & np.isfinite(full)
         # From the strictest lead down, stopping at the first that fails: a fixed sequence, so
-        # that trying several does not spoil the limit.
+        # that trying several does not spoil the limit. Where it starts depends on no label.
         rule = None
-        for needed in range(2 * rounds, 0, -1):
-            rows = (lead >= needed) & np.isfinite(now) & np.isfinite(full)
+        for needed in np.unique(lead[usable & (lead > 0)])[::-1].tolist():
+            rows = usable & (lead >= needed)
             n_rows = int(rows.sum())
+            if n_rows < enough:
+                continue
             lower = _lower_limit(int((now[rows] == full[rows]).sum()), n_rows)
             if lower < confidence:
                 break
@@ -97,9 +107,9 @@ def calibrated_rules(
     return rules
 
 
-def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: int) -> bool:
+def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction) -> bool:
     """Whether a calibrated rule covers this many rounds and this lead."""
-    return any(rule.rounds == rounds and abs(lead) >= rule.lead for rule in rules)
+    return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
 
 
 def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
@@ -117,4 +127,4 @@ def _labels(difference: Integers, valid: Booleans) -> Floats:
 
 def _lower_limit(agreeing: int, n: int) -> float:
     """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
-    return float(stats.beta.ppf(0.05, agreeing, n - agreeing + 1)) if agreeing else 0.0
+    return float(stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0

@@ -7,7 +7,7 @@ stop. They are about the label that the judge would give after all its samples, 
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from itertools import chain
 from typing import Any
@@ -66,7 +66,7 @@ class Adaptive:
         differences = [[Fraction(p[0]) - Fraction(p[1]) for p in order if p] for order in orders]
         if label_is_settled(differences, [self.k - rounds] * len(orders), self.reach):
             return True
-        lead = sum((d > 0) - (d < 0) for d in chain.from_iterable(differences))
+        lead = sum(chain.from_iterable(differences), Fraction(0))
         return all(differences) and may_stop(self.rules, rounds, lead)
 
 
@@ -154,7 +154,10 @@ def rules_from(
     exact = [[[difference(p) for p in order] for order in e] for e in pairs]
     scale = math.lcm(*(d.denominator for d in chain.from_iterable(chain.from_iterable(exact))))
     whole = np.array([[[int(d * scale) for d in order] for order in e] for e in exact])
-    return calibrated_rules(whole, valid, adaptive.confidence)
+    rules = calibrated_rules(whole, valid, adaptive.confidence)
+    if isinstance(rules, Undefined):
+        return rules
+    return [replace(rule, lead=rule.lead / scale) for rule in rules]
 
 
 def difference(pair: Pair | None) -> Fraction:

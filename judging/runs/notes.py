@@ -28,7 +28,8 @@ def rules_note(kept: dict[str, object]) -> str:
         why = f": {kept['why']}" if kept.get("why") else ""
         return f"The pilot of {len(pilot)} gave no rule{why}; only certain labels stop early."
     stated = "; ".join(
-        f"after {rule['rounds']} with a lead of {rule['lead']} ({rule['lower']:.1%} at least)"
+        f"after {rule['rounds']} where its differences add up to {rule['lead']:g} or more "
+        f"({rule['lower']:.1%} at least)"
         for rule in rules
     )
     return f"Rounds after which a label is kept, by a pilot of {len(pilot)}: {stated}."

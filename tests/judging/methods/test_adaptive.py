@@ -77,3 +77,22 @@ def test_a_small_pilot_calibrates_nothing(rng):
 def test_a_judge_that_only_guesses_gets_no_rule(rng):
     difference = rng.choice([-1, 1], (500, 2, 3))
     assert calibrated_rules(difference, np.ones((500, 2, 3), bool)) == []
+
+
+def test_a_large_difference_settles_what_a_small_one_leaves_open(rng):
+    """Scores: the size of the differences tells apart what their signs do not."""
+    strength = rng.choice([-6, -1, 1, 6], 1500)
+    difference = strength[:, None, None] + rng.integers(-3, 4, (1500, 2, 3))
+    valid = np.ones(difference.shape, bool)
+    (first, *_) = calibrated_rules(difference, valid, confidence=0.99)
+    assert first.rounds == 1
+    assert first.lead > 2
+    signs = calibrated_rules(np.sign(difference), valid, confidence=0.99)
+    assert all(rule.rounds > 1 for rule in signs)
+
+
+def test_a_pilot_that_can_not_reach_the_confidence_gives_no_rule():
+    always = np.ones((58, 2, 3), int)
+    valid = np.ones(always.shape, bool)
+    assert calibrated_rules(always, valid, confidence=0.95) == []
+    assert calibrated_rules(np.ones((59, 2, 3), int), valid=np.ones((59, 2, 3), bool))
