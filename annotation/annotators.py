@@ -5,6 +5,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Q
 
+from annotation.counting import count_earlier_votes
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -63,7 +64,8 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
     name = user.get_username()
     with transaction.atomic():
         kept = 0
-        for annotator in Annotator.objects.filter(user=user).select_related("project"):
+        theirs = list(Annotator.objects.filter(user=user).select_related("project"))
+        for annotator in theirs:
             kept += erase_annotator(annotator, by, remove_votes=remove_votes)
         Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name)).update(decider=_ERASED)
         FinalLabel.objects.filter(adjudicator=name).update(adjudicator=_ERASED)
@@ -72,6 +74,8 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
         AuditEvent.objects.filter(Q(user=user) | Q(actor=name)).update(actor=_ERASED, user=None)
         AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
         user.delete()
+        for annotator in theirs:
+            people_changed(annotator.project)
     return kept
 
 
@@ -101,11 +105,12 @@ def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
 
 
 def _remove_votes(annotator: Annotator) -> None:
-    slots = Slot.objects.filter(vote__annotator=annotator).select_related("item")
+    slots = Slot.objects.filter(vote__annotator=annotator).select_related("item__round")
     items = [slot.item for slot in slots]
     Slot.objects.filter(annotator=annotator).update(annotator=None, lease_until=None)
     Annotation.objects.filter(annotator=annotator).delete()
     for item in items:
+        count_earlier_votes(item.round, item.example_id)
         settle(item)
 
 

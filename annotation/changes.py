@@ -7,11 +7,11 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.utils import timezone
 
+from annotation.counting import count_earlier_votes
 from annotation.models import Item, Round, Selection, Slot
 from annotation.rounds import add_items
 from annotation.selecting import frame, ranked_examples, size_for_beta
 from annotation.settling import settle, settle_skipped
-from annotation.voting import count_earlier_votes
 from judging import audit
 from judging.errors import UserError
 

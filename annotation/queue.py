@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from annotation.counting import count_earlier_votes
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
 from annotation.settling import settle
 from annotation.sides import left_response
@@ -117,6 +118,7 @@ def skip(draft: Draft, reason: str = "") -> None:
             item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
         )
         release(draft)
+        count_earlier_votes(draft.item.round, draft.item.example_id)
         settle(draft.item)
 
 

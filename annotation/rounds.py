@@ -11,6 +11,7 @@ from django.db import transaction
 from django.db.models import Max
 
 from annotation.certifying import ALPHA, EPSILON, plan_to_store
+from annotation.counting import count_earlier_votes
 from annotation.models import Annotator, Item, Round, Seat, Selection, Slot
 from annotation.protocols import current_protocol
 from annotation.selecting import (
@@ -22,7 +23,6 @@ from annotation.selecting import (
     size_for_beta,
     size_for_budget,
 )
-from annotation.voting import count_earlier_votes
 from judging import audit
 from judging.errors import UserError
 from judging.methods.cost import Rate

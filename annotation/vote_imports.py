@@ -17,11 +17,11 @@ from django.db.models import Max
 from django.utils import timezone
 
 from annotation.annotators import annotator_named
+from annotation.counting import count_earlier_votes
 from annotation.models import Annotation, Annotator, Item, Protocol, Round, Selection, Slot
 from annotation.protocols import protocol_named
 from annotation.settling import needs_decision
 from annotation.vote_files import Known, Reading, VoteRow, names_of, read_votes
-from annotation.voting import count_earlier_votes
 from judging import audit
 from judging.errors import UserError
 from judging.imports.problems import Refused

@@ -4,10 +4,11 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Case, F, Q, When
+from django.db.models import F
 from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
+from annotation.counting import count_in
 from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
 from annotation.queue import claim_slot_of, release
 from annotation.settling import settle
@@ -108,37 +109,6 @@ def edit_vote(
     return vote
 
 
-def count_earlier_votes(round_: Round) -> int:
-    """Let votes that were given under the same protocol elsewhere fill this round's slots.
-
-    Earliest first, never more than n an item. Returns how many slots were filled.
-    """
-    filled = 0
-    earlier = (
-        Annotation.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
-        .exclude(item__round=round_)
-        .exclude(counted_in__round=round_)
-        .order_by("example", "submitted_at", "pk")
-    )
-    for vote in earlier.iterator():
-        filled += _count_in(vote, round_)
-    return filled
-
-
-def _count_in(vote: Annotation, round_: Round) -> int:
-    """A free slot of the example, the voter's own before others: they cannot fill it any more."""
-    mine = Q(annotator=vote.annotator_id)
-    open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
-    # The slot's own columns alone: a join would be judged by what it held before the update.
-    free = Slot.objects.filter(open_to_it, round=round_, vote=None)
-    slots = free.filter(item__example=vote.example_id).select_related("item")
-    for slot in slots.order_by(Case(When(mine, then=0), default=1), "index"):
-        if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
-            settle(slot.item)
-            return 1
-    return 0
-
-
 def _recorded(draft: Draft) -> Annotation | None:
     """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
     votes = Annotation.objects.filter(
@@ -204,7 +174,7 @@ def _count_in_other_rounds(vote: Annotation) -> None:
         .exclude(pk=vote.item.round_id)
     )
     for round_ in others:
-        _count_in(vote, round_)
+        count_in(vote, round_)
 
 
 def _has_seen_judge(draft: Draft) -> bool:

@@ -15,6 +15,7 @@ from annotation.models import (
     Flag,
     Item,
     Skip,
+    Slot,
 )
 from annotation.queue import NoItem, claim_next, flag, skip
 from annotation.rounds import RoundSettings, open_round
@@ -132,3 +133,25 @@ def test_a_login_called_like_imported_votes_is_another_annotator(project):
     assert (sam.number, sam.name) == (imported.number + 1, "sam (login)")
     assert annotator_of(project, sam.user) == sam
     assert annotator_named(project, "sam") == imported
+
+
+def test_whoever_is_erased_is_not_waited_for(project):
+    """The others' votes take the place of those that were removed, and skips are settled."""
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    make_examples(project, 2)
+    first, second = (
+        open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=seed))
+        for seed in (1, 2)
+    )
+    record_vote(claim_next(second, ana), {"overall": "tie"})
+    voted = Annotation.objects.get().example_id
+    # Both are full with Ana's vote on it; Ben gives his in a round that asks for two.
+    third = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    while not isinstance(draft := claim_next(third, ben), NoItem):
+        if draft.item.example_id == voted:
+            record_vote(draft, {"overall": "left"})
+        else:
+            skip(draft)
+    erase_person(ana.user, None, remove_votes=True)
+    assert Slot.objects.filter(round__in=[first, second], vote__annotator=ben).count() == 2
+    assert third.items.exclude(example=voted).get().state == Item.State.ADJUDICATE

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation import changes
 from annotation.models import Annotation, Item, Round, Slot
-from annotation.queue import LEASE, NoItem, claim_next, claim_slot_of
+from annotation.queue import LEASE, NoItem, claim_next, claim_slot_of, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from tests.factories import make_annotator, make_examples, make_project
@@ -48,13 +48,23 @@ def test_a_vote_counts_where_the_same_person_holds_the_example_in_another_round(
     assert set(Item.objects.values_list("state", flat=True)) == {Item.State.COMPLETE}
 
 
-def test_a_vote_that_found_no_room_counts_when_somebody_gives_theirs_back(project, ana, ben):
+def test_a_vote_that_found_no_room_counts_when_the_round_is_closed(project, ana, ben):
     make_examples(project, 1)
     first, second = everything(project), everything(project)
     claim_next(second, ben)
     record_vote(claim_next(first, ana), {"overall": "tie"})
     assert filled(second) == 0
     changes.close(second, None)
+    assert filled(second) == 1
+    assert Item.objects.get(round=second).state == Item.State.COMPLETE
+
+
+def test_a_vote_that_found_no_room_counts_when_its_holder_skips(project, ana, ben):
+    make_examples(project, 1)
+    first, second = everything(project), everything(project)
+    in_hand = claim_next(second, ben)
+    record_vote(claim_next(first, ana), {"overall": "tie"})
+    skip(in_hand)
     assert filled(second) == 1
     assert Item.objects.get(round=second).state == Item.State.COMPLETE
 

@@ -1,0 +1,41 @@
+"""Votes given in one round count in others that ask the same: they fill what is free there."""
+
+from django.db.models import Case, Q, When
+from django.utils import timezone
+
+from annotation.models import Annotation, Round, Slot
+from annotation.settling import settle
+
+
+def count_earlier_votes(round_: Round, example_id: int | None = None) -> int:
+    """Let votes that were given under the same protocol elsewhere fill this round's slots.
+
+    Earliest first, never more than n an item; on one example alone where it is named. Returns
+    how many slots were filled.
+    """
+    filled = 0
+    earlier = (
+        Annotation.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
+        .exclude(item__round=round_)
+        .exclude(counted_in__round=round_)
+        .order_by("example", "submitted_at", "pk")
+    )
+    if example_id is not None:
+        earlier = earlier.filter(example=example_id)
+    for vote in earlier.iterator():
+        filled += count_in(vote, round_)
+    return filled
+
+
+def count_in(vote: Annotation, round_: Round) -> int:
+    """A free slot of the example, the voter's own before others: they cannot fill it any more."""
+    mine = Q(annotator=vote.annotator_id)
+    open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
+    # The slot's own columns alone: a join would be judged by what it held before the update.
+    free = Slot.objects.filter(open_to_it, round=round_, vote=None)
+    slots = free.filter(item__example=vote.example_id).select_related("item")
+    for slot in slots.order_by(Case(When(mine, then=0), default=1), "index"):
+        if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
+            settle(slot.item)
+            return 1
+    return 0
