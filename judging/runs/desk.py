@@ -8,7 +8,7 @@ from datetime import datetime
 from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
-from judging.models import Batch, Run
+from judging.models import Batch, Call, Run
 from judging.runs import adaptive, claims, learned, recording, recovery, states
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
@@ -47,7 +47,7 @@ class Desk:
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = learned.recall(run)
-        self.trouble = Trouble()
+        self.trouble = Trouble(answered=run.calls.filter(state=Call.State.DONE).exists())
         self.settled = 0
         self.standing: Standing | None = None
         self.start_plan()

@@ -26,7 +26,10 @@ SILENT = (
 
 @dataclass
 class Trouble:
-    """What one holder of a run has seen of its endpoint, in the order of arrival."""
+    """What one holder of a run has seen of its endpoint, in the order of arrival.
+
+    `answered`: the run has had an answer before, so that refusals are those of single examples.
+    """
 
     clock: Callable[[], float] = time.monotonic
     answered: bool = False

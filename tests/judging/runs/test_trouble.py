@@ -107,3 +107,19 @@ def test_a_run_of_which_some_calls_are_refused_goes_on_to_its_end(settings):
         run = judged(make_judged_project(12), concurrency=1)
     assert run.state == Run.State.DONE
     assert every_slot_once(run)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_refused_examples_are_asked_again_without_an_end_in_a_pause(settings):
+    def script(asked):
+        return WRONG if "Question 1" in asked.prompt else None
+
+    with loopback(settings, script) as server:
+        run = judged(make_judged_project(14), concurrency=1)
+        assert run.state == Run.State.DONE
+        asked = server.requests
+        assert states.resume(run, background=False)
+        assert work_on(run)
+    run.refresh_from_db()
+    assert run.state == Run.State.DONE
+    assert server.requests - asked == 10 > IN_A_ROW
