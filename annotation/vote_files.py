@@ -15,7 +15,7 @@ from django.utils.dateparse import parse_datetime
 from judging.errors import UserError
 from judging.imports import layouts
 from judging.imports.columns import plain
-from judging.imports.encodings import open_text
+from judging.imports.encodings import open_text, unstorable
 from judging.imports.problems import Problem, Refused, listed, quoted
 from judging.imports.records import Record
 from judging.models import Label
@@ -82,7 +82,8 @@ def read_votes(path: Path, file_format: str, reading: Reading) -> Iterator[VoteR
     by_id = {example.external_id: example for example in reading.examples}
     read_one = _pandalm if file_format == "pandalm" else _row
     for record in layouts.records([path], "json" if file_format == "pandalm" else file_format):
-        yield from [record] if isinstance(record, Refused) else read_one(record, reading, by_id)
+        refused = record if isinstance(record, Refused) else _unstorable(record)
+        yield from [refused] if refused else read_one(record, reading, by_id)
 
 
 def names_of(pairs: Sequence[str]) -> dict[str, str]:
@@ -197,6 +198,18 @@ def _of_named_models(reading: Reading) -> Sequence[Known]:
         for example in reading.examples
         if {plain(example.model_1), plain(example.model_2)} <= named
     ]
+
+
+def _unstorable(record: Record) -> Refused | None:
+    for column, value in record.values.items():
+        found = unstorable(column) or (unstorable(value) if isinstance(value, str) else None)
+        if found:
+            name = plain(column)
+            problem = Problem(
+                record.file, record.line, name, "text", found, f"{name} holds {found}."
+            )
+            return Refused((problem,), record.raw)
+    return None
 
 
 def _problem(record: Record, column: str, expected: str, found: str) -> Problem:

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -15,6 +16,7 @@ from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
 from judging.errors import UserError
+from judging.imports.encodings import unstorable
 
 LINE_EVERY = 10.0
 
@@ -30,6 +32,7 @@ class FairJudgeCommand(BaseCommand):
 
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
+            refuse_undecodable(options)
             if self.prepares_database:
                 prepare_database()
             return super().execute(*args, **options)
@@ -79,6 +82,15 @@ class Progress:
             self.bar.close()
         else:
             self.write_line()
+
+
+def refuse_undecodable(options: dict[str, Any]) -> None:
+    """Bytes of a command line that are no text come as lone surrogates, which nothing stores."""
+    for value in options.values():
+        for one in value if isinstance(value, list) else [value]:
+            if isinstance(one, str | Path) and (found := unstorable(str(one))):
+                shown = str(one).encode(errors="replace").decode()
+                raise UserError(f"“{shown}” holds {found}. Nothing was changed.")
 
 
 def prepare_database() -> None:

@@ -128,3 +128,14 @@ def test_pandalm_has_three_annotators_an_item(project, test_data):
 def test_a_name_longer_than_its_column_is_one_person_however_often_it_comes(project):
     first = annotator_named(project, "a" * 201)
     assert annotator_named(project, "a" * 201) == first
+
+
+@pytest.mark.parametrize("text", ["\ud800", "a\x00"])
+@pytest.mark.parametrize("column", ["comment", "annotator", "raw_answer", "external_id"])
+def test_what_no_database_stores_is_refused_by_line(project, tmp_path, column, text):
+    make_examples(project, 1)
+    path = tmp_path / "votes.jsonl"
+    vote = {"external_id": "e0", "label": "win", "annotator": "kim"} | {column: text}
+    path.write_text(json.dumps(vote))
+    with pytest.raises(UserError, match=r"line 1: .* holds (the lone surrogate|a NUL)"):
+        import_votes(project, None, path)

@@ -122,3 +122,9 @@ def test_sqlite_holds_foreign_keys_and_waits_for_writers(db):
         "synchronous": 1,
         "busy_timeout": 20_000,
     }
+
+
+@pytest.mark.parametrize("arguments", [["v\udcff", "x.csv"], ["vicuna", "\udcff.csv"]])
+def test_bytes_that_are_no_text_are_refused_in_a_sentence(db, arguments):
+    with pytest.raises(CommandError, match=r"“.*[?].*” holds the lone surrogate"):
+        call_command("import_examples", *arguments)
