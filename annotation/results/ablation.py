@@ -1,5 +1,6 @@
 """The same examples judged otherwise: fewer samples, and the project's other runs beside this."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,20 +8,18 @@ from scipy import stats
 
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
-from annotation.results.other_runs import labels_of
+from annotation.results.other_runs import OtherRun, settings_of
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Known, Sheet
 from judging.methods.accuracy import accuracy, credit
 from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.comparison import Booleans, Floats, Signs
+from judging.methods.comparison import Floats
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import holm, mcnemar
 from judging.models import Run
 
-MOST_RUNS = 20
 NORMAL_95 = 1.959964
-FIELDS = ("method", "form", "endpoint", "model", "k", "temperature", "template_name")
 
 
 @dataclass(frozen=True)
@@ -32,21 +31,23 @@ class Paired:
 
 
 def ablation(
-    sheet: Sheet, run: Run, samples: Samples | Undefined, rng: np.random.Generator
+    sheet: Sheet,
+    run: Run,
+    others: Sequence[OtherRun],
+    samples: Samples | Undefined,
+    rng: np.random.Generator,
 ) -> list[Json]:
     """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs."""
     rows = [_k_row(run, fewer) for fewer in fewer_samples(sheet, samples, rng)]
     known = sheet.known
     if isinstance(known, Undefined):
         return rows
-    others = list(run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk))[-MOST_RUNS:]
-    labels = labels_of(sheet, others)
-    paired = [_compare(sheet, known, *labels[other.pk], rng) for other in others]
+    paired = [_compare(sheet, known, other, rng) for other in others]
     tested = [one.p for one in paired if one.p is not None]
     adjusted = iter(holm(tested).tolist() if tested else [])
     for other, one in zip(others, paired, strict=True):
         p_holm = None if one.p is None else next(adjusted)
-        rows.append(_run_row(sheet, run, other, labels[other.pk], one, p_holm, rng))
+        rows.append(_run_row(sheet, run, other, one, p_holm, rng))
     return rows
 
 
@@ -63,20 +64,20 @@ def _k_row(run: Run, fewer: Fewer) -> Json:
 def _run_row(
     sheet: Sheet,
     run: Run,
-    other: Run,
-    labels: tuple[Signs, Booleans],
+    other: OtherRun,
     paired: Paired,
     p_holm: float | None,
     rng: np.random.Generator,
 ) -> Json:
-    compared = sheet.comparison(*labels)
+    compared = sheet.comparison(other.judge, other.judged)
     undefined = isinstance(compared, Undefined)
+    here = settings_of(run)
     return {
         "run": other.name,
         "differs": {
-            name: [str(getattr(run, name)), str(getattr(other, name))]
-            for name in FIELDS
-            if getattr(run, name) != getattr(other, name)
+            name: [here[name], value]
+            for name, value in other.settings.items()
+            if name != "name" and value != here[name]
         },
         "accuracy": (compared if undefined else accuracy(compared, rng)).as_json(),
         "kappa": (compared if undefined else kappa(compared, rng)).as_json(),
@@ -86,16 +87,14 @@ def _run_row(
     }
 
 
-def _compare(
-    sheet: Sheet, known: Known, judge: Signs, judged: Booleans, rng: np.random.Generator
-) -> Paired:
-    both = (sheet.judged & judged)[known.rows]
+def _compare(sheet: Sheet, known: Known, other: OtherRun, rng: np.random.Generator) -> Paired:
+    both = (sheet.judged & other.judged)[known.rows]
     rows = known.rows[both]
     if not len(rows):
         return Paired(Undefined("no example with a known label was judged by both runs"), None)
     human = sheet.human[rows]
     here = credit(sheet.judge[rows], sheet.judged[rows], human)
-    there = credit(judge[rows], judged[rows], human)
+    there = credit(other.judge[rows], other.judged[rows], human)
     weight, question = known.weight[both], sheet.question[rows]
     difference = bootstrap_estimate(
         _mean_difference,

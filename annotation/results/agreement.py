@@ -42,7 +42,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
     asked = counts.sum(axis=1) > 0
     complete = counts[counts.sum(axis=1) == counts.sum(axis=1).max(initial=0)]
     twice = counts[counts.sum(axis=1) >= 2]
-    names = ballots.names()
+    names = list(ballots.names)
     return {
         "on": _on(sheet, asked),
         "agreement": _with_interval(percent_agreement, twice, rng),
@@ -114,7 +114,7 @@ def _annotator(ballots: Ballots, rater: int, name: str) -> Json:
 
 def _tables(ballots: Ballots) -> list[np.ndarray]:
     tables = []
-    for rater in range(len(ballots.annotators)):
+    for rater in range(len(ballots.names)):
         rows = ballots.present[:, rater] & (ballots.left[:, rater] > 0)
         tables.append(side_table(ballots.votes[rows, rater], ballots.left[rows, rater] == 1))
     return tables

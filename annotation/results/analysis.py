@@ -5,15 +5,19 @@ Randomness is seeded by the run, so that the same data give the same intervals.
 """
 
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 
 from annotation.results.figures import Json
+from annotation.results.methods_table import prompt_share_of
+from annotation.results.other_runs import OtherRun, other_runs
 from annotation.results.position import position
 from annotation.results.review import HonestLines, Review, review_of
 from annotation.results.samples_array import Samples, samples_array
 from annotation.results.sheet import Sheet, sheet_of
+from annotation.results.trust import Audit, audit_of
 from judging.methods.accuracy import Ties, accuracy
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.comparison import Comparison
@@ -35,6 +39,8 @@ class Agreement:
 
 
 class Analysis:
+    """What is read from the database are the cached properties up to `prompt_share`."""
+
     def __init__(self, project: Project, run: Run) -> None:
         self.project, self.run = project, run
 
@@ -45,6 +51,18 @@ class Analysis:
     @cached_property
     def samples(self) -> Samples | Undefined:
         return samples_array(self.run, self.sheet.ids)
+
+    @cached_property
+    def others(self) -> tuple[OtherRun, ...]:
+        return other_runs(self.sheet, self.run)
+
+    @cached_property
+    def audit(self) -> Audit | Undefined:
+        return audit_of(self.sheet, self.run)
+
+    @cached_property
+    def prompt_share(self) -> Decimal:
+        return prompt_share_of(self.run)
 
     @property
     def rng(self) -> np.random.Generator:

@@ -17,9 +17,9 @@ SIGN = {"win": 1, "tie": 0, "lose": -1}
 @dataclass(frozen=True)
 class Ballots:
     """votes: (N, annotators) of 1, 0, -1, read where present. left: which response stood left,
-    0 where that is not known."""
+    0 where that is not known. names: pseudonyms, as in exports."""
 
-    annotators: tuple[int, ...]
+    names: tuple[str, ...]
     votes: Signs
     present: Booleans
     left: NDArray[np.int8]
@@ -27,11 +27,6 @@ class Ballots:
     @property
     def counts(self) -> VoteCounts:
         return VoteCounts.from_votes(self.votes, self.present)
-
-    def names(self) -> list[str]:
-        """Pseudonyms, as in exports."""
-        found = Annotator.objects.in_bulk(self.annotators)
-        return [found[pk].pseudonym for pk in self.annotators]
 
 
 def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
@@ -45,4 +40,6 @@ def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
             cell = place, column[vote.annotator_id]
             table[cell], present[cell] = SIGN[vote.label], True
             left[cell] = vote.left_response or 0
-    return Ballots(tuple(people), table, present, left)
+    found = Annotator.objects.in_bulk(people)
+    names = tuple(found[pk].pseudonym for pk in people)
+    return Ballots(names, table, present, left)

@@ -1,15 +1,15 @@
 """FairEval's Table 4 for one's own data: what each method reaches and costs, without a new call."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 import numpy as np
 from django.db.models import Sum
 
-from annotation.results.costs import Costs, judge_cost
+from annotation.results.costs import Costs
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json, lacking, usd
-from annotation.results.other_runs import labels_of
+from annotation.results.other_runs import OtherRun
 from annotation.results.review import BETAS, Review
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
@@ -29,6 +29,8 @@ HITLC_BETAS = (5, 10, 20, 30, 50)
 def methods(
     sheet: Sheet,
     run: Run,
+    others: Sequence[OtherRun],
+    prompt_share: Decimal,
     samples: Samples | Undefined,
     review: Review | Undefined,
     costs: Costs,
@@ -37,9 +39,13 @@ def methods(
     """One row a method; the run's own row holds its exact labels."""
     vanilla = run.method == Method.VANILLA
     return [
-        *([] if vanilla else [_of_run("VANILLA", sheet, _other(run, Method.VANILLA, 1), rng, 1)]),
-        *_derived(sheet, run, samples, costs, rng),
-        _twice(sheet, run, rng),
+        *(
+            []
+            if vanilla
+            else [_of_run("VANILLA", sheet, _other(run, others, Method.VANILLA, 1), rng, 1)]
+        ),
+        *_derived(sheet, run, prompt_share, samples, costs, rng),
+        _of_run("MEC", sheet, _other(run, others, Method.MEC, 2 * run.k), rng, 2 * run.k),
         _own(sheet, run, costs, rng),
         *_hitlc(sheet, run, review, costs, rng),
     ]
@@ -48,6 +54,7 @@ def methods(
 def _derived(
     sheet: Sheet,
     run: Run,
+    prompt_share: Decimal,
     samples: Samples | Undefined,
     costs: Costs,
     rng: np.random.Generator,
@@ -62,7 +69,7 @@ def _derived(
         yield _row(name, fewer.k, fewer.bpc, 0) | {
             "accuracy": fewer.accuracy.as_json(),
             "kappa": fewer.kappa.as_json(),
-            "judge_usd": usd(_share_of_cost(run, costs, fewer, samples)),
+            "judge_usd": usd(_share_of_cost(prompt_share, costs, fewer, samples)),
             "judge_usd_estimated": True,
             "human_usd": "0",
             "temperature": str(run.temperature),
@@ -74,18 +81,18 @@ def _is_own(run: Run, fewer: Fewer) -> bool:
 
 
 def _share_of_cost(
-    run: Run, costs: Costs, fewer: Fewer, samples: Samples | Undefined
+    fixed: Decimal, costs: Costs, fewer: Fewer, samples: Samples | Undefined
 ) -> Decimal | None:
     """The prompt is paid once an order, completions by their number."""
     if costs.judge_usd is None or isinstance(samples, Undefined):
         return None
     orders = Decimal(2 if fewer.bpc else 1) / samples.orders
-    fixed = _prompt_share(run)
     part = orders * (fixed + (1 - fixed) * Decimal(fewer.k) / samples.k)
     return (costs.judge_usd * part).quantize(Decimal("0.000001"))
 
 
-def _prompt_share(run: Run) -> Decimal:
+def prompt_share_of(run: Run) -> Decimal:
+    """Of a run's cost the part that does not grow with k."""
     if run.price is None:
         return Decimal(0)
     price = PriceSnapshot.from_json(run.price)
@@ -97,26 +104,23 @@ def _prompt_share(run: Run) -> Decimal:
     return prompt / total if total else Decimal(0)
 
 
-def _twice(sheet: Sheet, run: Run, rng: np.random.Generator) -> Json:
-    """MEC(2k), the rival of equal cost: from a one-order run of 2k samples only."""
-    return _of_run("MEC", sheet, _other(run, Method.MEC, 2 * run.k), rng, 2 * run.k)
+def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
+    """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
+    wanted = {"method": str(method), "model": run.model, "k": str(k)}
+    same = (one for one in reversed(others) if wanted.items() <= one.settings.items())
+    return next(same, None)
 
 
-def _other(run: Run, method: str, k: int) -> Run | None:
-    """The newest finished run of the same judge by this method."""
-    same = run.project.runs.filter(method=method, model=run.model, ranked_at__isnull=False)
-    return same.filter(k=k).order_by("-number").first()
-
-
-def _of_run(name: str, sheet: Sheet, run: Run | None, rng: np.random.Generator, k: int) -> Json:
+def _of_run(
+    name: str, sheet: Sheet, run: OtherRun | None, rng: np.random.Generator, k: int
+) -> Json:
     row = _row(name, k, False, 0)
     if run is None:
         samples = "1 sample" if k == 1 else f"{k} samples"
         reason = Undefined(f"needs a {name} run of this judge with {samples} in one order")
         return row | {"judge_usd": None, "human_usd": "0"} | lacking(reason, "accuracy", "kappa")
-    judged = labels_of(sheet, [run])[run.pk]
-    cost = {"judge_usd": usd(judge_cost(run)), "human_usd": "0", "run": run.name}
-    return row | cost | _agreement(sheet, *judged, rng)
+    cost = {"judge_usd": usd(run.judge_usd), "human_usd": "0", "run": run.name}
+    return row | cost | _agreement(sheet, run.judge, run.judged, rng)
 
 
 def _own(sheet: Sheet, run: Run, costs: Costs, rng: np.random.Generator) -> Json:

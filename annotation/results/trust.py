@@ -31,29 +31,30 @@ NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can b
 @dataclass(frozen=True)
 class Audit:
     """The audit of one round, in the order of its draw. resolved: labelled from the first on,
-    without a gap; all of them once the round is closed."""
+    without a gap; all of them once the round is closed. planned: what the round stored."""
 
-    round: Round
+    number: int
+    opened_at: str
+    planned: dict[str, Any] | None
     places: np.ndarray
     resolved: int
 
 
-def certificate(sheet: Sheet, run: Run) -> Json:
+def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
     """The claim, or why it is not made; beside it the accuracy of the labels nobody checked."""
-    audit = audit_of(sheet, run)
     if isinstance(audit, Undefined):
         return _not_issued(audit) | {"unchecked_accuracy": audit.as_json()}
     beside = {"unchecked_accuracy": unchecked_accuracy(sheet, audit).as_json()}
     beside["bounds"] = _bounds(sheet, audit)
-    plan = stored_plan(audit.round)
+    plan = stored_plan(audit)
     if plan is None:
         return _not_issued(NO_PLAN) | beside
     fixed = {
         "epsilon": plan.epsilon,
         "confidence": 1 - plan.alpha,
         "looks": list(plan.looks),
-        "round": audit.round.number,
-        "planned_at": audit.round.opened_at.isoformat(),
+        "round": audit.number,
+        "planned_at": audit.opened_at,
         "resolved": audit.resolved,
     }
     found = best_certificate(sheet, audit, plan)
@@ -76,11 +77,12 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = found[0].state == Round.State.CLOSED
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
-    return Audit(found[0], in_order, resolved)
+    opened_at = found[0].opened_at.isoformat()
+    return Audit(found[0].number, opened_at, found[0].certificate_plan, in_order, resolved)
 
 
-def stored_plan(round_: Round) -> CertificatePlan | None:
-    stored: dict[str, Any] | None = round_.certificate_plan
+def stored_plan(audit: Audit) -> CertificatePlan | None:
+    stored = audit.planned
     if not stored:
         return None
     looks, grid = tuple(stored["looks"]), tuple(stored["grid"])
@@ -118,7 +120,7 @@ def alt_test(sheet: Sheet) -> Json:
         sheet.judged[rows],
         ballots.votes[rows],
         ballots.present[rows],
-        ballots.names(),
+        ballots.names,
     )
     return found.as_json() if isinstance(found, Undefined) else _test(found)
 

@@ -1,16 +1,14 @@
 """The results of a run: what the labels are worth, what they cost, and the exports."""
 
-from decimal import Decimal
-
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from annotation.results.costs import project_costs
 from annotation.results.exports import FORMATS, KINDS
-from annotation.results.figures import Json
 from annotation.results.plots import as_png, as_svg, plots
 from annotation.results.report_cache import current_report
+from annotation.results.report_page import page_context
 from judging.access import Access, project_for
 from judging.errors import UserError
 from judging.models import Role, Run
@@ -18,9 +16,6 @@ from judging.runs.finding import find_run
 
 _EXPORTS_SHOWN = 20
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
-_BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
-_CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
-_LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
 
 
 @require_safe
@@ -42,8 +37,7 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
     }
     if run is not None and run.ranked_at is not None:
         report = current_report(project, run)
-        found |= {"report": report, "betas": by_beta(report["hitlc"]), "costs": costs_of(report)}
-        found["plots"] = plots(report)
+        found |= page_context(run, report) | {"plots": plots(report)}
     else:
         found["costs"] = project_costs(project, run)
     return render(request, "results/results.html", found)
@@ -72,25 +66,3 @@ def chosen_run(request: HttpRequest, access: Access) -> Run | None:
         return find_run(project, request.GET["run"])
     except (KeyError, UserError):
         return project.primary_run or project.runs.order_by("-number").first()
-
-
-def by_beta(hitlc: Json) -> list[Json]:
-    """The report's lists, turned into one row a beta."""
-    return [
-        {"beta": beta} | {name: hitlc[name][place] for name in (*_CURVES, *_LINES)}
-        for place, beta in enumerate(hitlc["beta"])
-        if beta in _BETAS_SHOWN
-    ]
-
-
-def costs_of(report: Json) -> Json:
-    """Amounts as decimals again, under the names of `Costs`."""
-    cost = report["cost"]
-    amounts = {
-        name.removesuffix("_votes_usd").removesuffix("_vote_usd") if "hand" in name else name: (
-            None if amount is None else Decimal(amount)
-        )
-        for name, amount in cost.items()
-        if name.endswith("_usd")
-    }
-    return amounts | {"n_votes": cost["votes"], "votes_an_example": cost["votes_an_example"]}

@@ -7,7 +7,8 @@ import pytest
 from annotation.models import Draft, Item, Round
 from annotation.queue import claim_next, skip
 from annotation.results.sheet import sheet_of
-from annotation.results.trust import alt_test, certificate
+from annotation.results.trust import alt_test, audit_of
+from annotation.results.trust import certificate as certificate_of
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
@@ -41,6 +42,10 @@ def audited(project, run):
         return sheet_of(project, run)
 
     return label
+
+
+def certificate(sheet, run):
+    return certificate_of(sheet, audit_of(sheet, run))
 
 
 def vote_on_all(round_, person, wrong, left_out):

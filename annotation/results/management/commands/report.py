@@ -1,4 +1,4 @@
-"""report PROJECT: the figures of a run, as lines or as JSON."""
+"""report PROJECT: the figures of a run, as lines, JSON, one HTML file, or a ZIP."""
 
 import json
 from pathlib import Path
@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from annotation.results.analysis import Analysis
 from annotation.results.costs import project_costs
+from annotation.results.delivery import deliver
 from annotation.results.figures_text import report_lines
 from annotation.results.report import report
 from judging.errors import UserError
@@ -15,6 +16,8 @@ from judging.management.base import FairJudgeCommand
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 from judging.runs.progress import progress_of
+
+WRITTEN = (".html", ".zip", ".json")
 
 
 class Command(FairJudgeCommand):
@@ -24,7 +27,7 @@ class Command(FairJudgeCommand):
         parser.add_argument("project")
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         parser.add_argument("--json", action="store_true", help="each number with interval and n")
-        parser.add_argument("-o", "--output", type=Path, help="write the JSON to a file")
+        parser.add_argument("-o", "--output", type=Path, help="write a file: .html, .zip, or .json")
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
@@ -34,14 +37,22 @@ class Command(FairJudgeCommand):
                 f"{project.slug} has no finished run yet. Judge first: manage.py judge "
                 f"{project.slug}"
             )
-        analysis, costs = Analysis(project, run), project_costs(project, run)
-        statuses = progress_of(run).statuses
-        if options["json"] or options["output"]:
-            text = json.dumps(report(analysis, costs, statuses), indent=2, ensure_ascii=False)
-            if options["output"]:
-                options["output"].write_text(text + "\n", encoding="utf-8")
-            else:
-                self.stdout.write(text)
+        path: Path | None = options["output"]
+        if path is not None and path.suffix not in WRITTEN:
+            raise UserError(f"A report is written as {' or '.join(WRITTEN)}, not as {path.name}.")
+        if path is not None and path.suffix != ".json":
+            deliver(project, run, None, path)
+            self.stdout.write(f"report of {project.slug}, {run.name}, written to {path}")
             return
-        for line in report_lines(analysis, costs, statuses):
-            self.stdout.write(line)
+        analysis = Analysis(project, run)
+        costs = project_costs(project, run, analysis.sheet.asked)
+        statuses = progress_of(run).statuses
+        if not options["json"] and path is None:
+            for line in report_lines(analysis, costs, statuses):
+                self.stdout.write(line)
+            return
+        text = json.dumps(report(analysis, costs, statuses), indent=2, ensure_ascii=False)
+        if path is None:
+            self.stdout.write(text)
+        else:
+            path.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,41 @@
+"""The report in the shape in which pages show it."""
+
+from decimal import Decimal
+
+from annotation.results.figures import Json
+from judging.models import Run
+
+_BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
+_CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
+_LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
+
+
+def page_context(run: Run, report: Json) -> Json:
+    return {
+        "run": run,
+        "report": report,
+        "betas": by_beta(report["hitlc"]),
+        "costs": costs_of(report),
+    }
+
+
+def by_beta(hitlc: Json) -> list[Json]:
+    """The report's lists, turned into one row a beta."""
+    return [
+        {"beta": beta} | {name: hitlc[name][place] for name in (*_CURVES, *_LINES)}
+        for place, beta in enumerate(hitlc["beta"])
+        if beta in _BETAS_SHOWN
+    ]
+
+
+def costs_of(report: Json) -> Json:
+    """Amounts as decimals again, under the names of `Costs`."""
+    cost = report["cost"]
+    amounts = {
+        name.removesuffix("_votes_usd").removesuffix("_vote_usd") if "hand" in name else name: (
+            None if amount is None else Decimal(amount)
+        )
+        for name, amount in cost.items()
+        if name.endswith("_usd")
+    }
+    return amounts | {"n_votes": cost["votes"], "votes_an_example": cost["votes_an_example"]}
