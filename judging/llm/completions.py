@@ -19,7 +19,7 @@ def read_completion(
 ) -> Reply | AttemptFailure:
     """A reply, or why an answer with HTTP 200 is none."""
     try:
-        data = json.loads(body)
+        data = _storable(json.loads(body))
     except (ValueError, RecursionError):
         return _unread("The endpoint's answer was cut off or is not JSON.", headers)
     if not isinstance(data, dict):
@@ -42,6 +42,19 @@ def read_completion(
         request_id=headers.get("x-request-id") or str(data.get("id") or ""),
         asked=request.n,
     )
+
+
+def _storable(value: Any) -> Any:
+    """With U+FFFD for half a character and for NUL: an answer that was paid for must be kept."""
+    if isinstance(value, str):
+        text = value.replace("\0", "\ufffd")
+        halves = "utf-16", "surrogatepass"
+        return text if text.isascii() else text.encode(*halves).decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_storable(one) for one in value]
+    if isinstance(value, dict):
+        return {_storable(name): _storable(one) for name, one in value.items()}
+    return value
 
 
 def _unread(message: str, headers: Mapping[str, str]) -> AttemptFailure:

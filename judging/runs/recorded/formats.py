@@ -107,14 +107,16 @@ def llmbar_row(external_id: str, part: str, judgment: Any) -> RecordedRow:
     if not isinstance(judgment, dict):
         raise BadRow("A judgment should hold a completion and a winner.")
     completion = judgment.get("completion")
-    text, finish_reason = completion if isinstance(completion, list) else (completion, "")
+    pair = isinstance(completion, list) and len(completion) == 2
+    text, finish_reason = completion if pair else (completion, "")
+    text = str(text or "").replace("\0", "\ufffd").encode(errors="replace").decode()
     outcome = WINNERS.get(str(judgment.get("winner")))
     return RecordedRow(
         external_id,
         part,
         "valid" if outcome else "unparsed",
         outcome=outcome,
-        evidence=str(text or "").replace("\0", "\ufffd"),
-        raw_text=str(text or "").replace("\0", "\ufffd"),
+        evidence=text,
+        raw_text=text,
         finish_reason=str(finish_reason or "")[:40],
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+from judging.imports.encodings import unstorable
 from judging.llm.parts import UnknownPart, is_swapped
 from judging.methods.outcomes import Label, outcome_of, score_pair_from_rating
 from judging.models import Form, Parse
@@ -125,8 +126,8 @@ class Cells:
         if isinstance(value, dict | list):
             raise BadRow(f"{name} should be text or a number.")
         text = "" if value is None else str(value)
-        if "\0" in text:
-            raise BadRow(f"{name} holds a NUL, which is not text.")
+        if found := unstorable(text):
+            raise BadRow(f"{name} holds {found}, which is not text.")
         if len(text) > LONGEST.get(name, len(text)):
             raise BadRow(f"{name} may have {LONGEST[name]} characters, it has {len(text)}.")
         return text

@@ -72,6 +72,8 @@ def test_outcomes_alone_are_enough(project, tmp_path):
         ({"status": "fine"}, "status should be one of"),
         ({"status": "unparsed"}, "a verdict is there"),
         ({"slot": "-1"}, "whole number"),
+        ({"raw_text": "\ud800"}, "raw_text holds the lone surrogate"),
+        ({"raw_text": "\0"}, "raw_text holds a NUL"),
         ({"part": "swapped"}, "order is original, and part is swapped"),
     ],
 )
@@ -146,3 +148,16 @@ def test_llmbar_and_pandalm_files_become_runs(test_data, project, capsys):
     unread = Parse.objects.filter(sample__call__run=run, status="unparsed").count()
     assert unread == found.count("garbage")
     assert "999 samples" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("completion", ["half \ud800", ["half \ud800", "stop"], ["odd"], None])
+def test_an_llmbar_completion_of_any_shape_is_a_sample(project, tmp_path, completion):
+    judgment = {"completion": completion, "winner": 1}
+    pair = {"input": "Q?", "output_1": "A", "output_2": "B", "label": 1}
+    example = tmp_path / "pairs.json"
+    example.write_text(json.dumps([pair]))
+    import_files(project, None, [example], file_format="llmbar")
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps([pair | {"results": [{"swap = False": judgment}]}]))
+    run = import_judgments(project, None, [path], file_format="llmbar")
+    assert Parse.objects.get(sample__call__run=run).outcome == "win"
