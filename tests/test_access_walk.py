@@ -46,8 +46,8 @@ TABLE = {
     """,
     "researcher": """
         adjudication example examples export flag_settle import_begin import_check import_detail
-        import_refused import_undo imports plan plan_preview results round round_close
-        round_extend round_item round_pause round_reopen round_resume round_standing round_votes
+        import_refused import_undo imports plan plan_preview plot report_file results round
+        round_close round_extend round_item round_pause round_reopen round_resume round_standing round_votes
         rounds run run_budget run_cancel run_estimate run_models run_pause run_primary
         run_progress run_reparse run_resume run_start runs
     """,
@@ -57,8 +57,8 @@ NAMES = {name: group for group, names in TABLE.items() for name in names.split()
 
 # Looking at these shows judge output, so votes given after it are marked.
 UNBLINDING = {
-    "": set("results run run_progress".split()),
-    "?run=1": set("example examples results run run_progress".split()),
+    "": set("plot results run run_progress".split()),
+    "?run=1": set("example examples plot results run run_progress".split()),
 }
 
 
@@ -115,6 +115,8 @@ def arguments_of(project, annotator, folder):
         "invitation_revoke": {"number": invitation.pk},
         "invite": {"token": link_of(invitation).rstrip("/").split("/")[-1]},
         "member": {"number": member.pk},
+        "plot": {"name": "bpde", "kind": "svg"},
+        "report_file": {"kind": "html"},
         "password_reset_confirm": {
             "uidb64": uid, "token": default_token_generator.make_token(annotator)
         },

@@ -17,4 +17,7 @@ urlpatterns = [
         name="plot",
     ),
     path("p/<slug:slug>/export", exports.download, name="export"),
+    re_path(
+        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip)$", exports.report_file, name="report_file"
+    ),
 ]

@@ -1,10 +1,14 @@
-"""Downloads of labels, votes and samples."""
+"""Downloads of tables and of the whole report."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http import FileResponse, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
+from annotation.results.delivery import deliver
 from annotation.results.exports import Wanted, export, file_name
 from judging.access import project_for
 from judging.errors import UserError
@@ -36,3 +40,22 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     response = StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
     response["Content-Disposition"] = f'attachment; filename="{file_name(project, run, wanted)}"'
     return response
+
+
+@require_POST
+def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | FileResponse:
+    """The report of a run as one page, or as a ZIP that can be verified."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    project = access.project
+    try:
+        run = find_run(project, request.POST.get("run", "latest"))
+        if run.ranked_at is None:
+            raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it.")
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
+            deliver(project, run, request.user, path)
+            # Opened before the folder goes: the file lives until it is sent.
+            return FileResponse(path.open("rb"), as_attachment=True, filename=path.name)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("results", project.slug)

@@ -5,6 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation.models import Round
+from annotation.results.verification import verify
 from annotation.vote_imports import import_votes
 from judging.models import Membership, Project, Role
 from tests.factories import make_examples, make_run, make_user, make_verdict
@@ -120,3 +121,16 @@ def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_pa
     page = client.get("/p/vicuna/results").content.decode()
     assert "no human labels" not in page
     assert "People voted on every example" in page
+
+
+def test_the_whole_report_is_downloaded_and_holds(client, owner, annotator, judged, tmp_path):
+    client.force_login(owner)
+    answer = client.post("/p/vicuna/report.zip", {"run": "1"})
+    path = tmp_path / "report.zip"
+    path.write_bytes(b"".join(answer.streaming_content))
+    assert verify(path) == []
+    page = client.post("/p/vicuna/report.html", {"run": "1"})
+    assert b"".join(page.streaming_content).startswith(b"<!doctype html>")
+    assert client.get("/p/vicuna/report.zip").status_code == 405
+    client.force_login(annotator)
+    assert client.post("/p/vicuna/report.zip", {"run": "1"}).status_code == 403
