@@ -6,10 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from annotation.results.fewer import Fewer, fewer_samples
+from annotation.results.fewer import Fewer
 from annotation.results.figures import Json
 from annotation.results.other_runs import OtherRun, settings_of
-from annotation.results.samples_array import Samples
 from annotation.results.sheet import Known, Sheet
 from judging.methods.accuracy import accuracy, credit
 from judging.methods.bootstrap import bootstrap_estimate
@@ -34,11 +33,11 @@ def ablation(
     sheet: Sheet,
     run: Run,
     others: Sequence[OtherRun],
-    samples: Samples | Undefined,
+    fewer: Sequence[Fewer],
     rng: np.random.Generator,
 ) -> list[Json]:
     """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs."""
-    rows = [_k_row(run, fewer) for fewer in fewer_samples(sheet, samples, rng)]
+    rows = [_k_row(run, one) for one in fewer]
     known = sheet.known
     if isinstance(known, Undefined):
         return rows

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
 from annotation.results.methods_table import prompt_share_of
 from annotation.results.other_runs import OtherRun, other_runs
@@ -63,6 +64,10 @@ class Analysis:
     @cached_property
     def prompt_share(self) -> Decimal:
         return prompt_share_of(self.run)
+
+    @cached_property
+    def fewer(self) -> tuple[Fewer, ...]:
+        return tuple(fewer_samples(self.sheet, self.samples, self.rng))
 
     @property
     def rng(self) -> np.random.Generator:

@@ -7,11 +7,10 @@ import numpy as np
 from django.db.models import Sum
 
 from annotation.results.costs import Costs
-from annotation.results.fewer import Fewer, fewer_samples
+from annotation.results.fewer import Fewer
 from annotation.results.figures import Json, lacking, usd
 from annotation.results.other_runs import OtherRun
 from annotation.results.review import BETAS, Review
-from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
@@ -24,6 +23,7 @@ from judging.models import Method, Run
 
 NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC"}
 HITLC_BETAS = (5, 10, 20, 30, 50)
+MICRO_USD = Decimal("0.000001")
 
 
 def methods(
@@ -31,20 +31,19 @@ def methods(
     run: Run,
     others: Sequence[OtherRun],
     prompt_share: Decimal,
-    samples: Samples | Undefined,
+    fewer: Sequence[Fewer],
     review: Review | Undefined,
     costs: Costs,
     rng: np.random.Generator,
 ) -> list[Json]:
     """One row a method; the run's own row holds its exact labels."""
-    vanilla = run.method == Method.VANILLA
+    rows = []
+    if run.method != Method.VANILLA:
+        vanilla = _other(run, others, Method.VANILLA, 1)
+        rows.append(_of_run("VANILLA", sheet, vanilla, rng, 1))
+        rows += _derived(run, prompt_share, fewer, costs)
     return [
-        *(
-            []
-            if vanilla
-            else [_of_run("VANILLA", sheet, _other(run, others, Method.VANILLA, 1), rng, 1)]
-        ),
-        *_derived(sheet, run, prompt_share, samples, costs, rng),
+        *rows,
         _of_run("MEC", sheet, _other(run, others, Method.MEC, 2 * run.k), rng, 2 * run.k),
         _own(sheet, run, costs, rng),
         *_hitlc(sheet, run, review, costs, rng),
@@ -52,43 +51,26 @@ def methods(
 
 
 def _derived(
-    sheet: Sheet,
-    run: Run,
-    prompt_share: Decimal,
-    samples: Samples | Undefined,
-    costs: Costs,
-    rng: np.random.Generator,
+    run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
 ) -> Iterator[Json]:
     """Rows from subsets of the samples, but for the one that is the run itself."""
-    if run.method == Method.VANILLA:
-        return
-    for fewer in fewer_samples(sheet, samples, rng):
-        if isinstance(samples, Samples) and fewer.k == samples.k and _is_own(run, fewer):
+    orders, k = len(run.orders), max((one.k for one in fewer), default=0)
+    for one in fewer:
+        if one.k == k and one.bpc == (orders == 2):
             continue
-        name = "MEC+BPC" if fewer.bpc else "EC" if fewer.k == 1 else "MEC"
-        yield _row(name, fewer.k, fewer.bpc, 0) | {
-            "accuracy": fewer.accuracy.as_json(),
-            "kappa": fewer.kappa.as_json(),
-            "judge_usd": usd(_share_of_cost(prompt_share, costs, fewer, samples)),
+        name = "MEC+BPC" if one.bpc else "EC" if one.k == 1 else "MEC"
+        part = Decimal(2 if one.bpc else 1) / orders
+        # The prompt is paid once an order, completions by their number.
+        part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
+        cost = None if costs.judge_usd is None else (costs.judge_usd * part).quantize(MICRO_USD)
+        yield _row(name, one.k, one.bpc, 0) | {
+            "accuracy": one.accuracy.as_json(),
+            "kappa": one.kappa.as_json(),
+            "judge_usd": usd(cost),
             "judge_usd_estimated": True,
             "human_usd": "0",
             "temperature": str(run.temperature),
         }
-
-
-def _is_own(run: Run, fewer: Fewer) -> bool:
-    return fewer.bpc == (len(run.orders) == 2)
-
-
-def _share_of_cost(
-    fixed: Decimal, costs: Costs, fewer: Fewer, samples: Samples | Undefined
-) -> Decimal | None:
-    """The prompt is paid once an order, completions by their number."""
-    if costs.judge_usd is None or isinstance(samples, Undefined):
-        return None
-    orders = Decimal(2 if fewer.bpc else 1) / samples.orders
-    part = orders * (fixed + (1 - fixed) * Decimal(fewer.k) / samples.k)
-    return (costs.judge_usd * part).quantize(Decimal("0.000001"))
 
 
 def prompt_share_of(run: Run) -> Decimal:

@@ -19,7 +19,7 @@ from judging.methods.estimates import Undefined
 from judging.methods.hitlc import INCONSISTENT_BONUS
 from judging.models import Label, Project, Run, Verdict
 
-SIGN = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
+SIGN = {"win": 1, "tie": 0, "lose": -1, None: 0}
 # Larger than any rank: what was not ranked comes last.
 _LAST = 2**62
 _SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
@@ -135,7 +135,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     everywhere, asked = people_both_ways(project, run)
     basis, labels, says = _known(ids, [row[2] for row in rows], everywhere, asked)
     finals = [
-        merge(Label(one[1]) if one[1] else None, asked.get(pk))[0]
+        merge(one[1] and Label(one[1]), asked[pk])[0] if pk in asked else one[1]
         for pk, one in zip(ids, found, strict=True)
     ]
     kinds = [asked[pk].selection if pk in asked else "" for pk in ids]
@@ -176,8 +176,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
 def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
     """1, 0, -1 for win, tie, lose, and where there is a label."""
     there = np.array([label is not None for label in labels], dtype=bool)
-    values = [SIGN[Label(label)] if label else 0 for label in labels]
-    return np.array(values, dtype=np.int8), there
+    return np.array([SIGN[label] for label in labels], dtype=np.int8), there
 
 
 def _verdicts(run: Run) -> dict[int, tuple[str, str | None, float | None, float | None, int]]:
