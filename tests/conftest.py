@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 import redis
 from django.conf import settings
@@ -22,6 +23,16 @@ pytest_plugins = ["tests.roles"]
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SETTINGS = "fairjudge_site.settings"
+# A busy machine may stall any single example. What CI runs is the same each time; new examples
+# are looked for everywhere else.
+hypothesis.settings.register_profile(
+    "fairjudge",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+hypothesis.settings.load_profile("fairjudge")
+
 REQUIRE_ALL = bool(os.environ.get("REQUIRE_ALL"))
 skips: dict[str, int] = {}
 

@@ -1,6 +1,7 @@
 """The pause and the minute, shared by all who ask one endpoint: in one process and by Redis."""
 
 import asyncio
+import time
 
 import pytest
 
@@ -255,13 +256,15 @@ def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
 
     async def main():
         alone = RedisLimits("redis://127.0.0.1:9/0", ENDPOINT)
+        started = time.monotonic()
         waits = [await alone.reserve(limits, 0) for _ in range(3)]
         await alone.pause(7.0)
         left = await alone.paused_for()
         await alone.close()
-        return waits, left
+        return waits, left, time.monotonic() - started
 
-    waits, left = run(main())
-    assert waits == pytest.approx([0.0, 1.0, 2.0], abs=0.2)
-    assert left == pytest.approx(7.0, abs=0.2)
+    waits, left, passed = run(main())
+    # The minute goes on while the requests are made, so a wait is shorter by what has passed.
+    for wait, whole in zip([*waits, left], [0.0, 1.0, 2.0, 7.0], strict=True):
+        assert whole - passed <= wait <= whole + 0.01
     assert caplog.text.count("limits are not shared") == 1

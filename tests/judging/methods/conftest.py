@@ -3,11 +3,6 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import settings
-
-# A shared machine may stall any single example.
-settings.register_profile("no deadline", deadline=None)
-settings.load_profile("no deadline")
 
 
 @pytest.fixture(scope="session")
