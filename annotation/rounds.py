@@ -172,6 +172,8 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
         raise UserError("An audit cannot be smaller than 0.")
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
         raise UserError(f"A seed lies between 0 and {_SEEDS - 1}, not at {settings.seed}.")
+    if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
+        raise UserError("The error to certify and the confidence lie between 0 and 100 percent.")
     if settings.everything and settings.audit:
         raise UserError("Everything is labelled, so there is nothing left to audit.")
     if run is None and not settings.everything:

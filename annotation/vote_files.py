@@ -21,6 +21,8 @@ from judging.imports.records import Record
 from judging.models import Label
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
+# A day for one vote: more is a mistake, and would be charged for.
+LONGEST_SECONDS = 86_400
 _PANDALM = {"0": Label.TIE, "1": Label.WIN, "2": Label.LOSE}
 
 
@@ -104,7 +106,7 @@ def _row(
 
     def text(column: str) -> str:
         value = values.get(plain(column))
-        return "" if value is None else str(value)
+        return "" if value is None or isinstance(value, (list, dict)) else str(value)
 
     example = by_id.get(text("external_id") or text("id") or text("idx"))
     annotator = (text("annotator") or reading.annotator).strip()
@@ -121,7 +123,7 @@ def _row(
     seconds, at = _number(text("active_seconds")), text("submitted_at")
     moment = _moment(at)
     if text("active_seconds") and seconds is None:
-        expected = "seconds, 0 or more"
+        expected = f"seconds, 0 to {LONGEST_SECONDS}"
         problems.append(_problem(record, "active_seconds", expected, text("active_seconds")))
     if at and moment is None:
         problems.append(_problem(record, "submitted_at", "a date and time in ISO 8601", at))
@@ -219,7 +221,7 @@ def _problem(record: Record, column: str, expected: str, found: str) -> Problem:
 
 
 def _number(text: str) -> float | None:
-    return _read(text, float, lambda value: 0 <= value < float("inf"))
+    return _read(text, float, lambda value: 0 <= value <= LONGEST_SECONDS)
 
 
 def _moment(text: str) -> datetime | None:

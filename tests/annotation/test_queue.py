@@ -247,6 +247,13 @@ def test_an_unfinished_run_needs_partial(project):
     assert round_.frame_size == 2
 
 
+@pytest.mark.parametrize("wrong", [{"epsilon": 1e7}, {"alpha": 1.0}, {"alpha": 0.0}])
+def test_a_certificate_that_says_nothing_is_refused(project, wrong):
+    make_examples(project, 2)
+    with pytest.raises(UserError, match="between 0 and 100"):
+        open_round(project, None, None, RoundSettings(everything=True, **wrong))
+
+
 def test_check_examples_are_mixed_in_and_counted_nowhere(project):
     make_examples(project, 3)
     Example.objects.filter(external_id="e1").update(is_check=True, gold_label="win")

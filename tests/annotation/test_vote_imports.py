@@ -52,6 +52,20 @@ def test_the_same_file_again_adds_nothing_and_another_label_is_a_conflict(projec
     assert Round.objects.count() == 1
 
 
+def test_seconds_that_nobody_can_have_spent_are_refused(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("external_id,annotator,label,active_seconds\ne0,kim,win,1e308\n")
+    with pytest.raises(UserError, match="active_seconds"):
+        import_votes(project, None, path)
+
+
+def test_a_list_is_nobodys_name(project, votes_file):
+    make_examples(project, 1)
+    line = '{"external_id": "e0", "annotator": ["kim"], "label": "win"}\n'
+    with pytest.raises(UserError, match="annotator"):
+        import_votes(project, None, votes_file(line, "votes.jsonl"))
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
