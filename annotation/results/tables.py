@@ -44,6 +44,8 @@ def cost_table(costs: Costs) -> Iterator[str]:
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"
     yield f"everything by hand, one vote each    {usd(costs.by_hand_one)}"
+    if costs.votes_an_example == 1:
+        return
     same = f"everything by hand, {costs.votes_an_example} votes each".ljust(37)
     yield same + usd(costs.by_hand_same)
 

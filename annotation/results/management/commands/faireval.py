@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 
@@ -37,7 +38,7 @@ class Command(FairJudgeCommand):
         else:
             minutes = None
         label(job, options["folder"])
-        path = options["labels"] or Path(f"{project.slug}-labels.csv")
+        path = options["labels"] or settings.FAIRJUDGE_DATA / f"{project.slug}-labels.csv"
         deliver(job, path)
         lines = figures(job)
         self.stdout.write("")
