@@ -23,8 +23,8 @@ demo: $(INSTALLED)
 
 # The full run comes last, so that its summary is what one sees.
 test: check
-	$(RUN) -m tests.postgresql -q -n 2
-	$(RUN) -m pytest -q -n 2
+	$(RUN) -m tests.postgresql -q -n 2 --dist worksteal
+	$(RUN) -m pytest -q -n 2 --dist worksteal
 
 check: $(INSTALLED)
 	$(RUN) -m ruff check .
