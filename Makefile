@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/installed
 BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 
-.PHONY: help demo test check bench simulate faireval screenshots constraints
+.PHONY: help demo test check bench simulate faireval validation screenshots constraints
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
@@ -15,7 +15,8 @@ help:
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure speed against the stated aims"
 	@echo "make simulate    check by simulation that the statistics keep their promises"
-	@echo "make screenshots draw the docs' pictures from a running demo"
+	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
+	@echo "make screenshots             draw the docs' pictures from a running demo"
 	@echo "make faireval DATA=FOLDER    the whole job on FairEval's 80 pairs"
 
 demo: $(INSTALLED)
@@ -38,6 +39,9 @@ bench: $(INSTALLED)
 
 simulate: $(INSTALLED)
 	$(RUN) -m benchmarks.simulate
+
+validation: $(INSTALLED) data-named
+	$(RUN) manage.py validation "$(DATA)"
 
 # Draws from the demo that `make demo` shows meanwhile.
 screenshots: $(INSTALLED)
