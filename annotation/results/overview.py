@@ -82,7 +82,8 @@ def _routing(project: Project, run: Run | None, n: int) -> Step:
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
     items = Item.objects.filter(round__in=rounds).count()
     if items:
-        words = f"items in {rounds.count()} rounds"
+        n_rounds = rounds.count()
+        words = f"items in {n_rounds} round{'' if n_rounds == 1 else 's'}"
         return Step("Route", "done", count(items), words, plan, "Plan another round", plan)
     ready = run is not None and run.state == Run.State.DONE and n
     action = "Plan a round" if n else ""
