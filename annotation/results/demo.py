@@ -8,7 +8,9 @@ from django.db import transaction
 
 import judging
 from annotation.annotators import annotator_of
+from annotation.models import Round
 from annotation.results.follow_up import plan_round
+from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.imports.writing import import_files
 from judging.models import Import, Project, Role, Run
@@ -42,6 +44,9 @@ def demo_project() -> Project:
     if not project.imports.filter(kind=Import.Kind.EXAMPLES, state=Import.State.DONE).exists():
         import_files(project, owner, [CONTENT / "pairs.jsonl"])
     import_votes(project, owner, CONTENT / "votes.csv")
+    if not project.rounds.filter(kind=Round.Kind.ROUTED).exists():
+        # Room for one more vote on every pair, so that a visitor can label from the first minute.
+        open_round(project, owner, None, RoundSettings(everything=True, votes=VOTES + 1, seed=20))
     return project
 
 

@@ -1,9 +1,12 @@
 """The demo's entry exists in the demo only, and opens the demo's own logins only."""
 
+import re
+
 import pytest
 
-from annotation.results.demo import demo_project
-from tests.factories import make_user
+from annotation.results.demo import BETA, VOTES, demo_project
+from annotation.results.follow_up import follow_up, plan_round
+from tests.factories import make_run, make_user, make_verdict
 
 
 @pytest.fixture
@@ -56,3 +59,23 @@ def read_demo_setting(tmp_path, monkeypatch):
         return runpy.run_path(str(settings))["FAIRJUDGE_DEMO"]
 
     return read
+
+
+def test_a_visitor_finds_something_to_label_at_once(client, demo):
+    client.post("/demo/enter", {"as": "annotator"})
+    page = client.get("/annotate/").content.decode()
+    url = re.search(r'href="(/annotate/r/[^"]+)"', page)[1]
+    assert 'data-token="' in client.get(url, follow=True).content.decode()
+    # Setting the demo up once more adds nothing.
+    assert demo_project().rounds.count() == demo.rounds.count() == 2
+
+
+def test_the_invented_votes_fill_the_round_that_follows_the_run(demo):
+    run = make_run(demo)
+    for example in demo.examples.all():
+        make_verdict(run, example, example.number / 100)
+    plan_round(run, BETA, VOTES)
+    assert follow_up() == 1
+    slots = run.rounds.get().slots
+    assert slots.count() == 15
+    assert not slots.filter(vote=None).exists()
