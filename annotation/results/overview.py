@@ -1,11 +1,9 @@
 """A project at a glance: where it is on the way from import to export, and what to do next."""
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 from django.db.models import Count, Q
 from django.urls import reverse
-from django.utils import timezone
 
 from annotation.models import Annotation, Item, Round, Slot
 from annotation.results.costs import Costs, project_costs
@@ -13,8 +11,6 @@ from annotation.results.people import people_for_run
 from annotation.selecting import frame
 from judging.figures import count
 from judging.models import Import, Project, Run, Worker
-
-WORKER_MISSING_AFTER = timedelta(seconds=30)
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,9 @@ def overview(project: Project) -> Overview:
         _merging(project, run, n, settled),
         _exporting(project, n),
     )
-    return Overview(steps, project_costs(project, run, says), run, _worker_missing())
+    return Overview(
+        steps, project_costs(project, run, says), run, not Worker.objects.alive().exists()
+    )
 
 
 def _importing(project: Project, n: int) -> Step:
@@ -123,8 +121,3 @@ def _exporting(project: Project, n: int) -> Step:
     made = project.exports.count()
     state = "done" if made else "later"
     return Step("Export", state, count(made), "files made", page, "Export" if n else "", page)
-
-
-def _worker_missing() -> bool:
-    alive = Worker.objects.filter(seen_at__gte=timezone.now() - WORKER_MISSING_AFTER)
-    return not alive.exists()

@@ -1,6 +1,18 @@
 """A worker process that is alive: its row is renewed while it runs."""
 
+from datetime import timedelta
+
 from django.db import models
+from django.utils import timezone
+
+# A worker writes a sign of life every 5 seconds.
+SILENT_AFTER = timedelta(seconds=30)
+
+
+class WorkerQuerySet(models.QuerySet["Worker"]):
+    def alive(self) -> "WorkerQuerySet":
+        """Those heard of lately; without any, what waits for a worker waits on."""
+        return self.filter(seen_at__gt=timezone.now() - SILENT_AFTER)
 
 
 class Worker(models.Model):
@@ -10,3 +22,5 @@ class Worker(models.Model):
     pid = models.PositiveIntegerField(default=0)
     started_at = models.DateTimeField()
     seen_at = models.DateTimeField(db_index=True)
+
+    objects = WorkerQuerySet.as_manager()

@@ -15,7 +15,6 @@ from judging.runs.batches import BatchStanding, standing_of
 from judging.runs.notes import notes_of
 
 RATE_WINDOW = timedelta(seconds=60)
-WORKER_SILENT = timedelta(seconds=30)
 EVIDENCES = 3
 EVIDENCE_LETTERS = 400
 
@@ -217,5 +216,4 @@ def worker_is_missing(run: Run) -> bool:
     held = run.lease_until is not None and run.lease_until > timezone.now() and run.holder
     if run.state not in (Run.State.QUEUED, Run.State.RUNNING) or held:
         return False
-    alive = Worker.objects.filter(seen_at__gt=timezone.now() - WORKER_SILENT)
-    return not alive.filter(queues__contains="runs").exists()
+    return not Worker.objects.alive().filter(queues__contains="runs").exists()

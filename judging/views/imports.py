@@ -1,12 +1,9 @@
 """Importing pairs by page: upload, preview with problems and mapping, confirm, progress, undo."""
 
-from datetime import timedelta
-
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRefresh
 
@@ -20,7 +17,6 @@ from judging.imports.uploads import discard, refused_files_of, store
 from judging.imports.writing import refuse_invalid
 from judging.models import Import, Role, Worker
 
-WORKER_SILENT = timedelta(seconds=30)
 PAGE = 50
 
 
@@ -147,5 +143,4 @@ def _detail(
 
 
 def worker_is_missing() -> bool:
-    alive = Worker.objects.filter(seen_at__gt=timezone.now() - WORKER_SILENT)
-    return not alive.filter(queues__contains="quick").exists()
+    return not Worker.objects.alive().filter(queues__contains="quick").exists()
