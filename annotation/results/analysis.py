@@ -4,12 +4,14 @@ Every statistic is a function of `judging.methods`; the modules beside this one 
 Randomness is seeded by the run, so that the same data give the same intervals.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 
+from annotation.results.costs import Costs, project_costs
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
 from annotation.results.methods_table import prompt_share_of
@@ -17,6 +19,7 @@ from annotation.results.other_runs import OtherRun, other_runs
 from annotation.results.position import position
 from annotation.results.review import HonestLines, Review, review_of
 from annotation.results.samples_array import Samples, samples_array
+from annotation.results.sections import Data
 from annotation.results.sheet import Sheet, sheet_of
 from annotation.results.trust import Audit, audit_of
 from judging.methods.accuracy import Ties, accuracy
@@ -26,6 +29,7 @@ from judging.methods.estimates import Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import wilson
 from judging.models import Project, Run
+from judging.runs.progress import slot_counts, status_counts
 
 _NAMES = {"win": 1, "tie": 0, "lose": -1}
 
@@ -40,10 +44,17 @@ class Agreement:
 
 
 class Analysis:
-    """What is read from the database are the cached properties up to `prompt_share`."""
+    """What is read from the database are the cached properties up to `statuses`, and `own`."""
 
     def __init__(self, project: Project, run: Run) -> None:
         self.project, self.run = project, run
+        self.kept: dict[str, Data | Undefined] = {}
+
+    def own(self, name: str, read: Callable[["Analysis"], Data | Undefined]) -> Data | Undefined:
+        """What the section of this name alone needs; read once, and never where it was packed."""
+        if name not in self.kept:
+            self.kept[name] = read(self)
+        return self.kept[name]
 
     @cached_property
     def sheet(self) -> Sheet:
@@ -64,6 +75,15 @@ class Analysis:
     @cached_property
     def prompt_share(self) -> Decimal:
         return prompt_share_of(self.run)
+
+    @cached_property
+    def costs(self) -> Costs:
+        return project_costs(self.project, self.run, self.sheet.asked)
+
+    @cached_property
+    def statuses(self) -> dict[str, int]:
+        """How many slots ended how: valid, unparsed …"""
+        return status_counts(slot_counts(self.run))
 
     @cached_property
     def fewer(self) -> tuple[Fewer, ...]:

@@ -14,16 +14,14 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.exports import Wanted, export
 from annotation.results.figures import Json
 from annotation.results.packed import as_text, pack
-from annotation.results.plots import as_svg, plots
-from annotation.results.report import report
+from annotation.results.report import plots, report
 from annotation.results.report_page import page_context
+from annotation.results.vega import as_svg
 from judging.errors import UserError
 from judging.models import Project, Run
-from judging.runs.progress import progress_of
 
 TABLES = ("labels", "votes", "samples")
 MANIFEST = "manifest.json"
@@ -34,14 +32,11 @@ _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
     """Write the report as .html or .zip, by the name of the file. Returns the figures."""
     analysis = Analysis(project, run)
-    costs = project_costs(project, run, analysis.sheet.asked)
-    statuses = progress_of(run).statuses
-    figures = report(analysis, costs, statuses)
+    figures = report(analysis)
     partial = path.with_name(path.name + ".part")
     try:
         if path.suffix == ".zip":
-            data, context = pack(analysis, costs, statuses)
-            _write_zip(partial, project, run, user, figures, data, context)
+            _write_zip(partial, project, run, user, figures, *pack(analysis))
         else:
             partial.write_text(as_html(run, figures), encoding="utf-8")
         partial.replace(path)

@@ -8,7 +8,6 @@ from decimal import Decimal
 from pathlib import Path
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.exports import Wanted, export
 from annotation.results.figures_text import report_lines
 from annotation.results.merging import rebuild_final_labels
@@ -17,7 +16,6 @@ from annotation.vote_imports import import_votes
 from judging.errors import UserError
 from judging.imports.writing import import_files
 from judging.models import Import, Project, Run
-from judging.runs.progress import progress_of
 from judging.runs.starting import start_run
 
 QUESTIONS = "question.jsonl"
@@ -66,9 +64,7 @@ def deliver(job: Job, path: Path) -> None:
 
 
 def figures(job: Job) -> list[str]:
-    analysis = Analysis(job.project, job.run)
-    costs = project_costs(job.project, job.run)
-    return list(report_lines(analysis, costs, progress_of(job.run).statuses))
+    return list(report_lines(Analysis(job.project, job.run)))
 
 
 def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[], str]) -> str:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 
 from annotation.results.analysis import Agreement, Analysis
-from annotation.results.costs import Costs
 from annotation.results.figures import Json
 from annotation.results.review import HonestLines
 from annotation.results.tables import cost_table
@@ -28,11 +27,11 @@ def figure(found: Figure | Json, digits: int = 3) -> str:
     return f"{text}, n = {found.n}"
 
 
-def report_lines(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Iterator[str]:
+def report_lines(analysis: Analysis) -> Iterator[str]:
     """Coverage, agreement before and after, the honest lines, position and cost."""
     sheet = analysis.sheet
     yield _line("examples", str(len(sheet)))
-    yield _line("samples", ", ".join(f"{n} {name}" for name, n in statuses.items() if n))
+    yield _line("samples", ", ".join(f"{n} {name}" for name, n in analysis.statuses.items() if n))
     yield _line("coverage: examples with a judge's label", figure(analysis.coverage))
     yield _line("judge's labels", _counts(analysis.shares))
     yield from _agreement("judge alone, against people", analysis.before())
@@ -43,7 +42,7 @@ def report_lines(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> 
         yield "  On this judge BPDE finds errors no better than chance."
     yield from _position(analysis)
     yield ""
-    yield from cost_table(costs)
+    yield from cost_table(analysis.costs)
 
 
 def _agreement(name: str, found: Agreement) -> Iterator[str]:

@@ -16,8 +16,9 @@ from annotation.results.ballots import Ballots
 from annotation.results.costs import Costs
 from annotation.results.figures import Json
 from annotation.results.other_runs import OtherRun
-from annotation.results.report import described
+from annotation.results.report import SECTIONS, described
 from annotation.results.samples_array import Samples
+from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
 from annotation.results.trust import Audit
 from judging.methods.estimates import Undefined
@@ -30,7 +31,7 @@ _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
 _BALLOTS = ("votes", "present", "left")
 
 
-def pack(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> tuple[bytes, Json]:
+def pack(analysis: Analysis) -> tuple[bytes, Json]:
     """The arrays as .npz, and everything else as JSON."""
     sheet, samples, audit = analysis.sheet, analysis.samples, analysis.audit
     arrays = {f"sheet.{name}": getattr(sheet, name) for name in _ARRAYS}
@@ -42,8 +43,8 @@ def pack(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> tuple[by
         "basis": sheet.basis,
         "annotators": list(sheet.ballots.names),
         "prompt_share": str(analysis.prompt_share),
-        "costs": {name: _plain(getattr(costs, name)) for name in _COSTS},
-        "statuses": statuses,
+        "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
+        "statuses": analysis.statuses,
         "samples": samples.reason if isinstance(samples, Undefined) else None,
         "audit": None,
     }
@@ -61,6 +62,12 @@ def pack(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> tuple[by
         arrays |= {f"other.{place}.judge": other.judge, f"other.{place}.judged": other.judged}
         cost = _plain(other.judge_usd)
         context["others"].append({"settings": other.settings, "judge_usd": cost})
+    context["sections"] = {}
+    for section in SECTIONS:
+        if section.read is not None:
+            own = analysis.own(section.name, section.read)
+            arrays |= {f"{section.name}.{name}": one for name, one in _arrays_of(own).items()}
+            context["sections"][section.name] = _plain_of(own)
     stream = io.BytesIO()
     np.savez_compressed(stream, **arrays)
     return stream.getvalue(), context
@@ -95,6 +102,11 @@ class Unpacked(Analysis):
         self.audit = Undefined(context.get("no_audit", ""))
         if context["audit"] is not None:
             self.audit = Audit(**context["audit"], places=arrays["audit.places"])
+        self.costs = _costs(context["costs"])
+        self.statuses = context["statuses"]
+        self.kept = {
+            name: _section(name, plain, arrays) for name, plain in context["sections"].items()
+        }
         self.others = tuple(
             OtherRun(
                 one["settings"],
@@ -106,13 +118,29 @@ class Unpacked(Analysis):
         )
 
 
-def unpacked_costs(context: Json) -> Costs:
+def _costs(packed: Json) -> Costs:
     counts = ("n_votes", "votes_an_example")
-    found = {
-        name: value if name in counts else _decimal(value)
-        for name, value in context["costs"].items()
-    }
+    found = {name: value if name in counts else _decimal(value) for name, value in packed.items()}
     return Costs(runs=(), **found)
+
+
+def _arrays_of(own: Data | Undefined) -> dict[str, np.ndarray]:
+    return {} if isinstance(own, Undefined) else own.arrays
+
+
+def _plain_of(own: Data | Undefined) -> Json:
+    return {"reason": own.reason} if isinstance(own, Undefined) else {"plain": own.plain}
+
+
+def _section(name: str, packed: Json, arrays: dict[str, Any]) -> Data | Undefined:
+    if "reason" in packed:
+        return Undefined(packed["reason"])
+    own = {
+        key.removeprefix(f"{name}."): one
+        for key, one in arrays.items()
+        if key.startswith(f"{name}.")
+    }
+    return Data(own, packed["plain"])
 
 
 def _samples(arrays: dict[str, Any], context: Json) -> Samples | Undefined:

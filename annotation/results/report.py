@@ -1,62 +1,129 @@
-"""The figures of a run as JSON: each number with its interval and n, or the reason for none."""
+"""The report of a run: its sections, and their figures as JSON.
 
+A section is one module beside this one, one template part, and one entry of `SECTIONS`:
+
+1. `annotation/results/NAME.py` has `figures(analysis) -> Json`, the value of its key. Statistics
+   are functions of `judging.methods`; this module brings them the data of `analysis` (`sheet`,
+   `samples`, `others`, `rng` …) and writes each number by `Estimate.as_json`, `shown` or `lacking`
+   (annotation.results.figures), so that it has an interval, an n, or the reason why there is none.
+   Where the section does not apply to a run, the value is `undefined("why")`.
+2. What the analysis does not hold, `read(analysis) -> Data` fetches once: arrays and plain JSON
+   (annotation.results.sections), or an `Undefined`. `figures` has it by
+   `analysis.own("NAME", read)`, and may touch no database itself: `verify` calls it on what the
+   ZIP holds. Texts and names of people do not belong into it; pseudonyms do.
+3. `templates/results/_NAME.html` shows `report.NAME`: one `<section id="NAME">` that shows the
+   reason where there is one. The same file serves the page and the HTML report, so it has no form
+   and needs no script.
+4. A drawing is a function of the whole report that returns a `Plot`
+   (annotation.results.vega); its rows are also its table.
+5. An entry of `SECTIONS` names these, in the order of the page. Packing, `verify`, the page, the
+   files and the plots follow from it.
+
+What else must renew a kept report goes into `report_cache.fingerprint`. A test of its figures on
+recorded data, and one that packs, unpacks and compares, belong to each.
+"""
+
+from annotation.results import plots as drawn
 from annotation.results.ablation import ablation
 from annotation.results.agreement import people
 from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.costs import Costs
-from annotation.results.curves import band, hitlc
+from annotation.results.curves import hitlc
 from annotation.results.distribution import distribution
 from annotation.results.expecting import expectation
 from annotation.results.figures import Json, usd
+from annotation.results.honest import review, ties
 from annotation.results.length import length
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
 from annotation.results.position import conflict_by_gap, orders
-from annotation.results.review import review_of
+from annotation.results.sections import Section
 from annotation.results.trust import alt_test, certificate
+from annotation.results.vega import Plot
 from annotation.results.win_rates import win_rates
-from judging.methods.accuracy import Ties
 from judging.methods.estimates import Undefined
 from judging.models import Run
 
 
-def report(analysis: Analysis, costs: Costs, statuses: dict[str, int]) -> Json:
-    """What `report --json` prints; the results page shows the same figures."""
-    project, run, sheet = analysis.project, analysis.run, analysis.sheet
-    samples, rng = analysis.samples, analysis.rng
+def _methods(of: Analysis) -> Json:
+    given = (of.others, of.prompt_share, of.fewer, of.review, of.costs, of.rng)
+    return {"methods": methods(of.sheet, of.run, *given)}
+
+
+def _position(of: Analysis) -> Json:
     return {
-        "project": {"slug": project.slug, "name": project.name},
-        "run": described(run),
-        "coverage": _coverage(analysis, statuses),
-        "methods": methods(
-            sheet,
-            run,
-            analysis.others,
-            analysis.prompt_share,
-            analysis.fewer,
-            analysis.review,
-            costs,
-            rng,
-        ),
-        "position": analysis.position,
-        "conflict_by_gap": conflict_by_gap(samples, run.form),
-        "by_category": by_category(sheet, samples, rng),
-        "orders": orders(sheet, samples, rng),
-        "hitlc": hitlc(sheet, samples, rng),
-        "ties": {str(ties): _under(analysis, ties) for ties in Ties},
-        "people": people(sheet, rng),
-        "distribution": distribution(sheet),
-        "win_rate": win_rates(sheet),
-        "certificate": certificate(sheet, analysis.audit),
-        "alt_test": alt_test(sheet),
-        "length": length(sheet, rng),
-        "ablation": ablation(sheet, run, analysis.others, analysis.fewer, rng),
-        "models": models(sheet, rng),
-        "review": _review(analysis),
-        "expected": expectation(sheet, analysis.review, rng),
-        "cost": _cost(costs),
+        "position": of.position,
+        "conflict_by_gap": conflict_by_gap(of.samples, of.run.form),
+        "orders": orders(of.sheet, of.samples, of.rng),
     }
+
+
+def _ablation(of: Analysis) -> Json:
+    return {"ablation": ablation(of.sheet, of.run, of.others, of.fewer, of.rng)}
+
+
+def _review(of: Analysis) -> Json:
+    return {
+        "hitlc": hitlc(of.sheet, of.samples, of.rng),
+        "ties": ties(of),
+        "review": review(of),
+        "distribution": distribution(of.sheet),
+        "expected": expectation(of.sheet, of.review, of.rng),
+    }
+
+
+def _trust(of: Analysis) -> Json:
+    return {"certificate": certificate(of.sheet, of.audit), "alt_test": alt_test(of.sheet)}
+
+
+SECTIONS = (
+    Section("methods", _methods, "results/_methods.html", plots=(drawn.costs,)),
+    Section("position", _position, "results/_position.html", plots=(drawn.gaps,)),
+    Section("ablation", _ablation, "results/_ablation.html"),
+    Section("review", _review, "results/_review.html", plots=(drawn.curves, drawn.distribution)),
+    Section("length", lambda of: {"length": length(of.sheet, of.rng)}, "results/_length.html"),
+    Section(
+        "win_rate",
+        lambda of: {"win_rate": win_rates(of.sheet)},
+        "results/_win_rate.html",
+        plots=(drawn.rates,),
+    ),
+    Section("trust", _trust, "results/_trust.html"),
+    Section("models", lambda of: {"models": models(of.sheet, of.rng)}, "results/_models.html"),
+    Section(
+        "people",
+        lambda of: {"people": people(of.sheet, of.rng)},
+        "results/_agreement.html",
+        plots=(drawn.agreement,),
+    ),
+    Section(
+        "categories",
+        lambda of: {"by_category": by_category(of.sheet, of.samples, of.rng)},
+        "results/_categories.html",
+        plots=(drawn.categories,),
+    ),
+    Section("cost", lambda of: {"cost": cost(of.costs)}),
+)
+
+
+def report(analysis: Analysis) -> Json:
+    """What `report --json` prints; the results page shows the same figures."""
+    project = analysis.project
+    found: Json = {
+        "project": {"slug": project.slug, "name": project.name},
+        "run": described(analysis.run),
+        "coverage": coverage(analysis),
+    }
+    for section in SECTIONS:
+        found |= section.figures(analysis)
+    return found
+
+
+def plots(report: Json) -> list[Plot]:
+    """Those that have something to show, in the order of the sections."""
+    drawn = [draw(report) for section in SECTIONS for draw in section.plots]
+    return [plot for plot in drawn if plot.table]
 
 
 def described(run: Run) -> Json:
@@ -76,12 +143,12 @@ def described(run: Run) -> Json:
     }
 
 
-def _coverage(analysis: Analysis, statuses: dict[str, int]) -> Json:
+def coverage(analysis: Analysis) -> Json:
     known = analysis.sheet.known
     return {
         "examples": len(analysis.sheet),
         "judged": analysis.coverage.as_json(),
-        "samples": statuses,
+        "samples": analysis.statuses,
         "labels": analysis.shares,
         "final_labels": analysis.final_shares,
         "basis": analysis.sheet.basis,
@@ -89,36 +156,7 @@ def _coverage(analysis: Analysis, statuses: dict[str, int]) -> Json:
     }
 
 
-def _under(analysis: Analysis, ties: Ties) -> Json:
-    """A judge's tie against gold without ties: half right, or wrong."""
-    accuracy = analysis.before(ties).accuracy.as_json()
-    review = review_of(analysis.sheet, ties)
-    if isinstance(review, Undefined):
-        return {"accuracy": accuracy, "hitlc": [], "auroc": review.as_json()}
-    area = review.auroc_of(review.level).as_json()
-    return {"accuracy": accuracy, "hitlc": band(review, analysis.rng), "auroc": area}
-
-
-def _review(analysis: Analysis) -> Json:
-    """The honest lines at the review that took place."""
-    lines = analysis.lines()
-    if isinstance(lines, Undefined):
-        return {"m": analysis.reviewed, "reason": lines.reason}
-    errors = lines.errors
-    found: Json = {
-        "m": lines.m,
-        "accuracy": lines.accuracy.as_json(),
-        "unreviewed_accuracy": lines.unreviewed.as_json(),
-        "random": lines.random.as_json(),
-        "gain": lines.gain.as_json(),
-    }
-    if isinstance(errors, Undefined):
-        return found | {"errors": errors.as_json()}
-    counted = {"found": errors.found, "expected": errors.expected, "p": errors.p}
-    return found | {"errors": counted}
-
-
-def _cost(costs: Costs) -> Json:
+def cost(costs: Costs) -> Json:
     return {
         "judge_usd": usd(costs.judge_usd),
         "human_usd": usd(costs.human_usd),

@@ -9,12 +9,10 @@ from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.figures import Json
 from annotation.results.report import report
 from annotation.selecting import frame
 from judging.models import Project, Run
-from judging.runs.progress import progress_of
 
 KEPT_SECONDS = 7 * 24 * 3600
 
@@ -24,9 +22,7 @@ def current_report(project: Project, run: Run) -> Json:
     key = f"report:{project.pk}:{run.pk}:{fingerprint(project)}"
     found: Json | None = cache.get(key)
     if found is None:
-        analysis = Analysis(project, run)
-        costs = project_costs(project, run, analysis.sheet.asked)
-        found = report(analysis, costs, progress_of(run).statuses)
+        found = report(Analysis(project, run))
         cache.set(key, found, KEPT_SECONDS)
     return found
 

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 from annotation.results.figures import Json
+from annotation.results.report import SECTIONS
 from judging.models import Run
 
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
@@ -14,6 +15,7 @@ def page_context(run: Run, report: Json) -> Json:
     return {
         "run": run,
         "report": report,
+        "templates": [one.template for one in SECTIONS if one.template],
         "betas": by_beta(report["hitlc"]),
         "costs": costs_of(report),
     }

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.figures import Json
 from annotation.results.figures_text import figure
 from annotation.results.report import report
@@ -123,7 +122,7 @@ def _figures(project: Project, judgments: Sequence[Path], file_format: str) -> J
     # The seed of the resampling: the page comes out the same each time.
     run.seed = SEED
     run.save(update_fields=["seed"])
-    return report(Analysis(project, run), project_costs(project, run), {})
+    return report(Analysis(project, run))
 
 
 def _count(share: Json, n: int) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from annotation.results.delivery import MANIFEST, sha256, signed
-from annotation.results.packed import Unpacked, unpacked_costs
+from annotation.results.packed import Unpacked
 from annotation.results.report import report
 from annotation.results.sheet import signs
 from judging.errors import UserError
@@ -71,8 +71,7 @@ def _labels(files: dict[str, bytes]) -> Iterator[str]:
 
 def _figures(files: dict[str, bytes]) -> Iterator[str]:
     """Every number of the report, computed again from the data in the ZIP alone."""
-    context = json.loads(files["context.json"])
-    found = report(_unpacked(files), unpacked_costs(context), context["statuses"])
+    found = report(_unpacked(files))
     delivered = json.loads(files["report.json"])
     yield from differences(delivered, json.loads(json.dumps(found)), "")
 

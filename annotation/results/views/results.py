@@ -6,9 +6,10 @@ from django.views.decorators.http import require_safe
 
 from annotation.results.costs import project_costs
 from annotation.results.exports import FORMATS, KINDS
-from annotation.results.plots import as_png, as_svg, plots
+from annotation.results.report import plots
 from annotation.results.report_cache import current_report
 from annotation.results.report_page import page_context
+from annotation.results.vega import as_png, as_svg
 from judging.access import Access, project_for
 from judging.errors import UserError
 from judging.models import Role, Run

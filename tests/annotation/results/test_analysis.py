@@ -7,7 +7,6 @@ import pytest
 from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.figures_text import figure, report_lines
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
@@ -88,7 +87,7 @@ def test_an_audit_weighs_what_it_stands_for(project, run):
 
 def test_without_people_every_figure_about_them_has_a_reason(project, run):
     analysis = Analysis(project, run)
-    text = "\n".join(report_lines(analysis, project_costs(project, run), {"valid": 60}))
+    text = "\n".join(report_lines(analysis))
     assert "no human labels" in text
     assert "nan" not in text
 

@@ -6,9 +6,8 @@ import re
 import pytest
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
-from annotation.results.plots import as_png, as_svg, plots
-from annotation.results.report import report
+from annotation.results.report import plots, report
+from annotation.results.vega import as_png, as_svg
 from annotation.vote_imports import import_votes
 from tests.factories import make_examples, make_run, make_verdict
 
@@ -31,9 +30,7 @@ def judged(project, tmp_path):
 
 @pytest.fixture
 def drawn(judged):
-    return plots(
-        report(Analysis(judged.project, judged), project_costs(judged.project, judged), {})
-    )
+    return plots(report(Analysis(judged.project, judged)))
 
 
 def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):

@@ -7,7 +7,6 @@ import pytest
 from django.core.management import call_command
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.report import report
 from annotation.vote_imports import import_votes
 from judging.imports.writing import import_files
@@ -20,7 +19,7 @@ win_rate certificate alt_test length ablation models cost""".split()
 
 
 def figures_of(run):
-    return report(Analysis(run.project, run), project_costs(run.project, run), {})
+    return report(Analysis(run.project, run))
 
 
 @pytest.fixture

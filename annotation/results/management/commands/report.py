@@ -7,7 +7,6 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.analysis import Analysis
-from annotation.results.costs import project_costs
 from annotation.results.delivery import deliver
 from annotation.results.figures_text import report_lines
 from annotation.results.report import report
@@ -15,7 +14,6 @@ from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
-from judging.runs.progress import progress_of
 
 WRITTEN = (".html", ".zip", ".json")
 
@@ -45,13 +43,11 @@ class Command(FairJudgeCommand):
             self.stdout.write(f"report of {project.slug}, {run.name}, written to {path}")
             return
         analysis = Analysis(project, run)
-        costs = project_costs(project, run, analysis.sheet.asked)
-        statuses = progress_of(run).statuses
         if not options["json"] and path is None:
-            for line in report_lines(analysis, costs, statuses):
+            for line in report_lines(analysis):
                 self.stdout.write(line)
             return
-        text = json.dumps(report(analysis, costs, statuses), indent=2, ensure_ascii=False)
+        text = json.dumps(report(analysis), indent=2, ensure_ascii=False)
         if path is None:
             self.stdout.write(text)
         else:
