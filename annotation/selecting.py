@@ -7,6 +7,7 @@ from fractions import Fraction
 from random import Random
 
 from django.db.models import QuerySet
+from django.db.models.functions import Coalesce
 
 from judging.errors import UserError
 from judging.methods.cost import Rate, affordable
@@ -42,25 +43,29 @@ def frame(project: Project) -> QuerySet[Example]:
 
 
 def ranked_examples(run: Run, *, paper_mode: bool = False) -> list[Ranked]:
-    """The run's examples, the most contested first. Pending ones are left out (SCIENCE: rank)."""
+    """The run's examples, the most contested first. Pending ones are left out (SCIENCE: rank).
+
+    An adaptive run is ranked by its smoothed entropy, which `routing_score` holds.
+    """
     verdicts = list(
         Verdict.objects.filter(run=run, example__in=frame(run.project))
         .order_by("example__number", "example")
-        .values_list("example", "example__external_id", "state", "bpde", "n_valid", "gap")
+        .annotate(score=Coalesce("routing_score", "bpde"))
+        .values_list("example", "example__external_id", "state", "score", "n_valid", "gap", "bpde")
     )
     candidates = [
         Candidate(
             external_id=external_id,
             state=State(state),
-            bpde=bpde,
+            bpde=score,
             n_valid=n_valid,
             gap=None if gap is None else Fraction(gap),
         )
-        for _, external_id, state, bpde, n_valid, gap in verdicts
+        for _, external_id, state, score, n_valid, gap, _ in verdicts
     ]
     order = rank(candidates, run.seed, paper_mode=paper_mode)
     return [
-        Ranked(verdicts[index][0], place, verdicts[index][3])
+        Ranked(verdicts[index][0], place, verdicts[index][6], verdicts[index][3])
         for place, index in enumerate(order, start=1)
     ]
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from django.db.models import F
-from django.db.models.functions import MD5, Length
+from django.db.models.functions import MD5, Coalesce, Length
 from numpy.typing import NDArray
 
 from annotation.models import Selection
@@ -130,7 +130,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     )
     ids = [row[0] for row in rows]
     verdicts = _verdicts(run)
-    nothing = (Verdict.State.PENDING, None, None, None, None)
+    nothing = (Verdict.State.PENDING, None, None, None, None, None)
     found = [verdicts.get(pk, nothing) for pk in ids]
     everywhere, asked = people_both_ways(project, run)
     basis, labels, says = _known(ids, [row[2] for row in rows], everywhere, asked)
@@ -155,7 +155,9 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         length=np.array([row[6] for row in rows], dtype=np.int64),
         judge=judge,
         judged=judged,
-        level=_levels(bpde, np.array([one[0] for one in found], dtype=np.str_)),
+        level=_levels(
+            _floats([one[5] for one in found]), np.array([one[0] for one in found], dtype=np.str_)
+        ),
         bpde=bpde,
         gap=_floats([one[3] for one in found]),
         ranking=_ranking([one[4] for one in found]),
@@ -179,9 +181,11 @@ def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
     return np.array([SIGN[label] for label in labels], dtype=np.int8), there
 
 
-def _verdicts(run: Run) -> dict[int, tuple[str, str | None, float | None, float | None, int]]:
+def _verdicts(run: Run) -> dict[int, Sequence]:
+    """By example: state, label, BPDE, gap, rank, and what the rank goes by."""
     columns = ("example", "state", "label", "bpde", "gap", "rank")
-    rows = Verdict.objects.filter(run=run).values_list(*columns)
+    score = Coalesce("routing_score", "bpde")
+    rows = Verdict.objects.filter(run=run).values_list(*columns, score)
     return {pk: rest for pk, *rest in rows.iterator(chunk_size=5000)}
 
 
@@ -201,9 +205,9 @@ def _known(
     return "round", [say.label if say else None for say in says], says
 
 
-def _levels(bpde: Floats, states: NDArray[np.str_]) -> Floats:
-    """As `hitlc.routing_level`: unjudged, inconsistent, then BPDE; pending last."""
-    level = np.where(np.isnan(bpde), -np.inf, bpde)
+def _levels(score: Floats, states: NDArray[np.str_]) -> Floats:
+    """As `hitlc.routing_level`: unjudged, inconsistent, then the score; pending last."""
+    level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(states == Verdict.State.INCONSISTENT, level + INCONSISTENT_BONUS, level)
     return np.where(states == Verdict.State.UNJUDGED, np.inf, level)
 

@@ -2,9 +2,11 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.selecting import size_for_budget
+from annotation.results.sheet import sheet_of
+from annotation.selecting import ranked_examples, size_for_budget
 from judging.errors import UserError
 from judging.methods.cost import Rate
+from tests.factories import make_examples, make_run, make_verdict
 
 
 @pytest.mark.parametrize(
@@ -19,3 +21,16 @@ def test_a_budget_buys_whole_items_beside_the_audit_and_no_more_than_there_are(b
 def test_a_budget_that_buys_nothing_beside_the_audit_says_so(budget):
     with pytest.raises(UserError, match="leaves nothing to select"):
         size_for_budget(Decimal(budget), 1, 2, Rate(Decimal(1), Decimal(30)), 30)
+
+
+def test_an_adaptive_run_is_ranked_by_its_smoothed_entropy(project):
+    run = make_run(project, parameters={"adaptive": 0.95})
+    first, second = make_examples(project, 2)
+    # Stopped early: no outcome differs, though few were seen.
+    make_verdict(run, first, 0.0, routing_score=0.9, rank=1)
+    make_verdict(run, second, 0.4, routing_score=0.7, rank=2)
+    order = ranked_examples(run)
+    assert [one.example_id for one in order] == [first.pk, second.pk]
+    assert [(one.bpde, one.routing_score) for one in order] == [(0.0, 0.9), (0.4, 0.7)]
+    sheet = sheet_of(project, run)
+    assert (sheet.level.tolist(), sheet.bpde.tolist()) == ([0.9, 0.7], [0.0, 0.4])
