@@ -1,0 +1,89 @@
+"""The real web server over the benchmark's data, as `runall` starts it; and an export from it."""
+
+import http.client
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlencode
+
+_CSRF = "c" * 32
+_GROWN = re.compile(r"VmHWM:\s+(\d+) kB")
+
+
+@contextmanager
+def site(environment: dict[str, str], root: Path, log: Path) -> Iterator[tuple[int, int]]:
+    """Yields the port and the process."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    environment = environment | {"FAIRJUDGE_URL": f"http://127.0.0.1:{port}"}
+    command = [sys.executable, "manage.py", "runall", "--only", "web"]
+    with log.open("w") as out:
+        process = subprocess.Popen(command, env=environment, cwd=root, stdout=out, stderr=out)
+    try:
+        wait_for(port, process, log)
+        yield port, process.pid
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+
+
+def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    while process.poll() is None:
+        if "FairJudge is at" in log.read_text():
+            return
+        time.sleep(0.1)
+    raise AssertionError(log.read_text()[-2000:])
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that any process below this one has had."""
+    peaks = [0]
+    waiting = [pid]
+    while waiting:
+        one = waiting.pop()
+        children = Path(f"/proc/{one}/task/{one}/children").read_text().split()
+        waiting += map(int, children)
+        if found := _GROWN.search(Path(f"/proc/{one}/status").read_text()):
+            peaks.append(int(found.group(1)))
+    return max(peaks) / 1024
+
+
+def export(port: int, session: str, what: str) -> dict[str, float]:
+    """Seconds to the first byte and to the last one, rows and size."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=300)
+    headers = {
+        "Cookie": f"sessionid={session}; csrftoken={_CSRF}",
+        "X-CSRFToken": _CSRF,
+        "Content-Type": "application/x-www-form-urlencoded",
+    }
+    began = time.perf_counter()
+    fields = urlencode({"what": what, "format": "jsonl"})
+    connection.request("POST", "/p/benchmark/export", fields, headers)
+    answer = connection.getresponse()
+    assert answer.status == 200, (answer.status, answer.read()[:300])
+    piece = answer.read(1)
+    first = time.perf_counter() - began
+    size, rows = 1, 0
+    while piece := answer.read(2**16):
+        size += len(piece)
+        rows += piece.count(b"\n")
+    connection.close()
+    seconds = time.perf_counter() - began
+    return {"first": first, "seconds": seconds, "rows": rows, "mib": size / 2**20}
+
+
+def environment_of(folder: str, database: str) -> dict[str, str]:
+    return os.environ | {
+        "FAIRJUDGE_DATA": folder,
+        "FAIRJUDGE_LOG_LEVEL": "WARNING",
+        "DJANGO_SETTINGS_MODULE": "fairjudge_site.settings",
+        "DATABASE_URL": database,
+        "PYTHONUNBUFFERED": "1",
+    }
