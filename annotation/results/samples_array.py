@@ -1,11 +1,15 @@
 """The samples of a run as arrays: each sample's score difference, by example, order and slot."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 from django.db.models import Case, F, IntegerField, QuerySet, Value, When
+from django.db.models.expressions import Combinable
 from numpy.typing import NDArray
 
+from judging.llm.parts import is_swapped
+from judging.llm.parts import order as order_of
 from judging.methods.comparison import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
 from judging.models import Form, Parse, Run
@@ -72,20 +76,25 @@ def samples_array(run: Run, ids: Codes) -> Samples | Undefined:
 
 
 def _rows(run: Run) -> QuerySet:
-    orders = [When(sample__call__part=part, then=Value(n)) for n, part in enumerate(run.orders)]
+    parts = run.counted_parts
+    orders = [
+        When(sample__call__part=part, then=Value(run.orders.index(order_of(part))))
+        for part in parts
+    ]
     valid = When(status=Parse.Status.VALID, then=Value(1))
     return (
-        Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=run.orders)
+        Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=parts)
         .order_by()
         .annotate(
             order=Case(*orders, output_field=IntegerField()),
+            slot=_slot(run),
             valid=Case(valid, default=Value(0), output_field=IntegerField()),
-            difference=_preference(run.orders) if run.form == Form.CHOICE else difference(),
+            difference=_preference(parts) if run.form == Form.CHOICE else difference(),
         )
         .values_list(
             "sample__call__example",
             "order",
-            "sample__slot",
+            "slot",
             "sample__attempt",
             "valid",
             "difference",
@@ -93,10 +102,23 @@ def _rows(run: Run) -> QuerySet:
     )
 
 
-def _preference(orders: tuple[str, ...]) -> Case:
+def _slot(run: Run) -> Combinable:
+    """Several permutations may show the same order: their samples stand one behind the other."""
+    if len(run.counted_parts) == len(run.orders):
+        return F("sample__slot")
+    in_order: Counter[str] = Counter()
+    starts = []
+    for part in run.counted_parts:
+        starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order_of(part)])))
+        in_order[order_of(part)] += 1
+    return F("sample__slot") + Case(*starts, output_field=IntegerField())
+
+
+def _preference(parts: tuple[str, ...]) -> Case:
     """P of response 1 less P of response 2, from P of what stood first."""
+    swapped = [part for part in parts if is_swapped(part)]
     turned = When(
-        sample__call__part="swapped", p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
+        sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
     )
     return Case(
         turned,

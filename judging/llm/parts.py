@@ -4,6 +4,8 @@ A part is canonical text: `original`, `swapped`, `X0` to `X3`, `r1:fluency`, or 
 order, such as `portia:semantic:swapped`.
 """
 
+from collections.abc import Collection
+from functools import lru_cache
 from typing import Literal
 
 Order = Literal["original", "swapped"]
@@ -24,6 +26,18 @@ class UnknownPart(ValueError):
         )
 
 
+def balanced(permutations: Collection[str]) -> tuple[str, ...]:
+    """The permutations among them in which position and ID token cancel: all four, or X0 and X2.
+
+    Where neither is complete it is the first alone, as of a method that asks one order. X0, X1
+    and X2 together show response 1 first once in three times and are not balanced.
+    """
+    for cancelling in (PERMUTATIONS, ("X0", "X2")):
+        if set(cancelling) <= set(permutations):
+            return cancelling
+    return tuple(sorted(permutations)[:1])
+
+
 def is_swapped(part: str) -> bool:
     """Whether response 2 is shown first."""
     try:
@@ -32,6 +46,7 @@ def is_swapped(part: str) -> bool:
         raise UnknownPart(part) from None
 
 
+@lru_cache(maxsize=256)
 def order(part: str) -> Order:
     return "swapped" if is_swapped(part) else "original"
 

@@ -3,6 +3,7 @@
 from django.conf import settings
 from django.db import models
 
+from judging.llm.parts import balanced
 from judging.models.projects import Project
 
 
@@ -99,3 +100,19 @@ class Run(models.Model):
         if self.method == Method.IMPORTED:
             return tuple(self.parameters.get("orders", ("original", "swapped")))
         return ("original",)
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What every example is asked: the orders, or the permutations of a choice."""
+        return tuple(self.parameters.get("permutations") or self.orders)
+
+    @property
+    def counted_parts(self) -> tuple[str, ...]:
+        """The parts by which the verdict speaks: of the permutations a balanced set."""
+        permutations = self.parameters.get("permutations")
+        return balanced(permutations) if permutations else self.orders
+
+    @property
+    def samples_an_order(self) -> int:
+        """How many samples of each order the verdict waits for."""
+        return self.k * len(self.counted_parts) // len(self.orders)

@@ -21,8 +21,8 @@ from judging.methods.adaptive import (
     may_stop,
 )
 from judging.methods.estimates import Undefined
-from judging.models import Form, Method, Run
-from judging.runs.plan import Rounds
+from judging.models import Example, Form, Method, Run
+from judging.runs.plan import Wanted
 from judging.runs.samples import ExampleSamples, Pair, recorded
 from judging.runs.wording import template_of
 
@@ -95,28 +95,40 @@ def reach(run: Run) -> Fraction:
     return LIKERT_REACH if run.form == Form.LIKERT else Fraction(1)
 
 
-def prepare(run: Run) -> Rounds | None:
+@dataclass(frozen=True, slots=True)
+class AdaptiveAgenda:
+    """One round more of each example that is not clear yet, but of the pilot all k at once.
+
+    `most`: until the pilot is complete the others get one round, whenever the run is stopped
+    meanwhile.
+    """
+
+    run: Run
+    adaptive: Adaptive
+    most: int
+    open_ended: bool = True
+
+    def wanted(self, examples: Sequence[Example]) -> Wanted:
+        return {
+            example.example_id: dict.fromkeys(self.run.parts, self.rounds(example))
+            for example in recorded(self.run, [example.pk for example in examples])
+        }
+
+    def rounds(self, example: ExampleSamples) -> int:
+        rounds = self.adaptive.rounds_wanted(example)
+        return rounds if example.example_id in self.adaptive.pilot else min(self.most, rounds)
+
+
+def adaptive_agenda(run: Run) -> AdaptiveAgenda:
     """Before each pass over the examples: draw the pilot, then calibrate on it, each once."""
     adaptive = adaptive_of(run)
-    if adaptive is None:
-        return None
     if not adaptive.pilot:
         keep(run, pilot=draw_pilot(run))
     elif "rules" not in run.parameters["adaptive"]:
         calibrate(run, adaptive)
-    ready = adaptive_of(run)
-    # Until the pilot is complete the others get one round, whenever the run is stopped meanwhile.
-    most = run.k if "rules" in run.parameters["adaptive"] else 1
-
-    def rounds(example_ids: list[int]) -> dict[int, int]:
-        return {
-            e.example_id: ready.rounds_wanted(e)
-            if e.example_id in ready.pilot
-            else min(most, ready.rounds_wanted(e))
-            for e in recorded(run, example_ids)
-        }
-
-    return rounds
+    return AdaptiveAgenda(
+        run, adaptive_of(run), run.k if "rules" in run.parameters["adaptive"] else 1
+    )
 
 
 def keep(run: Run, **values: Any) -> None:

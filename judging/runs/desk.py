@@ -9,7 +9,8 @@ from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.models import Batch, Call, Run
-from judging.runs import adaptive, claims, learned, recording, recovery, states
+from judging.runs import claims, learned, recording, recovery, states
+from judging.runs.agenda import agenda_of
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
 from judging.runs.questions import Questioner
@@ -54,9 +55,9 @@ class Desk:
 
     def start_plan(self) -> None:
         self.planned_for = self.example_count()
-        self.rounds = adaptive.prepare(self.run)
+        self.agenda = agenda_of(self.run)
         self.asked_in_pass = False
-        self.pages = asks_left(self.run, self.rounds)
+        self.pages = asks_left(self.run, self.agenda)
         self.ready: deque[Ask] = deque()
 
     def example_count(self) -> int:
@@ -79,12 +80,13 @@ class Desk:
     def everything_asked(self) -> bool:
         """Whether no ask is left.
 
-        Examples that an import added meanwhile start another pass, and so does an adaptive round.
+        Examples that an import added meanwhile start another pass, and so does an agenda that
+        looks at what came back.
         """
         if self.ready:
             return False
-        another_round = self.rounds is not None and self.asked_in_pass
-        if self.planned_for == self.example_count() and not another_round:
+        another_pass = self.agenda.open_ended and self.asked_in_pass
+        if self.planned_for == self.example_count() and not another_pass:
             return True
         self.start_plan()
         return False

@@ -51,7 +51,7 @@ def estimate_run(
     run = Run(project=project, **run_fields(judge))
     examples = project.examples.judged()
     n_examples = examples.count()
-    n_calls = n_examples * len(run.orders) * (judge.k // judge.samples_a_call)
+    n_calls = n_examples * len(run.parts) * (judge.k // judge.samples_a_call)
     requests = list(rendered(run, examples, n_examples, judge.samples_a_call))
     prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     past = Call.objects.filter(
@@ -84,7 +84,7 @@ def rendered(
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
     for example in Example.objects.filter(pk__in=ids).iterator(chunk_size=50):
-        for part in run.orders:
+        for part in run.parts:
             yield questioner.request(example, part, samples)
 
 

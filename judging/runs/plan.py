@@ -5,16 +5,42 @@ Both orders of an example follow each other, and the samples of one order are on
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Protocol
 
 from django.db.models import Q
 
 from judging.models import Call, Example, Run, Sample
 
 PAGE = 50
-Rounds = Callable[[list[int]], Mapping[int, int]]
+# By example the parts to ask, and how many samples of each.
+Wanted = Mapping[int, Mapping[str, int]]
+
+
+class Agenda(Protocol):
+    """What a run asks of its examples by now.
+
+    `open_ended`: once all that was asked has been answered, it may ask for more.
+    """
+
+    open_ended: bool
+
+    def wanted(self, examples: Sequence[Example]) -> Wanted: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Everything:
+    """Each part k times, whatever comes back."""
+
+    parts: tuple[str, ...]
+    k: int
+    open_ended: bool = False
+
+    def wanted(self, examples: Sequence[Example]) -> Wanted:
+        each = dict.fromkeys(self.parts, self.k)
+        return {example.pk: each for example in examples}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +91,18 @@ class History:
         return by_attempt
 
 
-def asks_left(run: Run, rounds: Rounds | None = None) -> Iterator[list[Ask]]:
-    """What is left, a page of examples at a time. `rounds`: samples an order, where not k."""
+def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
+    """What is left, a page of examples at a time. Without an agenda everything is asked."""
+    agenda = agenda or Everything(run.parts, run.k)
     for examples in pages(run):
         ids = [example.pk for example in examples]
         histories = read_histories(run, ids)
-        wanted = rounds(ids) if rounds else {}
+        wanted = agenda.wanted(examples)
         yield [
             Ask(example, part, tuple(slots), attempt)
             for example in examples
-            for part in run.orders
-            for attempt, slots in sorted(
-                histories[example.pk, part].left(wanted.get(example.pk, run.k)).items()
-            )
+            for part, k in wanted[example.pk].items()
+            for attempt, slots in sorted(histories[example.pk, part].left(k).items())
         ]
 
 

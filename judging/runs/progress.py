@@ -94,7 +94,7 @@ def progress_of(run: Run) -> Progress:
             sum(n for (of, _), n in counts.items() if of == part),
             counts[part, Parse.Status.VALID],
         )
-        for part in run.orders
+        for part in run.parts
     }
     expected = sum(order.expected for order in by_order.values())
     settled = sum(order.settled for order in by_order.values())

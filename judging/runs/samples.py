@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 
-from judging.llm.parts import is_swapped
+from judging.llm.parts import is_swapped, order
 from judging.methods.outcomes import (
     Label,
     Number,
@@ -37,6 +37,10 @@ class RecordedSample:
     mass: float | None
     outcome: str | None
 
+    @property
+    def order(self) -> str:
+        return order(self.part)
+
     def pair(self, form: str) -> Pair | None:
         """What `methods.verdict` takes: None for a sample without a verdict."""
         if self.status != Parse.Status.VALID:
@@ -53,18 +57,30 @@ class RecordedSample:
 
 @dataclass(frozen=True, slots=True)
 class ExampleSamples:
-    """One example of the run; without samples where nothing was recorded yet."""
+    """One example of the run; without samples where nothing was recorded yet.
+
+    `counted` are the parts by which the verdict speaks; None where all of them are.
+    """
 
     example_id: int
     external_id: str
     number: int
     samples: tuple[RecordedSample, ...]
+    counted: tuple[str, ...] | None = None
 
-    def of(self, part: str) -> list[RecordedSample]:
+    def of(self, order: str) -> list[RecordedSample]:
+        """The samples that count in one order, whichever parts it was asked in."""
+        return [
+            sample
+            for sample in self.samples
+            if sample.order == order and (self.counted is None or sample.part in self.counted)
+        ]
+
+    def of_part(self, part: str) -> list[RecordedSample]:
         return [sample for sample in self.samples if sample.part == part]
 
-    def pairs(self, part: str, form: str) -> list[Pair | None]:
-        return [sample.pair(form) for sample in self.of(part)]
+    def pairs(self, order: str, form: str) -> list[Pair | None]:
+        return [sample.pair(form) for sample in self.of(order)]
 
 
 def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
@@ -72,7 +88,7 @@ def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
     found = last_attempts(run, example_ids)
     rows = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
     for pk, external_id, number in rows.values_list("pk", "external_id", "number"):
-        yield ExampleSamples(pk, external_id, number, tuple(found[pk]))
+        yield ExampleSamples(pk, external_id, number, tuple(found[pk]), run.counted_parts)
 
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
@@ -81,7 +97,11 @@ def samples_of(run: Run) -> Iterator[ExampleSamples]:
         found = last_attempts(run, [example.pk for example in examples])
         for example in examples:
             yield ExampleSamples(
-                example.pk, example.external_id, example.number, tuple(found[example.pk])
+                example.pk,
+                example.external_id,
+                example.number,
+                tuple(found[example.pk]),
+                run.counted_parts,
             )
 
 

@@ -45,7 +45,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
             tuple(found for of, found in replies if of == part),
             tuple(call for call in unanswered if call.part == part),
         )
-        for part in run.orders
+        for part in run.parts
     )
 
 

@@ -55,7 +55,7 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
 
 def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
     """The run's verdict on one example, by its method."""
-    k = adaptive.rounds_wanted(example) if adaptive else run.k
+    k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
     return verdict(
         original,
