@@ -1,21 +1,25 @@
 """What a manager may do with a round: pause, close, reopen, raise n, extend the cut."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 from random import Random
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.counting import count_earlier_votes
 from annotation.models import Item, Round, Selection, Slot
 from annotation.rounds import add_items
-from annotation.selecting import frame, ranked_examples, size_for_beta
+from annotation.selecting import Ranked, frame, ranked_examples, size_for_beta
 from annotation.settling import settle, settle_skipped
 from judging import audit
 from judging.errors import UserError
 
 _MAX_VOTES = 99
+# In a selection's parameters: the audit items that it counts as selected.
+COVERS = "covers_audit_items"
 
 
 def pause(round_: Round, user: AbstractUser | None) -> None:
@@ -97,7 +101,8 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     with transaction.atomic():
         # Locked, so that two extensions at once take different examples.
         round_ = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
-        here = set(Item.objects.filter(round=round_).values_list("example_id", flat=True))
+        items = Item.objects.filter(round=round_)
+        here = set(items.values_list("example_id", flat=True))
         new = [ranked for ranked in wanted if ranked.example_id not in here]
         if not new:
             raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
@@ -106,7 +111,11 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
             kind=Selection.Kind.TOP,
             seed=round_.seed,
             frame_size=round_.frame_size,
-            parameters={"beta": str(beta), "extends": round_.parameters.get("beta")},
+            parameters={
+                "beta": str(beta),
+                "extends": round_.parameters.get("beta"),
+                COVERS: _audited_within(items, wanted),
+            },
         )
         add_items(round_, selection, new, _places_among_open(round_, len(new), selection.pk))
         parameters = round_.parameters | {"beta": str(beta)}
@@ -121,6 +130,13 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
             items=len(new),
         )
     return len(new)
+
+
+def _audited_within(items: QuerySet[Item], wanted: Sequence[Ranked]) -> list[int]:
+    """Audit items that the new cut reaches."""
+    reached = {ranked.example_id for ranked in wanted}
+    audited = items.filter(selection__kind=Selection.Kind.AUDIT).order_by("pk")
+    return [pk for pk, example in audited.values_list("pk", "example") if example in reached]
 
 
 def _places_among_open(round_: Round, n: int, salt: int) -> list[float]:

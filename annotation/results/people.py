@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from django.db.models import QuerySet
 
+from annotation.changes import COVERS
 from annotation.models import Adjudication, Item, Round, Selection, Slot
 from judging.methods import outcomes
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
@@ -119,9 +120,13 @@ def _sayings(items: QuerySet[Item]) -> list[Saying]:
     ids = items.order_by().values_list("round", flat=True).distinct()
     rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
+    covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
     sayings = []
     for item in items.order_by("round__number", "pk").iterator(chunk_size=2000):
         item.round, item.selection = rounds[item.round_id], selections[item.selection_id]
+        if item.pk in covered:
+            # The cut was extended over this audit item: it stands for itself alone.
+            item.selection, item.probability = covered[item.pk], 1.0
         sayings.append((item, _say(item, votes.get(item.pk, ()), decisions.get(item.pk))))
     return sayings
 

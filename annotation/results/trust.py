@@ -31,7 +31,11 @@ NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can b
 @dataclass(frozen=True)
 class Audit:
     """The audit of one round, in the order of its draw. resolved: labelled from the first on,
-    without a gap; all of them once the round is closed. planned: what the round stored."""
+    without a gap; all of them once the round is closed. planned: what the round stored.
+
+    A cut that was extended later takes the most contested ones into the selected. It leaves the
+    sets below it as they are, so that looks are still at prefixes of the whole order.
+    """
 
     number: int
     opened_at: str
@@ -73,7 +77,7 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     drawn = items.filter(round=found[0]).order_by("audit_order", "pk")
     place = {int(pk): n for n, pk in enumerate(sheet.ids)}
     places = [place[pk] for pk in drawn.values_list("example", flat=True) if pk in place]
-    in_order = np.array([n for n in places if not sheet.selected[n]], dtype=np.intp)
+    in_order = np.array(places, dtype=np.intp)
     waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = found[0].state == Round.State.CLOSED
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
@@ -108,6 +112,7 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
 def unchecked_accuracy(sheet: Sheet, audit: Audit) -> Figure:
     """How often the judge is right on what was not selected, from the audited ones."""
     rows = audit.places[: audit.resolved]
+    rows = rows[~sheet.selected[rows]]
     return clopper_pearson(float((~_wrong(sheet)[rows]).sum()), len(rows))
 
 

@@ -4,7 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.models import Draft, Item, Round
+from annotation import changes
+from annotation.models import Annotator, Draft, Item, Round
 from annotation.queue import claim_next, skip
 from annotation.results.sheet import sheet_of
 from annotation.results.trust import alt_test, audit_of
@@ -95,6 +96,27 @@ def test_a_look_takes_a_prefix_of_the_order_drawn(run, audited):
 def test_a_look_after_the_end_of_the_audit_is_refused(project, run):
     with pytest.raises(UserError, match="after the end of an audit"):
         open_round(project, None, run, RoundSettings(beta=Decimal(20), audit=5, looks=(6,)))
+
+
+def test_an_extended_cut_takes_the_audited_within_it_into_the_selected(run, audited):
+    before = audited(lambda item: item.bpde == 0.25, looks=(30, 40), epsilon=0.2)
+    round_ = Round.objects.get()
+    changes.extend(round_, None, Decimal(50))
+    vote_on_all(round_, Annotator.objects.get(), lambda item: False, set())
+    after = sheet_of(run.project, run)
+    covered = int((before.audited & after.selected).sum())
+    assert covered == Item.objects.filter(selection__kind="audit", rank__lte=50).count() > 0
+    assert (after.selected.sum(), after.audited.sum()) == (50, AUDIT - covered)
+    weights = after.known.weight
+    assert weights.sum() == pytest.approx(N)
+    # 50 selected stand for themselves, the audited that are left for the 50 others.
+    assert set(weights.tolist()) == {1.0, 50 / (AUDIT - covered)}
+    # What is below both cuts is the same set, with the same audited examples in it.
+    found, bound = certificate(after, run), certificate(before, run)["bounds"][0]
+    assert found["resolved"] == AUDIT
+    assert {key: bound[key] for key in ("threshold", "n_set")} == {"threshold": 0.0, "n_set": 40}
+    assert found["bounds"][0]["n_audited"] == bound["n_audited"]
+    assert found["unchecked_accuracy"]["n"] == AUDIT - covered
 
 
 def test_without_an_audit_nothing_is_certified(project, run):
