@@ -3,8 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 from openai.types import Batch
 
@@ -12,10 +11,11 @@ from judging.llm.adaptation import Learned, body
 from judging.llm.completions import read_completion
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, CallFailure, classify_answer
+from judging.llm.opening import Opened
+from judging.llm.package import Package
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 from judging.llm.retries import Patience, RetryPolicy, insist
-from judging.llm.transport import Transport
 
 Result = TypeVar("Result")
 
@@ -56,7 +56,7 @@ class BatchState:
         return self.status in FINISHED
 
 
-class BatchClient:
+class BatchClient(Opened):
     """Submits, polls and collects batches of one endpoint."""
 
     def __init__(
@@ -67,21 +67,15 @@ class BatchClient:
         learned: Mapping[str, Learned] | None = None,
         retry: RetryPolicy = USUAL_RETRY,
     ) -> None:
-        self._transport = Transport(endpoint, key)
+        self._package = Package(endpoint, key)
         self._learned = dict(learned or {})
         self._retry = retry
 
-    async def __aenter__(self) -> Self:
-        await self._transport.open()
-        return self
+    async def open(self) -> None:
+        await self._package.open()
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._transport.close()
+    async def close(self) -> None:
+        await self._package.close()
 
     async def submit(self, mark: str, requests: Mapping[str, JudgeRequest]) -> BatchState:
         """Hand in the requests by their custom IDs, once however often this is called.
@@ -93,7 +87,7 @@ class BatchClient:
             raise ValueError(f"A batch holds 1 to {MOST_REQUESTS} requests.")
         lines = "".join(self._line(name, request) for name, request in requests.items())
         content = lines.encode()
-        client = self._transport.client
+        client = self._package.client
         uploaded = await self._ask(
             lambda: client.files.create(file=("batch.jsonl", content), purpose="batch")
         )
@@ -109,10 +103,10 @@ class BatchClient:
         return _state(await self._ask(create))
 
     async def poll(self, batch_id: str) -> BatchState:
-        return _state(await self._ask(lambda: self._transport.client.batches.retrieve(batch_id)))
+        return _state(await self._ask(lambda: self._package.client.batches.retrieve(batch_id)))
 
     async def cancel(self, batch_id: str) -> BatchState:
-        return _state(await self._ask(lambda: self._transport.client.batches.cancel(batch_id)))
+        return _state(await self._ask(lambda: self._package.client.batches.cancel(batch_id)))
 
     async def collect(
         self, state: BatchState, requests: Mapping[str, JudgeRequest]
@@ -131,7 +125,7 @@ class BatchClient:
         return outcomes
 
     async def _file(self, file_id: str) -> str:
-        content = await self._ask(lambda: self._transport.client.files.content(file_id))
+        content = await self._ask(lambda: self._package.client.files.content(file_id))
         return content.text
 
     def _line(self, name: str, request: JudgeRequest) -> str:
@@ -155,7 +149,7 @@ class BatchClient:
         return patience.failure(outcome)
 
     async def _marked(self, mark: str) -> Batch | None:
-        async for batch in self._transport.client.batches.list(limit=100):
+        async for batch in self._package.client.batches.list(limit=100):
             if (batch.metadata or {}).get(MARK) == mark:
                 return batch
         return None
@@ -166,7 +160,7 @@ class BatchClient:
         async def attempt(patience: Patience) -> Result | AttemptFailure:
             patience.sending()
             seconds = max(0.0, min(self._retry.request, patience.left))
-            return await self._transport.guarded(ask(), seconds)
+            return await self._package.guarded(ask(), seconds)
 
         outcome = await insist(attempt, patience)
         if isinstance(outcome, AttemptFailure):

@@ -3,13 +3,12 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
-from typing import Self
 
 from judging.llm.adaptation import Learned
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.limits import Limits, ProcessLimits, SharedLimits
+from judging.llm.opening import Opened
 from judging.llm.refusals import learn
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
@@ -24,7 +23,7 @@ USUAL_RETRY = RetryPolicy()
 MOST_ADAPTATIONS = 12
 
 
-class JudgeClient:
+class JudgeClient(Opened):
     """Asks one endpoint, within its limits. Made inside the coroutine that uses it.
 
     A model of which nothing is known is asked alone first, and a model that can't be had (no
@@ -53,16 +52,10 @@ class JudgeClient:
         self._hopeless: dict[str, AttemptFailure] = {}
         self._answered: set[str] = set()
 
-    async def __aenter__(self) -> Self:
+    async def open(self) -> None:
         await self._transport.open()
-        return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def close(self) -> None:
         await self._transport.close()
         await self._shared.close()
 

@@ -19,7 +19,10 @@ def read_completion(
 ) -> Reply | AttemptFailure:
     """A reply, or why an answer with HTTP 200 is none."""
     try:
-        data = _storable(json.loads(body))
+        data = json.loads(body.removeprefix("\ufeff"))
+        if "\\u" in body:
+            # Only by an escape can half a character or a NUL get into a text.
+            data = _storable(data)
     except (ValueError, RecursionError):
         return _unread("The endpoint's answer was cut off or is not JSON.", headers)
     if not isinstance(data, dict):

@@ -9,8 +9,8 @@ from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import CallFailure
 from judging.llm.messages import Message
+from judging.llm.package import open_client
 from judging.llm.requests import JudgeRequest
-from judging.llm.transport import open_client
 
 LISTING_SECONDS = 20.0
 PROBED_TOP_LOGPROBS = 20

@@ -1,122 +1,147 @@
-"""One HTTP request by the openai package: its retries are off, and nothing here waits."""
+"""One HTTP request to a judge and what came of it. Nothing here waits, repeats or adapts."""
 
 import asyncio
+import json
 import re
-from collections.abc import Awaitable
 from dataclasses import replace
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
-import openai
 
 from judging.llm.adaptation import Learned, body
 from judging.llm.completions import read_completion
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import LONGEST_MESSAGE, AttemptFailure, FailureKind, classify_answer
+from judging.llm.opening import Opened
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 
-Answer = TypeVar("Answer")
-
 CONNECT_SECONDS = 10.0
-# The package would draw a key from the system's random source for each call, and send it nowhere.
-UNDRAWN: Any = {"idempotency_key": "none"}
+# Uvicorn, in front of many model servers, closes an idle connection after five seconds.
+KEEPALIVE_SECONDS = 4.0
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+# Before these no byte of the request had left.
+UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 
 
-def open_client(endpoint: Endpoint, key: str | None) -> openai.AsyncOpenAI:
-    """A client for this event loop. Its aiohttp transport is the fastest one measured."""
-    base_url, _, query = endpoint.base_url.partition("?")
-    host = urlsplit(base_url).hostname or ""
-    return openai.AsyncOpenAI(
-        # Left out, the package would read OPENAI_API_KEY and send it to any endpoint.
-        api_key=key or "none",
-        base_url=base_url,
-        default_query=dict([query.split("=", 1)]) if query else None,
-        default_headers={"api-key": key} if key and host.endswith(AZURE_HOSTS) else None,
-        max_retries=0,
-        # A request's time is bounded as a whole by who sends it: bytes that trickle in extend
-        # every other kind of timeout.
-        timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
-        # Neither texts nor a key follow a redirect to an address that nobody has named.
-        http_client=openai.DefaultAioHttpClient(follow_redirects=False),
-    )
+def headers_for(endpoint: Endpoint, key: str | None) -> dict[str, str]:
+    """The key where this endpoint looks for it."""
+    sent = {
+        # Servers without keys still refuse requests without this header.
+        "Authorization": f"Bearer {key or 'none'}",
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+        "User-Agent": "FairJudge",
+    }
+    return sent | azure_key(urlsplit(endpoint.base_url).hostname, key)
 
 
-class Transport:
-    """Sends a request as its endpoint takes it, and tells a reply from a failure."""
+def azure_key(host: str | None, key: str | None) -> dict[str, str]:
+    """Azure's own header, for Azure alone."""
+    return {"api-key": key} if key and (host or "").endswith(AZURE_HOSTS) else {}
+
+
+def proxy_for(url: str) -> str | None:
+    """The proxy that the machine's environment names for the address."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.hostname or ""):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+class Transport(Opened):
+    """Sends a request as its endpoint takes it, and tells a reply from a failure.
+
+    The openai package would take five times the CPU of a call for its request and response
+    objects, so requests go out on aiohttp, which is beneath it.
+    """
 
     def __init__(self, endpoint: Endpoint, key: str | None) -> None:
-        self._endpoint = endpoint
+        path, _, query = endpoint.base_url.partition("?")
+        self._url = f"{path}/chat/completions" + (f"?{query}" if query else "")
+        self._base_url = endpoint.base_url
+        self._headers = headers_for(endpoint, key)
+        self._proxy = proxy_for(endpoint.base_url)
         self._key = key
-        self._client: openai.AsyncOpenAI | None = None
+        self._session: aiohttp.ClientSession | None = None
 
     def __repr__(self) -> str:
-        return f"Transport({self._endpoint.base_url})"
+        return f"Transport({self._base_url})"
 
     async def open(self) -> None:
-        self._client = open_client(self._endpoint, self._key)
+        """A session for this event loop; the client's window bounds its connections."""
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
+            headers=self._headers,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            # A request's time is bounded as a whole by who sends it: bytes that trickle in extend
+            # every other kind of timeout.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+        )
 
     async def close(self) -> None:
-        if self._client is not None:
-            await self._client.close()
-            self._client = None
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
 
     @property
-    def client(self) -> openai.AsyncOpenAI:
-        if self._client is None:
+    def session(self) -> aiohttp.ClientSession:
+        if self._session is None:
             raise RuntimeError("Use the judge client inside `async with`.")
-        return self._client
+        return self._session
 
     async def send(
         self, request: JudgeRequest, learned: Learned, seconds: float
     ) -> Reply | AttemptFailure:
-        # By path: the typed method checks every field of the body, and takes half of the time of
-        # a call for it.
-        sending = self.client.post(
-            "/chat/completions",
-            cast_to=openai.HttpxBinaryResponseContent,
-            body=body(request, learned),
-            options=UNDRAWN,
-        )
-        answer = await self.guarded(sending, seconds)
-        if isinstance(answer, AttemptFailure):
-            return answer
-        return read_completion(answer.text, answer.response.headers, request, learned)
-
-    async def guarded(self, sending: Awaitable[Answer], seconds: float) -> Answer | AttemptFailure:
         """What comes back within the time, or what went wrong, in words that hold no key."""
         try:
-            async with asyncio.timeout(seconds):
-                return await sending
-        except TimeoutError:
-            message = f"The endpoint did not answer within {seconds:.0f} seconds."
-            return AttemptFailure(FailureKind.TIMEOUT, message, possibly_billed=True)
-        except openai.APIStatusError as error:
-            answered = error.response
-            failure = classify_answer(error.status_code, answered.headers, answered.text)
-            return self._without_key(failure)
-        except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
-            return _cut_off(error)
+            content = json.dumps(body(request, learned), ensure_ascii=False).encode()
         except UnicodeEncodeError:
             message = "The texts hold half a character (a lone surrogate) and can't be sent."
             return AttemptFailure(FailureKind.BAD_REQUEST, message)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._post(content, request, learned)
+        except UNSENT as error:
+            return cut_off(error)
+        except TimeoutError:
+            return no_answer(seconds)
+        except (aiohttp.ClientError, OSError) as error:
+            return cut_off(error)
 
-    def _without_key(self, failure: AttemptFailure) -> AttemptFailure:
-        message = KEY_LIKE.sub("[key]", failure.message)
-        return replace(failure, message=message.replace(self._key or "[key]", "[key]"))
+    async def _post(
+        self, content: bytes, request: JudgeRequest, learned: Learned
+    ) -> Reply | AttemptFailure:
+        # Neither texts nor a key follow a redirect to an address that nobody has named.
+        async with self.session.post(
+            self._url, data=content, allow_redirects=False, proxy=self._proxy
+        ) as answer:
+            text, headers = await answer.text(errors="replace"), answer.headers
+            if 200 <= answer.status < 300:
+                outcome = read_completion(text, headers, request, learned)
+            else:
+                outcome = classify_answer(answer.status, headers, text)
+        return outcome if isinstance(outcome, Reply) else without_key(outcome, self._key)
 
 
-def _cut_off(error: Exception) -> AttemptFailure:
+def without_key(failure: AttemptFailure, key: str | None) -> AttemptFailure:
+    message = KEY_LIKE.sub("[key]", failure.message)
+    return replace(failure, message=message.replace(key or "[key]", "[key]"))
+
+
+def no_answer(seconds: float) -> AttemptFailure:
+    message = f"The endpoint did not answer within {seconds:.0f} seconds."
+    return AttemptFailure(FailureKind.TIMEOUT, message, possibly_billed=True)
+
+
+def cut_off(error: BaseException) -> AttemptFailure:
     """No answer came through; unless no connection was made, the server may have worked for it."""
-    causes = [error]
-    while isinstance(cause := causes[-1].__cause__, Exception):
-        causes.append(cause)
-    reason = " ".join(str(causes[min(1, len(causes) - 1)]).split())
+    reason = " ".join(str(error).split()) or type(error).__name__
     return AttemptFailure(
         FailureKind.TRANSIENT,
         f"The connection to the endpoint failed: {reason}"[:LONGEST_MESSAGE],
-        possibly_billed=not any(isinstance(c, aiohttp.ClientConnectorError) for c in causes),
+        possibly_billed=not isinstance(error, UNSENT),
     )

@@ -214,11 +214,16 @@ class LoopbackServer:
             if request.transport is not None:
                 request.transport.abort()
             return response
-        await response.write(content)
-        await response.write_eof()
+        # Noted before the client can have it, read it, hang up and look at the log.
         entry.status = answer.status
         entry.choices = answer.choices
         entry.complete = request.transport is not None and not request.transport.is_closing()
+        try:
+            await response.write(content)
+            await response.write_eof()
+        except BaseException:
+            entry.complete = False
+            raise
         return response
 
     def _record(self, entry: LogEntry) -> None:
