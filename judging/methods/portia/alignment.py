@@ -68,8 +68,8 @@ def semantically_aligned(
     if min(len(boundaries_1), len(boundaries_2)) < k - 1:
         return None
     similarity = NAMED[tokens] if isinstance(tokens, str) else tokens
-    features = similarity(_parts(text_1, boundaries_1), _parts(text_2, boundaries_2))
-    best = best_cuts(*features, k)
+    pairs = similarity(_parts(text_1, boundaries_1), _parts(text_2, boundaries_2))
+    best = best_cuts(pairs, k)
     if best is None:
         return None
     cuts_1 = tuple(boundaries_1[i - 1] for i in best.cuts_1)

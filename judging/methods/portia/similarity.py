@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
+from operator import or_
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats = NDArray[np.floating]
+Values = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Tokenizer = Callable[[str], set[str]]
 
@@ -19,33 +22,41 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
+_ASCII_WORD = re.compile(r"\w+", re.ASCII)
 
 
-class Features(Protocol):
-    """The segments of one text as vectors."""
+class Similarities(Protocol):
+    """The segments of two texts, each a run of neighbouring sentences, to be compared.
 
-    n_sentences: int
+    n_1, n_2: sentences of each text.  Segments stand in the order of their first sentence, then
+    of their last, as in `segment_bounds`: n (n + 1) / 2 of them.
+    """
 
-    def of(self, starts: Indices, stops: Indices) -> tuple[Floats, Floats]:
-        """Vectors (n, D) and sizes (n,) of the segments that hold sentences start to stop-1.
+    n_1: int
+    n_2: int
 
-        The similarity of two segments is the product of their vectors, or 0 where that is
-        negative, over the larger of their sizes.
-        """
+    def rows(self, segments: slice | Indices) -> Values:
+        """Of these segments of text 1 with each of text 2: (segments, n_2 (n_2 + 1) / 2)."""
         ...
 
 
 class Similarity(Protocol):
-    """Turns the sentences of two texts into features that can be compared."""
+    """How alike segments of two texts are: 0 or more, 1 where they are the same."""
 
-    def __call__(
-        self, sentences_1: Sequence[str], sentences_2: Sequence[str]
-    ) -> tuple[Features, Features]: ...
+    def __call__(self, sentences_1: Sequence[str], sentences_2: Sequence[str]) -> Similarities: ...
+
+
+@lru_cache(maxsize=64)
+def segment_bounds(n: int) -> tuple[Indices, Indices]:
+    """First sentence of each segment of n sentences, and the one behind its last."""
+    starts, stops = np.triu_indices(n)
+    return starts, stops + 1
 
 
 def word_tokens(text: str) -> set[str]:
     """Runs of letters and digits in lower case; of Chinese and Japanese, the characters."""
-    return set(_WORD.findall(text.lower()))
+    pattern = _ASCII_WORD if text.isascii() else _WORD
+    return set(pattern.findall(text.lower()))
 
 
 def split_tokens(text: str) -> set[str]:
@@ -53,41 +64,63 @@ def split_tokens(text: str) -> set[str]:
     return set(text.split())
 
 
-class TokenFeatures:
-    """Which of the shared tokens a segment holds, and how many tokens in all.
+class TokenSimilarity:
+    """|A and B| / max(|A|, |B|) of the token sets; 0 when both are empty (PORTIA §3.2).
 
     A segment's set is the union of its sentences' sets.
     """
 
-    def __init__(self, sentences: Sequence[set[str]], shared: Sequence[str]) -> None:
-        self.n_sentences = len(sentences)
-        others = sorted(set().union(*sentences).difference(shared))
-        column = {token: i for i, token in enumerate((*shared, *others))}
-        self._n_shared = len(shared)
-        held = np.zeros((len(sentences) + 1, len(column)), dtype=np.int32)
-        for row, tokens in enumerate(sentences, start=1):
-            held[row, [column[token] for token in tokens]] = 1
-        self._so_far = held.cumsum(axis=0)
-
-    def of(self, starts: Indices, stops: Indices) -> tuple[Floats, Floats]:
-        held = self._so_far[stops] > self._so_far[starts]
-        size = np.maximum(held.sum(axis=1), 1).astype(np.float64)
-        return held[:, : self._n_shared].astype(np.float32), size
-
-
-class TokenSimilarity:
-    """|A and B| / max(|A|, |B|) of the token sets; 0 when both are empty (PORTIA §3.2)."""
-
     def __init__(self, tokenize: Tokenizer) -> None:
         self._tokenize = tokenize
 
-    def __call__(
-        self, sentences_1: Sequence[str], sentences_2: Sequence[str]
-    ) -> tuple[TokenFeatures, TokenFeatures]:
+    def __call__(self, sentences_1: Sequence[str], sentences_2: Sequence[str]) -> Similarities:
         sets_1 = [self._tokenize(sentence) for sentence in sentences_1]
         sets_2 = [self._tokenize(sentence) for sentence in sentences_2]
-        shared = sorted(set().union(*sets_1) & set().union(*sets_2))
-        return TokenFeatures(sets_1, shared), TokenFeatures(sets_2, shared)
+        return _TokenOverlaps(sets_1, sets_2)
+
+
+class _TokenOverlaps:
+    """Token sets of segments as bits, of which the shared tokens' are compared word by word."""
+
+    def __init__(self, sets_1: Sequence[set[str]], sets_2: Sequence[set[str]]) -> None:
+        self.n_1, self.n_2 = len(sets_1), len(sets_2)
+        all_1, all_2 = set().union(*sets_1), set().union(*sets_2)
+        shared = all_1 & all_2
+        unions_1 = _unions(sets_1, [*shared, *(all_1 - shared)])
+        unions_2 = _unions(sets_2, [*shared, *(all_2 - shared)])
+        self._words_1 = _words(unions_1, len(shared))[:, :, None]
+        self._words_2 = _words(unions_2, len(shared))
+        self._sizes_1 = _sizes(unions_1)[:, None]
+        self._sizes_2 = _sizes(unions_2)
+
+    def rows(self, segments: slice | Indices) -> Values:
+        similarity: Values = np.maximum(self._sizes_1[segments], self._sizes_2)
+        common = np.zeros(similarity.shape, dtype=np.uint16)
+        for one, two in zip(self._words_1, self._words_2, strict=True):
+            common += np.bitwise_count(one[segments] & two)
+        np.divide(common, similarity, out=similarity)
+        return similarity
+
+
+def _unions(sets: Sequence[set[str]], tokens: Sequence[str]) -> list[int]:
+    """The tokens of each segment as the bits of one number."""
+    bit = {token: 1 << i for i, token in enumerate(tokens)}
+    sentences = [sum(map(bit.__getitem__, held)) for held in sets]
+    return [union for start in range(len(sets)) for union in accumulate(sentences[start:], or_)]
+
+
+def _words(unions: Sequence[int], n_bits: int) -> NDArray[np.uint64]:
+    """(words, segments): the first bits of each number, 64 to a word."""
+    n_bytes = -(-n_bits // 64) * 8
+    mask = (1 << n_bits) - 1
+    packed = b"".join((union & mask).to_bytes(n_bytes, "little") for union in unions)
+    words = np.frombuffer(packed, dtype="<u8").reshape(len(unions), -1)
+    return np.ascontiguousarray(words.T)
+
+
+def _sizes(unions: Sequence[int]) -> Values:
+    """Tokens of each segment, at least 1, so that two empty segments have similarity 0."""
+    return np.maximum(np.array(list(map(int.bit_count, unions)), dtype=np.float64), 1)
 
 
 NAMED: Mapping[str, Similarity] = {
