@@ -1,0 +1,82 @@
+"""What a judge that gives probabilities said: P(t1) of K examples under several permutations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from judging.methods.calibration.permutations import content_probability
+
+Floats = NDArray[np.float64]
+Booleans = NDArray[np.bool_]
+
+# Stands where no probability is; never read, since `present` says so.
+ABSENT = 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChoiceProbabilities:
+    """p_t1: (K, P) of the first ID token; present: (K, P), false where there is none.
+
+    permutations: the P names of the columns, out of X0 to X3.
+    """
+
+    p_t1: Floats
+    permutations: tuple[str, ...]
+    present: Booleans
+
+    def __len__(self) -> int:
+        return len(self.p_t1)
+
+    def column(self, permutation: str) -> Floats:
+        """(K,) P(t1) under one permutation."""
+        return self.p_t1[:, self.permutations.index(permutation)]
+
+    def columns(self, permutations: Sequence[str]) -> Floats:
+        """(K, len(permutations)) P(t1), in the order asked for."""
+        return self.p_t1[:, [self.permutations.index(name) for name in permutations]]
+
+    def has(self, permutations: Collection[str]) -> bool:
+        return set(permutations) <= set(self.permutations)
+
+    def complete(self, permutations: Sequence[str]) -> Booleans:
+        """(K,) which examples have a probability under each of these."""
+        places = [self.permutations.index(name) for name in permutations]
+        return np.asarray(self.present[:, places].all(axis=1))
+
+    def of_response_1(self) -> Floats:
+        """(K, P) turned back to contents: the probability that response 1 is the better one."""
+        turned = [content_probability(self.column(name), name) for name in self.permutations]
+        return np.stack(turned, axis=1)
+
+    def rows(self, chosen: ArrayLike) -> ChoiceProbabilities:
+        """Some of the examples, by a mask or by their places."""
+        at = np.asarray(chosen)
+        return replace(self, p_t1=self.p_t1[at], present=self.present[at])
+
+    def with_p_t1(self, p_t1: Floats, present: Booleans | None = None) -> ChoiceProbabilities:
+        there = self.present if present is None else self.present & present
+        return replace(self, p_t1=np.where(there, p_t1, ABSENT), present=there)
+
+
+def choice_probabilities(
+    p_t1: ArrayLike, permutations: Sequence[str], present: ArrayLike | None = None
+) -> ChoiceProbabilities:
+    """Checked: shapes, names, and 0 <= p <= 1.  Without `present`, what is NaN is missing."""
+    p = np.asarray(p_t1, dtype=np.float64)
+    if p.ndim != 2 or p.shape[1] != len(permutations) or not permutations:
+        raise ValueError("A row an example and a column a permutation are needed.")
+    if len(set(permutations)) != len(permutations):
+        raise ValueError("A permutation is named twice.")
+    for name in permutations:
+        content_probability(ABSENT, name)
+    there = ~np.isnan(p) if present is None else np.asarray(present, dtype=bool)
+    if there.shape != p.shape:
+        raise ValueError("The mask needs the shape of the probabilities.")
+    filled = np.where(there, p, ABSENT)
+    if not ((filled >= 0) & (filled <= 1)).all():
+        raise ValueError("A probability lies between 0 and 1.")
+    return ChoiceProbabilities(filled, tuple(permutations), there)
