@@ -56,27 +56,41 @@ def claim_next(
         return held
     if seat.limit is not None and _in_hand_or_done(round_, annotator) >= seat.limit:
         return NoItem("limit")
-    slot = _claim_free_slot(seat, now)
+    slot = _claim_free_slot(round_, annotator, seat.cursor, now)
     if slot is None:
         return _why_nothing(round_, annotator, now)
-    Seat.objects.filter(pk=seat.pk).update(cursor=slot.position)
-    return draft_of(slot.item, annotator, seat)
+    slot.item.round = round_
+    return draft_of(slot.item, annotator, seat, cursor=slot.position)
 
 
-def draft_of(item: Item, annotator: Annotator, seat: Seat) -> Draft:
-    """The draft of an item in hand; the side is drawn when it is first shown, and then stays."""
+def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Draft:
+    """The draft of an item in hand; the side is drawn when it is first shown, and then stays.
+
+    The seat moves to `cursor`, the item's place.
+    """
+    mine = Seat.objects.filter(pk=seat.pk)
     draft = Draft.objects.filter(item=item, annotator=annotator).first()
-    if draft is not None:
-        return draft
-    Seat.objects.filter(pk=seat.pk).update(n_shown=F("n_shown") + 1)
-    seat.refresh_from_db(fields=["n_shown"])
-    side = left_response(item.round.seed, annotator.pk, seat.n_shown - 1)
-    draft, _ = Draft.objects.get_or_create(
-        item=item,
-        annotator=annotator,
-        defaults={"token": secrets.token_urlsafe(24), "left_response": side},
-    )
+    if draft is None:
+        mine.update(n_shown=F("n_shown") + 1, cursor=cursor)
+        n_shown = mine.values_list("n_shown", flat=True).get()
+        draft = _new_draft(item, annotator, n_shown - 1)
+    else:
+        mine.update(cursor=cursor)
+    draft.item, draft.annotator = item, annotator
     return draft
+
+
+def _new_draft(item: Item, annotator: Annotator, n_shown: int) -> Draft:
+    side = left_response(item.round.seed, annotator.pk, n_shown)
+    token = secrets.token_urlsafe(24)
+    try:
+        with transaction.atomic():
+            return Draft.objects.create(
+                item=item, annotator=annotator, token=token, left_response=side
+            )
+    except IntegrityError:
+        # Asked for twice at once: one of the two was made.
+        return Draft.objects.get(item=item, annotator=annotator)
 
 
 def free_slots(round_: Round, now: datetime) -> QuerySet[Slot]:
@@ -162,35 +176,52 @@ def _held_or_filled(now: datetime) -> Q:
 def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime) -> Draft | None:
     """The oldest item in hand, its lease renewed. One whose lease ended is still the person's
     own as long as nobody else took it."""
-    slots = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
-    slots = slots.filter(item__state=Item.State.OPEN)
+    mine = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
+    mine = mine.filter(item__state=Item.State.OPEN)
     # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
-    for slot in sorted(slots.select_related("item__round"), key=lambda slot: slot.position):
+    slots = sorted(_with_item(mine), key=lambda slot: slot.position)
+    if not slots:
+        return None
+    items = [slot.item_id for slot in slots]
+    drafts = Draft.objects.filter(item__in=items, annotator=annotator)
+    by_item = {draft.item_id: draft for draft in drafts}
+    for slot in slots:
         renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
-        if not renewed.update(lease_until=now + LEASE):
+        draft = by_item.get(slot.item_id)
+        slot.item.round = round_
+        if (draft is not None and draft.token == beside) or not renewed.update(
+            lease_until=now + LEASE
+        ):
             continue
-        draft = Draft.objects.filter(item=slot.item, annotator=annotator).first()
-        if draft is None:
-            seat = seat_of(round_, annotator)
-            draft = draft_of(slot.item, annotator, seat) if seat else None
-        if draft is not None and draft.token != beside:
+        if draft is not None:
+            draft.item, draft.annotator = slot.item, annotator
             return draft
+        # The claim was cut off before there was a draft.
+        if (seat := seat_of(round_, annotator)) is not None:
+            return draft_of(slot.item, annotator, seat, cursor=slot.position)
     return None
+
+
+def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:
+    """With what handing out needs of the item, and nothing that the judge said of it."""
+    needed = ("round", "item", "position", "index", "item__round", "item__example")
+    return slots.select_related("item").only(*needed)
 
 
 def _in_hand_or_done(round_: Round, annotator: Annotator) -> int:
     return Slot.objects.filter(round=round_, annotator=annotator).count()
 
 
-def _claim_free_slot(seat: Seat, now: datetime) -> Slot | None:
+def _claim_free_slot(
+    round_: Round, annotator: Annotator, cursor: float, now: datetime
+) -> Slot | None:
     """From the cursor on, then once more from the start: for what was skipped or given back."""
-    for after in (seat.cursor, float("-1e18")):
+    for after in (cursor, float("-1e18")):
         while True:
-            slots = claimable(seat.round, seat.annotator, now).filter(position__gt=after)
-            ordered = slots.order_by("position", "index").select_related("item__round")
-            candidates = list(ordered[:_CANDIDATES])
+            slots = _with_item(claimable(round_, annotator, now)).filter(position__gt=after)
+            candidates = list(slots.order_by("position", "index")[:_CANDIDATES])
             for slot in candidates:
-                if _take(slot, seat.annotator, now):
+                if _take(slot, annotator, now):
                     return slot
             if len(candidates) < _CANDIDATES:
                 break

@@ -5,16 +5,10 @@ from collections.abc import Iterable
 from django.db import transaction
 from django.db.models import QuerySet
 
-from annotation.models import Annotation, Annotator, Item, Round, Selection, Skip, Slot
+from annotation.models import Annotator, Item, Round, Selection, Skip, Slot
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
 from judging.models import Project
-
-
-def votes_of(item: Item) -> list[Annotation]:
-    """The votes that count on an item, in slot order."""
-    slots = Slot.objects.filter(item=item, vote__isnull=False).select_related("vote")
-    return [slot.vote for slot in slots.order_by("index")]
 
 
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
@@ -34,32 +28,33 @@ def settle(item: Item) -> str:
 
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         # Not the key: a vote that is being stored refers to it, and would be waited for forever.
         locked = Item.objects.select_for_update(of=("self",), no_key=True)
         locked = locked.select_related("round", "selection")
-        item.state = _state_of(locked.get(pk=item.pk))
-        Item.objects.filter(pk=item.pk).exclude(state=item.state).update(state=item.state)
+        found = locked.get(pk=item.pk)
+        item.state = _state_of(found)
+        if item.state != found.state:
+            Item.objects.filter(pk=item.pk).update(state=item.state)
     return item.state
 
 
 def _state_of(item: Item) -> str:
-    votes = votes_of(item)
+    asked = list(Slot.objects.filter(item=item).values_list("vote__label", flat=True))
+    labels = [label for label in asked if label is not None]
     closed = item.round.state == Round.State.CLOSED
-    decided = item.adjudications.exists()
-    if len(votes) < Slot.objects.filter(item=item).count() and not closed:
+    if len(labels) < len(asked) and not closed:
         if not _skipped_by_all(item):
             return Item.State.OPEN
-        settled = decided or item.selection.kind == Selection.Kind.CHECK
+        settled = item.selection.kind == Selection.Kind.CHECK or item.adjudications.exists()
         return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
-    if decided:
+    if item.adjudications.exists():
         return Item.State.COMPLETE
-    if not votes:
+    if not labels:
         # Closed without a vote: there is nothing to merge, and the judge's label stays. What
         # everybody skipped still waits for a person.
         waits = _skipped_by_all(item) and item.selection.kind != Selection.Kind.CHECK
         return Item.State.ADJUDICATE if waits else Item.State.OPEN
-    labels = [vote.label for vote in votes]
     undecided = needs_decision(item.round, item.selection.kind, labels)
     return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
 

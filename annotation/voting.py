@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
-from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
+from annotation.models import Annotation, AnnotationRevision, Draft, Item, Round, Slot
 from annotation.queue import claim_slot_of, release
 from annotation.settling import settle
 from judging.errors import UserError
@@ -28,21 +28,16 @@ class RoundClosed(UserError):
     """The round no longer takes votes."""
 
 
-def draft_by_token(token: str, annotator: Annotator) -> Draft | None:
-    """The draft that a token names, if it is this person's own."""
-    drafts = Draft.objects.select_related("item__round__protocol", "item__example", "annotator")
-    return drafts.filter(token=token, annotator=annotator).first()
-
-
 def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
     """Keep what was entered so far. Active time adds up and never runs backwards."""
+    draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
     Draft.objects.filter(pk=draft.pk).update(
-        answer=answer,
-        comment=comment[:MAX_COMMENT],
+        answer=draft.answer,
+        comment=draft.comment,
         active_seconds=F("active_seconds") + _sane(added_seconds),
         updated_at=timezone.now(),
     )
-    draft.refresh_from_db(fields=["answer", "comment", "active_seconds"])
+    draft.active_seconds = Draft.objects.values_list("active_seconds", flat=True).get(pk=draft.pk)
 
 
 def record_vote(

@@ -5,7 +5,7 @@ from datetime import datetime
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core import signing
-from django.db.models import QuerySet
+from django.db.models import F, QuerySet
 from django.http import Http404
 from django.urls import reverse
 
@@ -16,8 +16,16 @@ from judging.access import project_for
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
-# Nothing of the judge is read along, so that nothing of it can be shown.
-_JUDGED = [f"item__{name}" for name in ("rank", "bpde", "routing_score", "probability")]
+_DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
+_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority")
+_PROTOCOL = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
+_NEEDED = [
+    *_DRAFT,
+    *(f"annotator__{name}" for name in ("project", "user", "left_at")),
+    *(f"item__{name}" for name in ("round", "example", "state")),
+    *(f"item__round__{name}" for name in (*_ROUND, "number")),
+    *(f"item__round__protocol__{name}" for name in _PROTOCOL),
+]
 
 
 def is_token(text: str) -> bool:
@@ -26,17 +34,19 @@ def is_token(text: str) -> bool:
 
 def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     """The person's own draft of an item in a project they still belong to. Raises Http404."""
-    draft = drafts_of(user).filter(token=token).first() if is_token(token) else None
+    draft = _drafts_of(user).filter(token=token).first() if is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
-    project_for(user, draft.item.round.project.slug)
+    draft.item.round.project = project_for(user, draft.slug).project
+    draft.annotator.user = user
     return draft
 
 
-def drafts_of(user: AbstractUser | AnonymousUser) -> QuerySet[Draft]:
-    """With all that the screen needs of the round, in one query."""
-    drafts = Draft.objects.select_related("item__round__protocol", "item__round__project")
-    return drafts.select_related("annotator__user").defer(*_JUDGED).filter(annotator__user=user.pk)
+def _drafts_of(user: AbstractUser | AnonymousUser) -> QuerySet[Draft]:
+    """With what the screen needs of the round, in one query; nothing of the judge is read along."""
+    drafts = Draft.objects.select_related("item__round__protocol", "annotator")
+    drafts = drafts.annotate(slug=F("item__round__project__slug"))
+    return drafts.only(*_NEEDED).filter(annotator__user=user.pk)
 
 
 def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
@@ -60,14 +70,15 @@ def address_of(round_: Round) -> str:
 
 def take_up(draft: Draft, now: datetime) -> bool:
     """Hold the item's slot, also after its lease ended. False when others gave all its votes."""
-    slot = claim_slot_of(draft.item, draft.annotator, now)
-    return slot is not None and heartbeat(draft, now)
+    return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None
 
 
 def vote_on(draft: Draft) -> Annotation | None:
     """The vote that this person gave on the item, if any."""
-    votes = Annotation.objects.select_related("item__round", "protocol")
-    return votes.filter(item=draft.item_id, annotator=draft.annotator_id).first()
+    vote = Annotation.objects.filter(item=draft.item_id, annotator=draft.annotator_id).first()
+    if vote is not None:
+        vote.item, vote.protocol = draft.item, draft.item.round.protocol
+    return vote
 
 
 def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:

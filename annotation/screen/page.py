@@ -9,7 +9,7 @@ from annotation.answers import BOTH_BAD, Choice, choices
 from annotation.models import Annotation, Draft
 from annotation.screen.blind import View, blind_pair, guidelines
 from annotation.screen.hand import address_of
-from annotation.screen.progress import Progress, progress_of
+from annotation.screen.progress import Progress
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,23 @@ class Criterion:
 
 
 def item_context(
-    draft: Draft, vote: Annotation | None, *, view: View = "rendered", error: str = ""
+    draft: Draft,
+    vote: Annotation | None,
+    *,
+    progress: Progress | None,
+    view: View = "rendered",
+    error: str = "",
 ) -> dict[str, Any]:
-    """`vote` is the person's own earlier vote, which is then being edited."""
+    """`vote` is the person's own earlier vote, which is then being edited.
+
+    Without `progress` it is the item alone, fetched while there is one before it to go back to.
+    """
     protocol = draft.item.round.protocol
     buttons = choices(protocol)
     chosen = draft.answer.get("criteria", {})
     base = reverse("annotate_item", args=[draft.token])
-    progress = progress_of(draft.item.round, draft.annotator)
-    return progress_context(progress) | {
+    can_go_back = progress is None or progress.done
+    return (progress_context(progress) if progress else {}) | {
         "token": draft.token,
         "pair": blind_pair(draft, view),
         "guidelines": guidelines(draft),
@@ -48,7 +56,7 @@ def item_context(
         "draft_url": f"{base}/draft",
         "skip_url": f"{base}/skip",
         "flag_url": f"{base}/flag",
-        "back_url": f"{base}/back" if progress.done else "",
+        "back_url": f"{base}/back" if can_go_back else "",
         "next_url": address_of(draft.item.round),
     }
 

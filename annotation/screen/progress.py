@@ -52,16 +52,26 @@ def where(round_: Round) -> str:
 def progress_of(round_: Round, annotator: Annotator) -> Progress:
     """Counted from the person's own slots, so that the size of the round costs nothing."""
     mine = Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
-    items = Selection.objects.filter(round=round_).aggregate(n=Sum("n_items"))["n"] or 0
-    seat = Seat.objects.filter(round=round_, annotator=annotator).only("limit").first()
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
+    row = Round.objects.filter(pk=round_.pk).annotate(
+        in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
+        done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
+        limit=Subquery(seats.values("limit")[:1]),
+    )
+    items, done, limit = row.values_list("in_it", "done", "limit").get()
     recent = mine.order_by("-vote_id").values_list("vote__active_seconds", flat=True)[:_RECENT]
     seconds = [each for each in recent if each is not None]
     return Progress(
         where(round_),
-        mine.count(),
-        min(items, seat.limit) if seat and seat.limit is not None else items,
+        done,
+        _most(items, limit),
         fmean(seconds) if seconds else None,
     )
+
+
+def _most(items: int, limit: int | None) -> int:
+    return items if limit is None else min(items, limit)
 
 
 def open_work(user: AbstractUser) -> list[OpenRound]:
@@ -71,7 +81,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             where(round_),
             address_of(round_),
             round_.done,
-            round_.items_in_it if round_.limit is None else min(round_.items_in_it, round_.limit),
+            _most(round_.items_in_it, round_.limit),
             round_.state == Round.State.PAUSED,
         )
         for round_ in _open_rounds(user)

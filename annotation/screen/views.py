@@ -17,7 +17,6 @@ from annotation.screen.blind import VIEWS, View, blind_pair
 from annotation.screen.endings import Ending, ending_of, refusal
 from annotation.screen.hand import (
     draft_for,
-    drafts_of,
     is_token,
     last_token,
     round_for,
@@ -65,7 +64,8 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         return show_ending(
             request, refusal("This pair is settled", _SETTLED, round_), round_, draft.annotator
         )
-    context = item_context(draft, vote, view=_view(request))
+    progress = progress_of(round_, draft.annotator)
+    context = item_context(draft, vote, view=_view(request), progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
     context["skipped"] = _skipped(request)
     return render(request, "annotation/screen/screen.html", context)
@@ -88,7 +88,7 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     ahead = claim_next(draft.item.round, draft.annotator, beside=token)
     if isinstance(ahead, NoItem):
         return HttpResponse(status=204)
-    context = item_context(drafts_of(request.user).get(pk=ahead.pk), None)
+    context = item_context(ahead, None, progress=None)
     return render(request, "annotation/screen/_item.html", context)
 
 
@@ -104,7 +104,8 @@ def show_ending(
 
 def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> HttpResponse:
     """The item again, with what is missing in it."""
-    context = item_context(draft, vote_on(draft), error=error)
+    progress = progress_of(draft.item.round, draft.annotator)
+    context = item_context(draft, vote_on(draft), error=error, progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
     return render(request, "annotation/screen/screen.html", context, status=status)
 

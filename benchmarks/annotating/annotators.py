@@ -1,6 +1,6 @@
 """Fifty people in a process of their own: each fetches ahead, thinks, keeps a draft, votes.
 
-    python -m benchmarks.annotating.annotators PORT SECONDS PACE < built.json
+python -m benchmarks.annotating.annotators PORT SECONDS PACE < built.json
 """
 
 import http.client

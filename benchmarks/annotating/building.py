@@ -1,4 +1,4 @@
-"""A project with a large round in which some work is done already, and people with open sessions."""
+"""A large round in which some work is done already, and people with open sessions."""
 
 from random import Random
 from typing import Any
