@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.simulations import certificates
+from benchmarks.simulations import certificates, two_stage
 from benchmarks.simulations.certificates import Promise
-from benchmarks.simulations.coverage import INTERVALS, Coverage, coverage
+from benchmarks.simulations.coverage import FEWER_REPEATS, INTERVALS, Coverage, coverage
 from benchmarks.simulations.projects import settings
 
 SEED = 20230529
@@ -35,6 +35,9 @@ def main() -> None:
             broken += report(coverage_table(name, rows))
         check_case = partial(certificates.simulate, repeats=chosen.repeats, seed=SEED)
         broken += report(certificate_table(list(pool.map(check_case, certificates.cases()))))
+        repeats = min(chosen.repeats, FEWER_REPEATS[1])
+        check_stages = partial(two_stage.simulate, repeats=repeats, seed=SEED)
+        broken += report(two_stage_table(list(pool.map(check_stages, two_stage.stages()))))
     if broken:
         sys.exit(f"{broken} promises are broken; the rows say which.")
 
@@ -68,6 +71,19 @@ def certificate_table(rows: list[Promise]) -> Iterator[str]:
     for row in rows:
         kept = "kept" if row.passes() else "broken"
         yield f"| {row.case} | {row.issued} | {row.false} | {kept} |"
+
+
+def two_stage_table(rows: list[two_stage.Kept]) -> Iterator[str]:
+    names = list(two_stage.INTERVALS)
+    yield f"### Rounds that learn, {rows[0].repeats:,} repeats each: coverage, and certificates"
+    yield ""
+    yield f"| setting | learned used | {' | '.join(names)} | issued | issued and untrue | |"
+    yield f"|{'---|' * (len(names) + 5)}"
+    for row in rows:
+        covered = " | ".join(f"{row.covered[name]:.1%}" for name in names)
+        kept = "kept" if row.passes() else "broken"
+        cells = f"{row.setting} | {row.used:.0%} | {covered} | {row.issued:.1%} | {row.false:.1%}"
+        yield f"| {cells} | {kept} |"
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ import pytest
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import FEWER_REPEATS, INTERVALS, coverage
 from benchmarks.simulations.projects import LEVELS, Setting, settings
+from benchmarks.simulations.two_stage import Stages, stages
+from benchmarks.simulations.two_stage import simulate as simulate_stages
 
 REPEATS = 300
 
@@ -43,3 +45,25 @@ def test_a_certificate_is_issued_where_the_judge_deserves_it():
 
 def test_no_setting_audits_more_than_there_is():
     assert len(settings()) == 64
+
+
+@pytest.mark.parametrize(
+    ("setting", "used"),
+    [
+        (Stages(400, 30, 100, 0.40, "likes length"), (0.85, 1.0)),
+        (Stages(400, 30, 100, 0.12, "anywhere"), (0.0, 0.25)),
+    ],
+    ids=str,
+)
+def test_a_round_that_learns_keeps_the_same_promises(setting, used):
+    repeats = 60
+    result = simulate_stages(setting, repeats, seed=1)
+    assert used[0] <= result.used <= used[1]
+    # three standard errors of 95 % below it, and of 5 % above it
+    chance = 3 * (0.95 * 0.05 / repeats) ** 0.5
+    assert min(result.covered.values()) >= 0.95 - chance
+    assert result.false <= 0.05 + chance
+
+
+def test_each_kind_of_judge_learns_in_some_setting():
+    assert {one.kind for one in stages()} == {"unsure", "likes length", "anywhere"}
