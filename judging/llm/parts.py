@@ -11,6 +11,9 @@ from typing import Literal
 Order = Literal["original", "swapped"]
 
 PERMUTATIONS = ("X0", "X1", "X2", "X3")
+ORDERS: tuple[Order, Order] = ("original", "swapped")
+UNSPLIT = "unsplit"
+_PORTIA = "portia:"
 
 # CalibraEval, eqs. 5 and 6: X1 and X2 show response 2 first; X2 and X3 give it the first token.
 _SWAPPED = {"original": False, "swapped": True, "X0": False, "X1": True, "X2": True, "X3": False}
@@ -49,6 +52,17 @@ def is_swapped(part: str) -> bool:
 @lru_cache(maxsize=256)
 def order(part: str) -> Order:
     return "swapped" if is_swapped(part) else "original"
+
+
+def stage_of(part: str) -> str:
+    """The PORTIA stage that a part belongs to; `unsplit` where the responses are shown whole."""
+    return part.split(":")[1] if part.startswith(_PORTIA) else UNSPLIT
+
+
+def stage_parts(stage: str) -> tuple[str, str]:
+    """The two parts of a PORTIA stage; the unsplit ones are those of any other method."""
+    prefix = "" if stage == UNSPLIT else f"{_PORTIA}{stage}:"
+    return f"{prefix}original", f"{prefix}swapped"
 
 
 def first_token_is_first(part: str) -> bool:

@@ -3,7 +3,7 @@
 from django.conf import settings
 from django.db import models
 
-from judging.llm.parts import balanced
+from judging.llm.parts import balanced, stage_parts
 from judging.models.projects import Project
 
 
@@ -103,7 +103,17 @@ class Run(models.Model):
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What every example is asked: the orders, or the permutations of a choice."""
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that PORTIA may come to, in the order of asking; other methods have none."""
+        return tuple(self.parameters.get("portia", {}).get("stages", ()))
+
+        """What every example is asked: the orders, or the permutations of a choice.
+
+        Of PORTIA what an example may be asked, in the order of asking.
+        """
+        if self.stages:
+            return tuple(part for stage in self.stages for part in stage_parts(stage))
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property

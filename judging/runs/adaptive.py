@@ -22,7 +22,7 @@ from judging.methods.adaptive import (
 )
 from judging.methods.estimates import Undefined
 from judging.models import Example, Form, Method, Run
-from judging.runs.plan import Wanted
+from judging.runs.plan import Agenda, Wanted
 from judging.runs.samples import ExampleSamples, Pair, recorded
 from judging.runs.wording import template_of
 
@@ -96,7 +96,7 @@ def reach(run: Run) -> Fraction:
 
 
 @dataclass(frozen=True, slots=True)
-class AdaptiveAgenda:
+class AdaptiveAgenda(Agenda):
     """One round more of each example that is not clear yet, but of the pilot all k at once.
 
     `most`: until the pilot is complete the others get one round, whenever the run is stopped

@@ -109,6 +109,7 @@ class Desk:
         if answered and (now_known != self.known or not self.known_good):
             learned.keep(self.run, now_known)
             self.known, self.known_good = now_known, True
+        further += self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
         reason = self.trouble.reason_to_pause(arrival.outcome for arrival in arrivals)

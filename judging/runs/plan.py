@@ -29,9 +29,13 @@ class Agenda(Protocol):
 
     def wanted(self, examples: Sequence[Example]) -> Wanted: ...
 
+    def follow_up(self, answered: Sequence["Ask"]) -> list["Ask"]:
+        """What these answers leave to ask at once, before another pass over the examples."""
+        return []
+
 
 @dataclass(frozen=True, slots=True)
-class Everything:
+class Everything(Agenda):
     """Each part k times, whatever comes back."""
 
     parts: tuple[str, ...]

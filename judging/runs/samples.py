@@ -1,12 +1,12 @@
 """Reading back what a run recorded, example by example, in constant memory."""
 
 from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
-from judging.llm.parts import is_swapped, order
+from judging.llm.parts import is_swapped, order, stage_parts
 from judging.methods.outcomes import (
     Label,
     Number,
@@ -15,8 +15,18 @@ from judging.methods.outcomes import (
     score_pair_from_rating,
     score_pair_from_scores,
 )
-from judging.models import Form, Parse, Run
+from judging.methods.portia.stages import Stage, StageResult
+from judging.models import Example, Form, Parse, Run
 from judging.runs.plan import pages
+from judging.runs.portia.settings import PortiaSettings
+from judging.runs.portia.splits import ExampleSplits
+from judging.runs.portia.standing import (
+    Standing,
+    begun_stages,
+    label_of,
+    standing,
+    standing_of_recorded,
+)
 
 PAGE = 500
 Pair = tuple[Number, Number]
@@ -59,7 +69,8 @@ class RecordedSample:
 class ExampleSamples:
     """One example of the run; without samples where nothing was recorded yet.
 
-    `counted` are the parts by which the verdict speaks; None where all of them are.
+    `counted` are the parts by which the verdict speaks; None where all of them are. `standing`
+    says how far PORTIA has come with the example.
     """
 
     example_id: int
@@ -67,6 +78,7 @@ class ExampleSamples:
     number: int
     samples: tuple[RecordedSample, ...]
     counted: tuple[str, ...] | None = None
+    standing: Standing | None = None
 
     def of(self, order: str) -> list[RecordedSample]:
         """The samples that count in one order, whichever parts it was asked in."""
@@ -85,24 +97,47 @@ class ExampleSamples:
 
 def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
     """These examples, in import order."""
-    found = last_attempts(run, example_ids)
-    rows = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
-    for pk, external_id, number in rows.values_list("pk", "external_id", "number"):
-        yield ExampleSamples(pk, external_id, number, tuple(found[pk]), run.counted_parts)
+    examples = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
+    if not run.stages:
+        examples = examples.only("external_id", "number")
+    yield from with_samples(run, examples)
 
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
     """Every judged example of the project, in import order."""
     for examples in pages(run, PAGE):
-        found = last_attempts(run, [example.pk for example in examples])
-        for example in examples:
-            yield ExampleSamples(
-                example.pk,
-                example.external_id,
-                example.number,
-                tuple(found[example.pk]),
-                run.counted_parts,
+        yield from with_samples(run, examples)
+
+
+def with_samples(run: Run, examples: Iterable[Example]) -> Iterator[ExampleSamples]:
+    examples = list(examples)
+    found = last_attempts(run, [example.pk for example in examples])
+    for example in examples:
+        samples = tuple(found[example.pk])
+        named = example.pk, example.external_id, example.number, samples
+        if run.stages:
+            yield by_stages(run, example, ExampleSamples(*named))
+        else:
+            yield ExampleSamples(*named, run.counted_parts)
+
+
+def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSamples:
+    """The same with the samples that count: those of the last stage that PORTIA asked."""
+    settings = PortiaSettings.of(run)
+    results = {}
+    begun = begun_stages(sample.part for sample in found.samples)
+    for stage in begun:
+        orders = [found.of_part(part) for part in stage_parts(stage)]
+        if settings is None or all(len(order) >= run.k for order in orders):
+            results[stage] = StageResult(
+                *(label_of([s.pair(run.form) for s in order]) for order in orders)
             )
+    if settings is None:
+        stands = standing_of_recorded([Stage(stage) for stage in run.stages], results)
+    else:
+        stands = standing(settings, results, begun, ExampleSplits(example, settings))
+    counted = stage_parts(stands.last) if stands.last else ()
+    return replace(found, counted=counted, standing=stands)
 
 
 def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:

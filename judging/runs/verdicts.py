@@ -57,14 +57,17 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
     """The run's verdict on one example, by its method."""
     k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
-    return verdict(
+    found = verdict(
         original,
         swapped[0] if swapped else None,
         k=None if run.method == Method.IMPORTED else k,
         probabilities=run.form == Form.CHOICE,
-        must_agree=run.method == Method.PORTIA,
+        must_agree=bool(run.stages),
     )
 
+    if example.standing and example.standing.stage is None:
+        return Result(State.PENDING, found.outcomes, found.n_valid, found.n_asked)
+    return found
 
 def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
     """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
@@ -130,6 +133,7 @@ def row(
         bpde=result.bpde,
         routing_score=score,
         n_valid=result.n_valid,
+        stage=(example.standing.stage or "") if example.standing else "",
         n_asked=result.n_asked,
         conflict=conflict(run, example),
         outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
