@@ -102,12 +102,12 @@ class Run(models.Model):
         return ("original",)
 
     @property
-    def parts(self) -> tuple[str, ...]:
-    @property
     def stages(self) -> tuple[str, ...]:
         """The stages that PORTIA may come to, in the order of asking; other methods have none."""
         return tuple(self.parameters.get("portia", {}).get("stages", ()))
 
+    @property
+    def parts(self) -> tuple[str, ...]:
         """What every example is asked: the orders, or the permutations of a choice.
 
         Of PORTIA what an example may be asked, in the order of asking.

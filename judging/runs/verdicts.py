@@ -64,10 +64,10 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
         probabilities=run.form == Form.CHOICE,
         must_agree=bool(run.stages),
     )
-
     if example.standing and example.standing.stage is None:
         return Result(State.PENDING, found.outcomes, found.n_valid, found.n_asked)
     return found
+
 
 def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
     """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
@@ -132,8 +132,8 @@ def row(
         gap=as_float(result.gap),
         bpde=result.bpde,
         routing_score=score,
-        n_valid=result.n_valid,
         stage=(example.standing.stage or "") if example.standing else "",
+        n_valid=result.n_valid,
         n_asked=result.n_asked,
         conflict=conflict(run, example),
         outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
