@@ -1,6 +1,5 @@
 """How people agree: with each other, with the majority, and on which side they look."""
 
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -8,10 +7,11 @@ import numpy as np
 from annotation.results.ballots import Ballots
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
-from judging.methods.comparison import Codes, Floats
-from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.kappa import cohen_kappa, confusion
+from judging.methods.comparison import Booleans, Codes, Comparison
+from judging.methods.estimates import Figure, Undefined
+from judging.methods.kappa import kappa
 from judging.methods.proportions import wilson
+from judging.methods.rater_intervals import Statistic, agreement_interval, share_by_question
 from judging.methods.raters import (
     category_counts,
     fleiss_kappa,
@@ -25,32 +25,35 @@ from judging.methods.side_bias import (
     side_bias,
     side_table,
 )
-from judging.methods.votes import rater_against_majority
+from judging.methods.votes import NO_MAJORITY, agrees_with_majority
 
 SIGNS = (1, 0, -1)
-REPEATS = 100
 # Pairs of more annotators than this fill pages without saying more.
 MOST_PAIRED = 12
-
-Statistic = Callable[[Floats], float | Undefined]
+NOTHING_SHARED = Undefined("these two share no example")
 
 
 def people(sheet: Sheet, rng: np.random.Generator) -> Json:
     """Over the votes that the labels rest on; `on` says which examples these are."""
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
-    asked = counts.sum(axis=1) > 0
-    complete = counts[counts.sum(axis=1) == counts.sum(axis=1).max(initial=0)]
-    twice = counts[counts.sum(axis=1) >= 2]
+    given = counts.sum(axis=1)
+    twice, complete = given >= 2, (given == given.max(initial=0)) & (given > 0)
+
+    def over(statistic: Statistic, rows: Booleans) -> Json:
+        return agreement_interval(statistic, counts[rows], sheet.question[rows], rng).as_json()
+
     names = list(ballots.names)
     return {
-        "on": _on(sheet, asked),
-        "agreement": _with_interval(percent_agreement, twice, rng),
-        "fleiss_kappa": _with_interval(fleiss_kappa, complete, rng),
-        "krippendorff_alpha": _with_interval(krippendorff_alpha, twice, rng),
-        "gwet_ac1": _with_interval(gwet_ac1, twice, rng),
-        "pairwise": _pairwise(ballots, names),
-        "annotators": [_annotator(ballots, n, name) for n, name in enumerate(names)],
+        "on": _on(sheet, given > 0),
+        "agreement": over(percent_agreement, twice),
+        "fleiss_kappa": over(fleiss_kappa, complete),
+        "krippendorff_alpha": over(krippendorff_alpha, twice),
+        "gwet_ac1": over(gwet_ac1, twice),
+        "pairwise": _pairwise(ballots, sheet.question, rng),
+        "annotators": [
+            _annotator(ballots, n, name, sheet.question, rng) for n, name in enumerate(names)
+        ],
         "side_bias": _side_bias(ballots, names),
         "side_bias_pooled": _pooled(ballots),
     }
@@ -63,53 +66,41 @@ def _on(sheet: Sheet, asked: Codes) -> str:
     return f"{selected} selected by rank, where people disagree most, and {audited} audited"
 
 
-def _with_interval(statistic: Statistic, counts: Floats, rng: np.random.Generator) -> Json:
-    """Normal limits from resampled examples; a resample in which it is undefined is left out."""
-    value = statistic(counts) if len(counts) else Undefined("no example has two votes")
-    if isinstance(value, Undefined):
-        return value.as_json()
-    cells, code = np.unique(counts, axis=0, return_inverse=True)
-    shares = np.bincount(code.reshape(-1)) / len(counts)
-    drawn = [
-        statistic(np.repeat(cells, times, axis=0))
-        for times in rng.multinomial(len(counts), shares, size=REPEATS)
-    ]
-    there = [one for one in drawn if not isinstance(one, Undefined)]
-    if len(there) < 2:
-        return shown(value, len(counts))
-    half = 1.96 * float(np.std(there, ddof=1))
-    low, high = max(-1.0, value - half), min(1.0, value + half)
-    return Estimate(float(value), len(counts), low, high).as_json()
-
-
-def _pairwise(ballots: Ballots, names: list[str]) -> list[Json]:
+def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[Json]:
     busiest = np.argsort(-ballots.present.sum(axis=0), kind="stable")[:MOST_PAIRED]
     rows = []
     for a, b in combinations(sorted(busiest.tolist()), 2):
-        both = ballots.present[:, a] & ballots.present[:, b]
+        both = np.flatnonzero(ballots.present[:, a] & ballots.present[:, b])
         first, second = ballots.votes[both, a], ballots.votes[both, b]
-        n = int(both.sum())
-        table = confusion(first, second)
+        n = len(both)
+        nothing = np.zeros(n, np.intp)
+        pair = Comparison(first, np.ones(n, bool), second, np.ones(n), nothing, question[both])
+        agreed = share_by_question(first == second, question[both], rng, NOTHING_SHARED.reason)
         rows.append(
             {
-                "annotators": [names[a], names[b]],
-                "agreement": wilson(float((first == second).sum()), n).as_json(),
-                "kappa": shown(cohen_kappa(table), n),
-                "kappa_linear": shown(cohen_kappa(table, linear=True), n),
+                "annotators": [ballots.names[a], ballots.names[b]],
+                "agreement": agreed.as_json(),
+                "kappa": _kappa(pair, rng).as_json(),
+                "kappa_linear": _kappa(pair, rng, linear=True).as_json(),
             }
         )
     return rows
 
 
-def _annotator(ballots: Ballots, rater: int, name: str) -> Json:
-    given = (ballots.votes, ballots.present, rater)
-    n = int(ballots.present[:, rater].sum())
-    return {
-        "annotator": name,
-        "n": n,
-        "with_majority": shown(rater_against_majority(*given, own_vote=True), n),
-        "with_the_others": shown(rater_against_majority(*given, own_vote=False), n),
-    }
+def _kappa(pair: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
+    return kappa(pair, rng, linear=linear) if len(pair) else NOTHING_SHARED
+
+
+def _annotator(
+    ballots: Ballots, rater: int, name: str, question: Codes, rng: np.random.Generator
+) -> Json:
+    found: Json = {"annotator": name, "n": int(ballots.present[:, rater].sum())}
+    for key, own_vote in (("with_majority", True), ("with_the_others", False)):
+        rows, agreed = agrees_with_majority(
+            ballots.votes, ballots.present, rater, own_vote=own_vote
+        )
+        found[key] = share_by_question(agreed, question[rows], rng, NO_MAJORITY).as_json()
+    return found
 
 
 def _tables(ballots: Ballots) -> list[np.ndarray]:

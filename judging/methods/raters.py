@@ -23,57 +23,74 @@ def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike)
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def percent_agreement(counts: Floats) -> float | Undefined:
-    """Mean over examples of the share of pairs of raters that agree."""
-    counts = counts[counts.sum(axis=1) >= 2]
-    return float(_pairs_agreeing(counts).mean()) if len(counts) else Undefined(TOO_FEW)
+def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Undefined:
+    """Mean over examples of the share of pairs of raters that agree.
+
+    times: how often each row occurs, here and below; once where None.
+    """
+    rows, often = _with(counts, times, 2)
+    if not len(rows):
+        return Undefined(TOO_FEW)
+    return float(often @ _pairs_agreeing(rows) / often.sum())
 
 
-def fleiss_kappa(counts: Floats) -> float | Undefined:
+def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefined:
     """Fleiss (1971).  Every example needs the same number of raters; missing votes: use alpha."""
-    raters = counts.sum(axis=1)
-    if not len(counts) or raters.max() < 2:
+    rows, often = _with(counts, times, 0)
+    raters = rows.sum(axis=1)
+    if not len(rows) or raters.max() < 2:
         return Undefined(TOO_FEW)
     if np.ptp(raters) != 0:
         return Undefined("the examples have different numbers of votes; see Krippendorff's alpha")
-    shares = counts.sum(axis=0) / counts.sum()
+    given = often @ rows
+    shares = given / given.sum()
     chance = float(shares @ shares)
-    if chance == 1:
+    if np.count_nonzero(given) == 1:
         return Undefined(ONE_CATEGORY)
-    return float((_pairs_agreeing(counts).mean() - chance) / (1 - chance))
+    observed = float(often @ _pairs_agreeing(rows) / often.sum())
+    return (observed - chance) / (1 - chance)
 
 
-def gwet_ac1(counts: Floats) -> float | Undefined:
+def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
     """Gwet's AC1 (2008); chance agreement from all votes, agreement where two are there."""
     categories = counts.shape[1]
-    twice = counts[counts.sum(axis=1) >= 2]
+    twice, often = _with(counts, times, 2)
     if not len(twice):
         return Undefined(TOO_FEW)
     if categories < 2:
         return Undefined(ONE_CATEGORY)
-    voted = counts[counts.sum(axis=1) > 0]
-    shares = (voted / voted.sum(axis=1, keepdims=True)).mean(axis=0)
+    voted, often_voted = _with(counts, times, 1)
+    shares = often_voted @ (voted / voted.sum(axis=1, keepdims=True)) / often_voted.sum()
     chance = float((shares * (1 - shares)).sum() / (categories - 1))
-    return float((_pairs_agreeing(twice).mean() - chance) / (1 - chance))
+    observed = float(often @ _pairs_agreeing(twice) / often.sum())
+    return (observed - chance) / (1 - chance)
 
 
-def krippendorff_alpha(counts: Floats, *, ordinal: bool = False) -> float | Undefined:
+def krippendorff_alpha(
+    counts: Floats, times: Floats | None = None, *, ordinal: bool = False
+) -> float | Undefined:
     """1 - D_o/D_e over all pairable values (Krippendorff 2011); a missing vote is missing.
 
     ordinal: the squared number of values between two categories, the columns in their order.
     """
-    counts = counts[counts.sum(axis=1) >= 2]
-    if not len(counts):
+    rows, often = _with(counts, times, 2)
+    if not len(rows):
         return Undefined(TOO_FEW)
-    pairable = counts.sum(axis=1)
-    per_pair = counts / (pairable - 1)[:, None]
-    coincidence = per_pair.T @ counts - np.diag(per_pair.sum(axis=0))
-    totals = counts.sum(axis=0)
+    per_pair = rows * (often / (rows.sum(axis=1) - 1))[:, None]
+    coincidence = per_pair.T @ rows - np.diag(per_pair.sum(axis=0))
+    totals = often @ rows
     distance = _ordinal_distance(totals) if ordinal else 1 - np.eye(len(totals))
-    expected = float(totals @ distance @ totals) / (totals.sum() - 1)
-    if expected == 0:
+    if np.count_nonzero(totals) == 1:
         return Undefined(ONE_CATEGORY)
+    expected = float(totals @ distance @ totals) / (totals.sum() - 1)
     return float(1 - (coincidence * distance).sum() / expected)
+
+
+def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Floats]:
+    """The rows that occur and have so many votes, and how often each occurs."""
+    often = np.ones(len(counts)) if times is None else times
+    rows = (counts.sum(axis=1) >= fewest) & (often > 0)
+    return counts[rows], often[rows]
 
 
 def _ordinal_distance(totals: Floats) -> Floats:

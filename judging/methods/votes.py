@@ -82,19 +82,28 @@ class VoteCounts:
         return np.where(n >= 2, earned / np.maximum(n, 1), np.nan)
 
 
-def rater_against_majority(
+NO_MAJORITY = "this person shares no example with a majority of votes"
+
+
+def agrees_with_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
-) -> float | Undefined:
-    """How often one rater gives the majority's label.
+) -> tuple[NDArray[np.intp], Booleans]:
+    """The examples on which one rater meets a majority, and whether the label is the same.
 
     own_vote: the majority counts the rater's own vote, as FairEval has it, which flatters;
         else it is that of the others, and examples on which they are evenly split are left out.
     """
-    voters = present.copy()
+    mine = np.flatnonzero(present[:, rater])
+    voters = present[mine]
     if not own_vote:
         voters[:, rater] = False
-    label, has = VoteCounts.from_votes(votes, voters).majority()
-    rows = present[:, rater] & has
-    if not rows.any():
-        return Undefined("this person shares no example with a majority of votes")
-    return float((votes[rows, rater] == label[rows]).mean())
+    label, has = VoteCounts.from_votes(votes[mine], voters).majority()
+    return mine[has], np.asarray(votes[mine[has], rater] == label[has])
+
+
+def rater_against_majority(
+    votes: Signs, present: Booleans, rater: int, *, own_vote: bool
+) -> float | Undefined:
+    """How often one rater gives the majority's label, as in `agrees_with_majority`."""
+    _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
+    return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
