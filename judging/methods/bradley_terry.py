@@ -88,7 +88,7 @@ def bradley_terry(
     wins_of_cell[index, second[row], first[row]] += 1 - score
     wins = np.bincount(cell, minlength=len(row)) @ wins_of_cell.reshape(len(row), -1)
     table = wins.reshape(m, m)
-    if reason := _disconnected(models, table):
+    if reason := disconnected(models, table):
         return Undefined(reason)
     strength = _fit(table[None])[0]
     counts = resampled_counts(cell, rng, question=question, repeats=repeats)
@@ -98,7 +98,7 @@ def bradley_terry(
     ranked = [
         RankedModel(
             model,
-            _estimate(float(strength[i]), resampled[:, i], round(float(games[i]))),
+            estimate_of(float(strength[i]), resampled[:, i], round(float(games[i]))),
             float((chance[i].sum() - 0.5) / (m - 1)),
             round(float(games[i])),
         )
@@ -107,13 +107,13 @@ def bradley_terry(
     return sorted(ranked, key=lambda entry: -entry.strength.value)
 
 
-def _estimate(value: float, resampled: Floats, n: int) -> Estimate:
+def estimate_of(value: float, resampled: Floats, n: int) -> Estimate:
     low, high, lacking = interval(resampled)
     note = f"undefined in {lacking} of {len(resampled)} resamples" if lacking else ""
     return Estimate(value, n, low, high, note)
 
 
-def _disconnected(models: Sequence[str], wins: Floats) -> str:
+def disconnected(models: Sequence[str], wins: Floats) -> str:
     """Why there is no finite ranking: some models never win against the others, or never meet."""
     n, group = connected_components(csr_array(wins > 0), directed=True, connection="strong")
     if n == 1:
@@ -147,11 +147,11 @@ def _fit(wins: Floats) -> Floats:
         if np.abs(step).max(initial=0) < 1e-10:
             break
     strength -= strength.mean(axis=1, keepdims=True)
-    strength[~_strongly_connected(wins)] = np.nan
+    strength[~strongly_connected(wins)] = np.nan
     return strength
 
 
-def _strongly_connected(wins: Floats) -> NDArray[np.bool_]:
+def strongly_connected(wins: Floats) -> NDArray[np.bool_]:
     """For each of (R, m, m) win tables whether every model reaches every other through wins."""
     m = wins.shape[-1]
     reach = ((wins > 0) | np.eye(m, dtype=bool)).astype(np.float64)
