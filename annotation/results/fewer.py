@@ -12,7 +12,12 @@ from judging.methods.comparison import Codes, Floats, Signs
 from judging.methods.derived import expected_labels, kappa_of_expected_table
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import cohen_kappa
+from judging.models import Run
 
+ADAPTIVE = Undefined(
+    "an adaptive run stops where its answers agree, which biases score gaps and what fewer "
+    "samples seem to give"
+)
 # All subsets of so many samples can be taken; of more only one and all.
 MOST_SUBSETS = 6
 REPEATS = 500
@@ -28,13 +33,17 @@ class Fewer:
     kappa: Figure
 
 
+def is_adaptive(run: Run) -> bool:
+    return "adaptive" in run.parameters
+
+
 def fewer_samples(
-    sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator
+    sheet: Sheet, run: Run, samples: Samples | Undefined, rng: np.random.Generator
 ) -> Iterator[Fewer]:
     """MEC(k') and, where both orders were asked, MEC(k') + BPC(k')."""
     if isinstance(samples, Undefined) or samples.orders > 2:
         return
-    known = sheet.known
+    known = ADAPTIVE if is_adaptive(run) else sheet.known
     sizes = range(1, samples.k + 1) if samples.k <= MOST_SUBSETS else (1, samples.k)
     for bpc in (False, True)[: samples.orders]:
         for k in sizes:

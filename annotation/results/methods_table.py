@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Sum
 
 from annotation.results.costs import Costs
-from annotation.results.fewer import Fewer
+from annotation.results.fewer import Fewer, is_adaptive
 from annotation.results.figures import Json, lacking, usd
 from annotation.results.other_runs import OtherRun
 from annotation.results.review import BETAS, Review
@@ -62,7 +62,8 @@ def _derived(
         part = Decimal(2 if one.bpc else 1) / orders
         # The prompt is paid once an order, completions by their number.
         part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
-        cost = None if costs.judge_usd is None else (costs.judge_usd * part).quantize(MICRO_USD)
+        known = costs.judge_usd is not None and not is_adaptive(run)
+        cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
         yield _row(name, one.k, one.bpc, 0) | {
             "accuracy": one.accuracy.as_json(),
             "kappa": one.kappa.as_json(),

@@ -78,11 +78,13 @@ class Unpacked(Analysis):
 
     def __init__(self, data: bytes, context: Json) -> None:
         run = dict(context["run"])
-        orders = run.pop("orders")
+        parameters = {"orders": run.pop("orders")}
+        if run.pop("adaptive"):
+            parameters["adaptive"] = True
         names = {"template": "template_name", "template_sha256": "template_hash"}
         run = {names.get(name, name): value for name, value in run.items()}
         run["temperature"] = Decimal(run["temperature"])
-        made = Run(**run, parameters={"orders": orders})
+        made = Run(**run, parameters=parameters)
         super().__init__(Project(**context["project"]), made)
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             self._read(dict(arrays), context)

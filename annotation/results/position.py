@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from annotation.results.fewer import ADAPTIVE, is_adaptive
 from annotation.results.figures import Json, lacking
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
@@ -19,7 +20,7 @@ from judging.methods.position import (
     repetition_stability,
     win_rate_by_position,
 )
-from judging.models import Form
+from judging.models import Form, Run
 
 ONE_ORDER = Undefined("this run asked in one order only")
 NAMES = (
@@ -90,10 +91,10 @@ def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generato
     }
 
 
-def conflict_by_gap(samples: Samples | Undefined, form: str) -> list[Json]:
+def conflict_by_gap(samples: Samples | Undefined, run: Run) -> list[Json]:
     """One entry a bin: `same_samples` as in the paper, `split_samples` without its artefact."""
-    samples = two_orders(samples)
-    edges = EDGES.get(form, SHARE_EDGES)
+    samples = ADAPTIVE if is_adaptive(run) else two_orders(samples)
+    edges = EDGES.get(run.form, SHARE_EDGES)
     if isinstance(samples, Undefined):
         return [
             {"low": low, "high": high} | lacking(samples, "same_samples", "split_samples")

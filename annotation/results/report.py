@@ -32,6 +32,7 @@ from annotation.results.costs import Costs
 from annotation.results.curves import hitlc
 from annotation.results.distribution import distribution
 from annotation.results.expecting import expectation
+from annotation.results.fewer import is_adaptive
 from annotation.results.figures import Json, usd
 from annotation.results.honest import review, ties
 from annotation.results.length import length
@@ -54,7 +55,7 @@ def _methods(of: Analysis) -> Json:
 def _position(of: Analysis) -> Json:
     return {
         "position": of.position,
-        "conflict_by_gap": conflict_by_gap(of.samples, of.run.form),
+        "conflict_by_gap": conflict_by_gap(of.samples, of.run),
         "orders": orders(of.sheet, of.samples, of.rng),
     }
 
@@ -135,6 +136,7 @@ def described(run: Run) -> Json:
         "endpoint": run.endpoint,
         "model": run.model,
         "k": run.k,
+        "adaptive": is_adaptive(run),
         "temperature": str(run.temperature),
         "template": run.template_name,
         "template_sha256": run.template_hash,

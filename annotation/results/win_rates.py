@@ -5,7 +5,14 @@ import numpy as np
 from annotation.results.figures import Json, lacking, shown
 from annotation.results.sheet import Sheet
 from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.win_rate import AuditedLabels, Scale, everyone_labelled, judge_bias, win_rate
+from judging.methods.win_rate import (
+    AuditedLabels,
+    Scale,
+    everyone_labelled,
+    judge_bias,
+    vote_noise,
+    win_rate,
+)
 
 HOLLOW = "sampling error only; the judge's bias on unreviewed examples is not in it"
 # A judge without a label says nothing for either side.
@@ -20,11 +27,16 @@ def win_rates(sheet: Sheet) -> Json:
     hollow = {"judge": _hollow(judge), "final": _hollow(final)}
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
-        return hollow | lacking(labels, "people", "judge_and_people", "bias", "width_ratio")
+        names = ("people", "judge_and_people", "bias", "width_ratio")
+        noisy = [f"{name}_with_vote_noise" for name in names[:2]]
+        return hollow | lacking(labels, *names, *noisy)
     people, both = win_rate(labels, lam=0), win_rate(labels)
+    noise = votes_noise(sheet)
     return hollow | {
         "people": people.as_json(),
         "judge_and_people": both.as_json(),
+        "people_with_vote_noise": _noisy(labels, noise, lam=0),
+        "judge_and_people_with_vote_noise": _noisy(labels, noise),
         "bias": _bias(sheet, labels).as_json(),
         "width_ratio": _ratio(both, people),
     }
@@ -44,6 +56,35 @@ def audited_labels(sheet: Sheet) -> AuditedLabels | Undefined:
     return AuditedLabels(
         human[sheet.selected], judge[~sheet.selected], human[audited], judge[audited]
     )
+
+
+def votes_noise(sheet: Sheet) -> float | Undefined:
+    """What other votes of the same people's kind would change, as a variance of the win rate.
+
+    Without it the interval is about what this procedure, with these votes, says.
+    """
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    if sheet.basis == "gold":
+        return Undefined("known labels have no votes whose noise could be told")
+    spread = sheet.ballots.counts.score_variance()
+    audited = sheet.audited & ~sheet.selected
+    selected = known.rows if sheet.everyone else np.flatnonzero(sheet.selected)
+    seen = selected if sheet.everyone else np.flatnonzero(sheet.selected | audited)
+    single = int(np.isnan(spread[seen]).sum())
+    if single:
+        return Undefined(f"{single} of {len(seen)} examples have fewer than two votes")
+    if sheet.everyone:
+        return vote_noise(spread[selected], np.zeros(0), 0, len(selected))
+    n_rest = int((~sheet.selected).sum())
+    return vote_noise(spread[selected], spread[audited], n_rest, len(sheet))
+
+
+def _noisy(labels: AuditedLabels, noise: float | Undefined, lam: float | None = None) -> Json:
+    if isinstance(noise, Undefined):
+        return noise.as_json()
+    return win_rate(labels, lam=lam, noise=noise).as_json()
 
 
 def _judge(sheet: Sheet) -> np.ndarray:

@@ -7,9 +7,11 @@ import pytest
 from django.core.management import call_command
 
 from annotation.results.analysis import Analysis
+from annotation.results.fewer import ADAPTIVE
 from annotation.results.report import report
 from annotation.vote_imports import import_votes
 from judging.imports.writing import import_files
+from judging.models import Run
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples, make_project, make_run, make_verdict
 
@@ -107,6 +109,12 @@ def test_pandalm_agrees_as_independently_computed(db, test_data, reference):
         assert agreed[name]["value"] == pytest.approx(expected[key], abs=1e-12)
         assert agreed[name]["low"] < expected[key] < agreed[name]["high"]
     # Annotators are numbered as their votes come in, which is not the file's numbering.
+    for one in agreed["pairwise"]:
+        assert one["kappa"]["low"] < one["kappa"]["value"] < one["kappa"]["high"]
+        assert one["kappa_linear"]["low"] < one["kappa_linear"]["value"]
+    for one in agreed["annotators"]:
+        assert one["with_the_others"]["low"] < one["with_the_others"]["value"]
+        assert one["with_the_others"]["n"] < one["with_majority"]["n"] == 999
     pairs = sorted((one["agreement"]["value"], one["kappa"]["value"]) for one in agreed["pairwise"])
     percent, cohen = expected["percent_agreement"], expected["cohen"]
     assert np.array(pairs) == pytest.approx(np.array(sorted((percent[p], cohen[p]) for p in cohen)))
@@ -120,7 +128,9 @@ def test_pandalm_agrees_as_independently_computed(db, test_data, reference):
     assert own["accuracy_over_all"]["value"] == pytest.approx(wrong["accuracy"])
     assert found["position"]["conflict_rate"]["reason"] == "this run asked in one order only"
     assert found["alt_test"]["omega"]["n"] == 3
-    assert found["win_rate"]["people"]["value"] == pytest.approx((422 + 105 / 2) / 999)
+    rate, noisy = (found["win_rate"][f"people{more}"] for more in ("", "_with_vote_noise"))
+    assert rate["value"] == noisy["value"] == pytest.approx((422 + 105 / 2) / 999)
+    assert noisy["low"] < rate["low"] < rate["high"] < noisy["high"]
 
 
 def numbers_without_a_reason(found, path=""):
@@ -144,6 +154,23 @@ def test_without_people_every_figure_says_why_it_is_none(project):
     assert not list(numbers_without_a_reason(found))
     assert "no human labels" in found["methods"][-1]["accuracy"]["reason"]
     assert found["certificate"]["issued"] is False
+
+
+def test_an_adaptive_run_has_no_ablation_over_k_and_no_plot_by_gap(llmbar):
+    found = llmbar("Natural", "ChatGPT", "Swap", "Swap_CoT")
+    assert [row["accuracy"]["value"] is None for row in found["ablation"]] == [False] * 4
+    run = Run.objects.get()
+    run.parameters["adaptive"] = {"confidence": 0.95}
+    run.save()
+    adaptive = figures_of(run)
+    assert adaptive["run"]["adaptive"]
+    derived = [row for row in adaptive["methods"] if row.get("judge_usd_estimated")]
+    nulls = [
+        *(row[name] for row in [*adaptive["ablation"], *derived] for name in ("accuracy", "kappa")),
+        *(bar[name] for bar in adaptive["conflict_by_gap"] for name in bar if "samples" in name),
+    ]
+    assert {one["reason"] for one in nulls} == {ADAPTIVE.reason}
+    assert adaptive["position"] == found["position"]
 
 
 def test_an_empty_project_has_a_report_too(project):
