@@ -1,6 +1,7 @@
 """Published judgments, imported and analysed, as docs/validation.md says."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,11 @@ from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.figures_text import figure
 from annotation.results.report import report
+from annotation.results.validation_routing import DRAWS, routing_lines
 from annotation.vote_imports import import_votes
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Project
+from judging.models import Project, Run
 from judging.runs.recorded.writing import import_judgments
 
 SUBSETS = ("Natural", "Adversarial/Neighbor")
@@ -19,15 +21,21 @@ JUDGES = ("GPT-4", "ChatGPT")
 PROMPTS = ("Swap", "Swap_CoT")
 PANDALM = ("testset-v1.json", "gpt-3.5-turbo-testset-v1.json")
 
-
 SEED = 20230529
 
 
-def validated(folder: Path, project: Any) -> Iterator[str]:
-    """The page's lines. project: makes an empty project for each part."""
+def validated(folder: Path, project: Any, draws: int = DRAWS) -> Iterator[str]:
+    """The page's lines. project: makes an empty project for each part; draws: of a learning
+    sample, for each figure of learned routing."""
     yield from _head()
     yield from _llmbar_orders(folder, project)
     yield from _llmbar_both(folder, project)
+    cases = [
+        (subset, judge, partial(_both_judges, folder, project, subset, judge))
+        for subset in SUBSETS
+        for judge in JUDGES
+    ]
+    yield from routing_lines(cases, draws)
     yield from _pandalm(folder, project)
 
 
@@ -80,6 +88,17 @@ def _both_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
                 part = found["ties"][ties]
                 figures = (part["accuracy"], part["auroc"], found["position"]["conflict_rate"])
                 yield (subset, judge, words, *map(figure, figures))
+
+
+def _both_judges(folder: Path, project: Any, subset: str, judge: str) -> tuple[Project, Run]:
+    """This judge's run over both prompts, in a project that holds the other judge's as well."""
+    made, runs = project(), {}
+    for name in JUDGES:
+        paths = [_file(folder / "llmbar" / subset / name / one / "result.json") for one in PROMPTS]
+        if not runs:
+            import_files(made, None, paths[:1], file_format="llmbar")
+        runs[name] = import_judgments(made, None, paths, file_format="llmbar")
+    return made, runs[judge]
 
 
 def _llmbar(

@@ -8,10 +8,16 @@ from judging.models import Project
 def test_the_page_holds_the_recorded_figures_and_what_others_wrote(db, test_data, tmp_path, capsys):
     page = tmp_path / "validation.md"
     page.write_text("old figures\n<!-- what follows is kept -->\n## Simulations\n")
-    call_command("validation", test_data, write=page)
+    call_command("validation", test_data, write=page, draws=6)
     text = page.read_text(encoding="utf-8")
     assert "| Natural | GPT-4 | Swap | 100 | 92 | 93 | 93 |" in text
     assert "| Adversarial/Neighbor | ChatGPT | Swap_CoT | 134 | 30 | 32 | 83 |" in text
     assert "old figures" not in text
+    routed = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 8]
+    area = {tuple(row[:4]): float(row[5]) for row in routed if row[3] in ("BPDE", "learned")}
+    for judge in ("GPT-4", "ChatGPT"):
+        neighbor, natural = ("| Adversarial/Neighbor", judge, "60"), ("| Natural", judge, "60")
+        assert area[*neighbor, "learned"] > area[*neighbor, "BPDE"] + 0.25
+        assert area[*natural, "learned"] > area[*natural, "BPDE"] - 0.05
     assert text.endswith("## Simulations\n")
     assert not Project.objects.exists()

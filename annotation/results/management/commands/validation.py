@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from django.db import transaction
 
 from annotation.results.validation import validated
+from annotation.results.validation_routing import DRAWS
 from judging.management.base import FairJudgeCommand
 from judging.models import Project
 
@@ -21,11 +22,15 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path, help="holds llmbar/ and pandalm/")
         parser.add_argument("--write", type=Path, default=Path("docs/validation.md"))
+        parser.add_argument(
+            "--draws", type=int, default=DRAWS, help="of learning samples, for learned routing"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = (f"validation-{n}" for n in count(1))
         with transaction.atomic():
-            lines = list(validated(options["folder"], lambda: new_project(next(names))))
+            made = validated(options["folder"], lambda: new_project(next(names)), options["draws"])
+            lines = list(made)
             transaction.set_rollback(True)
         path: Path = options["write"]
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
