@@ -27,7 +27,7 @@ Indices = NDArray[np.intp]
 # Sums of a few fractions in floats: equal ones differ by less, others by more.
 TOLERANCE = 1e-12
 # Similarities held at once: a few megabytes stay in the processor's cache.
-_BLOCK = 1 << 16
+BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Indices, Ind
     high, end = n, len(stops)
     while high > 1:
         low = high - 1
-        while low > 1 and (end - int(first[low - 1])) * n_columns <= _BLOCK:
+        while low > 1 and (end - int(first[low - 1])) * n_columns <= BLOCK:
             low -= 1
         begin = int(first[low])
         yield slice(begin, end), slice(low, high), first[low:high] - begin, stops[begin:end]

@@ -1,0 +1,106 @@
+"""A sentence model that the user has on this machine, as a function from sentences to vectors.
+
+Nothing is fetched: the path is a folder as sentence-transformers writes it.  With an ONNX file in
+it, onnxruntime and tokenizers are enough; without, sentence-transformers itself reads it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judging.errors import UserError
+from judging.methods.portia.embedding import Embed
+
+Vectors = NDArray[np.float32]
+
+BATCH = 32
+MAX_TOKENS = 512
+_ONNX_FILES = ("model.onnx", "onnx/model.onnx")
+
+
+def load_sentence_model(path: Path) -> Embed:
+    """The model at `path`; UserError where there is none or a package for it is missing."""
+    if not path.is_dir():
+        raise UserError(
+            f"There is no sentence model at {path}: name a folder with model.onnx and "
+            "tokenizer.json, or one that sentence-transformers has written."
+        )
+    for name in _ONNX_FILES:
+        if (path / name).is_file():
+            return _OnnxModel(path / name, path / "tokenizer.json")
+    return _sentence_transformers(path)
+
+
+class _OnnxModel:
+    """Mean of the tokens' vectors, or the model's own sentence vectors where it gives them."""
+
+    def __init__(self, model: Path, tokenizer: Path) -> None:
+        runtime = _package("onnxruntime", "embeddings")
+        tokenizers = _package("tokenizers", "embeddings")
+        if not tokenizer.is_file():
+            raise UserError(f"The sentence model at {model.parent} has no tokenizer.json.")
+        try:
+            self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
+            self._session = runtime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
+        except Exception as problem:  # Both libraries raise bare classes of their own.
+            raise UserError(f"The sentence model {model} cannot be read: {problem}") from problem
+        self._tokenizer.enable_truncation(MAX_TOKENS)
+        self._tokenizer.enable_padding()
+        self._inputs = [entry.name for entry in self._session.get_inputs()]
+        outputs = [entry.name for entry in self._session.get_outputs()]
+        self._output = "sentence_embedding" if "sentence_embedding" in outputs else outputs[0]
+
+    def __call__(self, sentences: Sequence[str]) -> Vectors:
+        batches = range(0, len(sentences), BATCH)
+        return np.concatenate([self._batch(sentences[i : i + BATCH]) for i in batches])
+
+    def _batch(self, sentences: Sequence[str]) -> Vectors:
+        encoded = self._tokenizer.encode_batch(
+            [sentence.encode("utf-8", "replace").decode() for sentence in sentences]
+        )
+        arrays = {
+            "input_ids": np.array([entry.ids for entry in encoded], dtype=np.int64),
+            "attention_mask": np.array([entry.attention_mask for entry in encoded], dtype=np.int64),
+            "token_type_ids": np.array([entry.type_ids for entry in encoded], dtype=np.int64),
+        }
+        unknown = set(self._inputs) - arrays.keys()
+        if unknown:
+            raise UserError(f"The sentence model asks for {', '.join(sorted(unknown))}.")
+        given = {name: arrays[name] for name in self._inputs}
+        output: Vectors = self._session.run([self._output], given)[0]
+        if output.ndim == 2:
+            return output
+        mask = arrays["attention_mask"][:, :, None].astype(np.float32)
+        mean: Vectors = (output * mask).sum(axis=1) / np.maximum(mask.sum(axis=1), 1)
+        return mean
+
+
+def _sentence_transformers(path: Path) -> Embed:
+    library = _package("sentence_transformers", "")
+    try:
+        model = library.SentenceTransformer(str(path), device="cpu", local_files_only=True)
+    except Exception as problem:  # It passes on whatever its many parts raise.
+        raise UserError(f"The sentence model at {path} cannot be read: {problem}") from problem
+
+    def embed(sentences: Sequence[str]) -> Vectors:
+        vectors: Vectors = model.encode(list(sentences), show_progress_bar=False)
+        return vectors
+
+    return embed
+
+
+def _package(name: str, extra: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        wanted = f"'fairjudge[{extra}]'" if extra else name.replace("_", "-")
+        raise UserError(
+            f"Sentence embeddings from this model need a package that is not installed: "
+            f"pip install {wanted}"
+        ) from None
