@@ -9,24 +9,37 @@ from django import forms
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
 from judging.models import Form, JudgeTemplate, Method, Parse, Project, Run
+from judging.runs.choices import MOST_SHOTS, PERMUTATIONS, USUAL_PERMUTATIONS
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
+from judging.runs.portia.settings import (
+    FEWEST_PARTS,
+    MOST_PARTS,
+    PARTS,
+    WITHOUT,
+    PortiaOptions,
+    PortiaSettings,
+)
 from judging.runs.starting import (
-    CONCURRENCY,
     FORMS,
+    METHODS,
+    MOST_K,
+)
+from judging.runs.states import RETRIABLE
+from judging.runs.usual import (
+    CONCURRENCY,
     LOCAL_CONCURRENCY,
     LOCAL_MAX_TOKENS,
     MAX_TOKENS,
-    METHODS,
-    MOST_K,
     ONE_SAMPLE,
     K,
 )
-from judging.runs.states import RETRIABLE
 
 MOST_USD = Decimal(1_000_000)
 MOST_TOKENS = 200_000
 MOST_AT_ONCE = 1000
 LARGEST_SEED = 2**31 - 1
+PORTIA_FIELDS = ("parts", "tokens", "unsplit_first", "without")
+CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
 JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
 KEPT_FIELDS = (
     *(name for name in JUDGE_FIELDS if name != "template"),
@@ -74,10 +87,13 @@ class StartForm(forms.Form):
         initial=Form.SCORE,
     )
     template = forms.ChoiceField(label="Template", required=False)
-    k = whole("k", MOST_K, "Samples in each order; VANILLA and EC take one.")
+    k = whole(
+        "k", MOST_K, f"Samples in each order: {K} when left out; VANILLA, EC and a choice take one."
+    )
     temperature = forms.DecimalField(
         label="Temperature",
-        initial=Decimal(1),
+        help_text="1 when left out, and 0 for a choice.",
+        required=False,
         min_value=Decimal(0),
         max_value=Decimal(2),
         decimal_places=2,
@@ -99,11 +115,64 @@ class StartForm(forms.Form):
         "Seed", LARGEST_SEED, "Settles the order of equal ranks. Drawn when left out.", least=0
     )
 
+    permutations = forms.TypedChoiceField(
+        label="Permutations",
+        required=False,
+        coerce=int,
+        choices=[(n, ", ".join(names)) for n, names in PERMUTATIONS.items()],
+        initial=USUAL_PERMUTATIONS,
+        empty_value=None,
+        help_text="X1 and X2 show response 2 first; X2 and X3 give it the first ID.",
+    )
+    ids = forms.CharField(
+        label="Option IDs", required=False, max_length=40, help_text="A,B when left out."
+    )
+    band = forms.DecimalField(
+        label="Band around ½ that is a tie",
+        required=False,
+        min_value=Decimal(0),
+        max_value=Decimal("0.499"),
+        help_text="None when left out, as in the paper.",
+        widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
+    )
+    shots = whole(
+        "Examples shown before",
+        MOST_SHOTS,
+        "Solved ones of this project; none when left out.",
+        least=0,
+    )
+
+    parts = forms.IntegerField(
+        label="Parts",
+        required=False,
+        min_value=FEWEST_PARTS,
+        max_value=MOST_PARTS,
+        help_text=f"Of each response; {PARTS} when left out.",
+    )
+    tokens = forms.ChoiceField(
+        label="Alike by",
+        required=False,
+        choices=[("word", "words in lower case"), ("split", "what stands between spaces")],
+    )
+    unsplit_first = forms.BooleanField(
+        label="Show the whole responses first",
+        required=False,
+        help_text="So that fixed coverage can be told: two calls more for each example.",
+    )
+    without = forms.ChoiceField(
+        label="Alignments",
+        required=False,
+        choices=[
+            ("", "by length, then by what is alike"),
+            ("semantic", "by length alone"),
+            ("length", "by what is alike alone"),
+        ],
+    )
+
     def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
         super().__init__(data, initial=settings_of(like) if like else None)
         self.fields["endpoint"].choices = [(name, name) for name in endpoint_names()]
         self.fields["endpoint"].initial = default_endpoint_name()
-        self.fields["k"].initial = K
         self.fields["template"].choices = list(template_choices(project))
 
     def clean(self) -> dict[str, Any]:
@@ -112,14 +181,23 @@ class StartForm(forms.Form):
             raise forms.ValidationError("Give both prices, or neither.")
         if values.get("method") in ONE_SAMPLE:
             values["k"] = None
+        if values.get("form") == Form.CHOICE:
+            # The permutations say how many orders are asked.
+            values["method"] = ""
+        else:
+            values |= dict.fromkeys(CHOICE_FIELDS)
         return values
 
     @property
     def judge(self) -> dict[str, Any]:
         """The arguments of `choose_judge`."""
-        given = {name: self.cleaned_data[name] for name in JUDGE_FIELDS}
+        given = {name: self.cleaned_data[name] for name in (*JUDGE_FIELDS, *CHOICE_FIELDS)}
         prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
-        return given | {"price": None if prices[0] is None else prices}
+        given |= {"price": None if prices[0] is None else prices}
+        if given["method"] == Method.PORTIA:
+            of_portia = {name: self.cleaned_data[name] for name in PORTIA_FIELDS}
+            given["portia"] = PortiaOptions(**of_portia)
+        return given
 
     @property
     def pace(self) -> dict[str, Any]:
@@ -133,6 +211,19 @@ class StartForm(forms.Form):
     def more_fields(self) -> list[forms.BoundField]:
         names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
         return [self[name] for name in names]
+
+    def portia_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in PORTIA_FIELDS]
+
+    def portia_is_meant(self) -> bool:
+        return self["method"].value() == Method.PORTIA
+
+    def choice_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in CHOICE_FIELDS]
+
+    def choice_is_meant(self) -> bool:
+        """Whether what concerns a choice alone must not stay folded."""
+        return self["form"].value() == Form.CHOICE
 
     def more_is_wrong(self) -> bool:
         """Whether the folded part holds a mistake, and must not stay folded."""
@@ -154,7 +245,29 @@ def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
 def settings_of(run: Run) -> dict[str, Any]:
     """What another run like this one starts from; its name and seed are its own."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
-    return kept | {"template": run.template_name, "budget": plainly(run.budget_usd)}
+    kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
+    return kept | choice_settings_of(run) | portia_settings_of(run)
+
+
+def portia_settings_of(run: Run) -> dict[str, Any]:
+    kept = PortiaSettings.of(run)
+    if kept is None:
+        return {}
+    without = [name for name in WITHOUT if name not in kept.alignments]
+    given = {"parts": kept.parts, "tokens": kept.tokens, "unsplit_first": kept.unsplit_first}
+    return given | {"without": "".join(without)}
+
+
+def choice_settings_of(run: Run) -> dict[str, Any]:
+    permutations = run.parameters.get("permutations")
+    if not permutations:
+        return {}
+    return {
+        "permutations": len(permutations),
+        "ids": ",".join(run.parameters["output"]["ids"]),
+        "band": float(run.band) or None,
+        "shots": run.parameters["shots"]["shown"],
+    }
 
 
 def plainly(amount: Decimal | None) -> str | None:

@@ -13,7 +13,8 @@ from judging.llm.package import open_client
 from judging.llm.requests import JudgeRequest
 
 LISTING_SECONDS = 20.0
-PROBED_TOP_LOGPROBS = 20
+# As many as the strictest server that gives any.
+TOP_LOGPROBS = 20
 MOST_NAMED = 10
 
 
@@ -64,7 +65,7 @@ async def probe_logprobs(client: JudgeClient, model: str) -> LogprobSupport:
         model=model,
         temperature=0.0,
         max_tokens=1,
-        top_logprobs=PROBED_TOP_LOGPROBS,
+        top_logprobs=TOP_LOGPROBS,
     )
     outcome = await client.complete(request)
     if isinstance(outcome, CallFailure):

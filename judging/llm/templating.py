@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property
 
 
@@ -70,7 +71,8 @@ LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
 
 @dataclass(frozen=True)
 class Template:
-    """`ids` are the option-ID tokens of the form `choice`; `task` describes what an output is for.
+    """`ids` are the option-ID tokens of the form `choice`, and a probability within `band` of 1/2
+    is a tie; `task` describes what an output is for.
 
     `twin` names the template that asks the same in text or in JSON.
     """
@@ -84,6 +86,7 @@ class Template:
     twin: str = ""
     task: str = ""
     ids: tuple[str, str] = ("A", "B")
+    band: Fraction = Fraction(0)
 
     @cached_property
     def sha256(self) -> str:

@@ -1,5 +1,7 @@
 """A run: one judge, one method, one template, asked about every example of a project."""
 
+from fractions import Fraction
+
 from django.conf import settings
 from django.db import models
 
@@ -121,6 +123,11 @@ class Run(models.Model):
         """The parts by which the verdict speaks: of the permutations a balanced set."""
         permutations = self.parameters.get("permutations")
         return balanced(permutations) if permutations else self.orders
+
+    @property
+    def band(self) -> Fraction:
+        """A probability within this much of 1/2 is a tie."""
+        return Fraction(self.parameters.get("output", {}).get("band", 0))
 
     @property
     def samples_an_order(self) -> int:

@@ -13,7 +13,11 @@ KNOWN_GOOD = timedelta(minutes=10)
 
 def recall(run: Run) -> tuple[Learned | None, bool]:
     """What is known of the run's judge, and whether it answered a short while ago."""
-    row = EndpointLearned.objects.filter(base_url=run.base_url, model=run.model).first()
+    return recall_for(run.base_url, run.model)
+
+
+def recall_for(base_url: str, model: str) -> tuple[Learned | None, bool]:
+    row = EndpointLearned.objects.filter(base_url=base_url, model=model).first()
     if row is None:
         return None, False
     return Learned.from_json(row.learned), row.updated_at > timezone.now() - KNOWN_GOOD
@@ -21,7 +25,11 @@ def recall(run: Run) -> tuple[Learned | None, bool]:
 
 def keep(run: Run, learned: Learned) -> None:
     """Called when an answer came in: for the next run, and for this run's page."""
-    EndpointLearned.objects.update_or_create(
-        base_url=run.base_url, model=run.model, defaults={"learned": learned.to_json()}
-    )
+    keep_for(run.base_url, run.model, learned)
     Run.objects.filter(pk=run.pk).update(learned=learned.to_json())
+
+
+def keep_for(base_url: str, model: str, learned: Learned) -> None:
+    EndpointLearned.objects.update_or_create(
+        base_url=base_url, model=model, defaults={"learned": learned.to_json()}
+    )

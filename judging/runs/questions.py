@@ -3,10 +3,16 @@
 from dataclasses import dataclass
 from typing import Self
 
-from judging.llm.prompts import render
+from judging.llm.listing import TOP_LOGPROBS
+from judging.llm.messages import Message
+from judging.llm.parts import UNSPLIT, stage_of
+from judging.llm.prompts import render, render_parts
 from judging.llm.requests import JudgeRequest
-from judging.llm.templating import Template
+from judging.llm.templating import ReplyFormat, Template
 from judging.models import Example, Run
+from judging.runs.portia.settings import PortiaSettings
+from judging.runs.portia.splits import aligned
+from judging.runs.shots import Shots
 from judging.runs.wording import template_of
 
 
@@ -19,25 +25,48 @@ class Questioner:
     temperature: float
     max_tokens: int
     schema: dict[str, object] | None
+    shots: Shots
+    criteria: str = ""
+    portia: PortiaSettings | None = None
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        return cls(template_of(run), run.model, float(run.temperature), run.max_tokens, run.schema)
+        return cls(
+            template_of(run),
+            run.model,
+            float(run.temperature),
+            run.max_tokens,
+            run.schema,
+            Shots.of(run),
+            run.parameters.get("criteria", ""),
+            PortiaSettings.of(run),
+        )
 
     def request(self, example: Example, part: str, n: int) -> JudgeRequest:
-        messages = render(
-            self.template,
-            example.question,
-            example.response_1,
-            example.response_2,
-            part,
-            reference=example.reference,
-        )
+        reads_logprobs = self.template.reply is ReplyFormat.CHOICE_TOKEN
         return JudgeRequest(
-            tuple(messages),
+            tuple(self.messages(example, part)),
             self.model,
             n=n,
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             schema=self.schema,
+            top_logprobs=TOP_LOGPROBS if reads_logprobs else None,
+        )
+
+    def messages(self, example: Example, part: str) -> list[Message]:
+        """The responses whole, or by PORTIA's aligned parts."""
+        filled = {"reference": example.reference, "criteria": self.criteria}
+        if stage_of(part) != UNSPLIT:
+            found = aligned(example, stage_of(part), self.portia)
+            texts = example.question, found.parts_1, found.parts_2
+            return render_parts(self.template, *texts, part, **filled)
+        return render(
+            self.template,
+            example.question,
+            example.response_1,
+            example.response_2,
+            part,
+            shots=self.shots.before(example),
+            **filled,
         )

@@ -19,7 +19,9 @@ from judging.llm.prices import PriceSnapshot
 from judging.llm.templating import Template
 from judging.local_judge.model import MODEL_NAME
 from judging.models import Form, Method, Project, Run
-from judging.runs import states
+from judging.runs import choices as choice
+from judging.runs import learned, states
+from judging.runs.choices import ChoiceOptions
 from judging.runs.endpoints import (
     default_endpoint_name,
     find_price_of,
@@ -27,21 +29,26 @@ from judging.runs.endpoints import (
     named_endpoint,
 )
 from judging.runs.lease import SEND_AGAIN
-from judging.runs.wording import choose_template, kept_fields, output_of
+from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
+from judging.runs.shots import draw_shots
+from judging.runs.usual import (
+    ONE_SAMPLE,
+    usual_concurrency,
+    usual_k,
+    usual_max_tokens,
+    usual_method,
+    usual_temperature,
+)
+from judging.runs.wording import choose_template, chosen_criteria, kept_fields, output_of
 
-METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC)
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
-ONE_SAMPLE = (Method.VANILLA, Method.EC)
-K = 3
+METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE)
 MOST_K = 100
 LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
 MOST_AT_ONCE = 1000
 LEAST_CONFIDENCE = 0.5
-# Two requests of three samples keep the local model's four places busy.
-LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
-LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024
 Price = tuple[Decimal, Decimal]
 
 
@@ -49,6 +56,7 @@ Price = tuple[Decimal, Decimal]
 class Judge:
     """Who is asked what, and at which price; None where the price is unknown."""
 
+    project: Project
     endpoint: Endpoint
     model: str
     method: str
@@ -60,6 +68,10 @@ class Judge:
     batch: bool
     usual_price: PriceSnapshot | None
     adaptive: float | None
+    permutations: tuple[str, ...] = ()
+    shots: int = 0
+    portia: PortiaSettings | None = None
+    criteria: str = ""
 
     @property
     def samples_a_call(self) -> int:
@@ -72,7 +84,7 @@ def choose_judge(
     *,
     endpoint: str = "",
     model: str = "",
-    method: str = Method.MEC_BPC,
+    method: str = "",
     form: str = Form.SCORE,
     template: str = "",
     k: int | None = None,
@@ -80,28 +92,43 @@ def choose_judge(
     price: Price | None = None,
     batch: bool = False,
     adaptive: float | None = None,
+    portia: PortiaOptions | None = None,
+    criteria: str = "",
+    **of_choice: Any,
 ) -> Judge:
-    """Fill in what was left open. Raises UserError for what can't be asked."""
+    """Fill in what was left open. Raises UserError for what can't be asked.
+
+    `of_choice`: see ChoiceOptions, for the form choice alone.
+    """
+    options = ChoiceOptions.of(form, of_choice)
+    method = usual_method(method, form, k, options)
     check_kind(method, form, k)
-    check_adaptive(method, k, adaptive)
+    check_adaptive(method, form, k, adaptive)
     chosen = named_endpoint(endpoint or default_endpoint_name())
     wording = choose_template(project, template, method, form, local=chosen.is_local)
+    if form == Form.CHOICE:
+        wording = choice.worded(wording, options)
     if batch and chosen.is_local:
         raise UserError("The local judge takes no batches. Choose another endpoint.")
     name = model or choose_model(chosen)
     usual_price = find_price_of(chosen, name, price)
     return Judge(
+        project=project,
         endpoint=chosen,
         model=name,
         method=method,
         form=form,
         template=wording,
-        k=k or (1 if method in ONE_SAMPLE else K),
-        max_tokens=max_tokens or (LOCAL_MAX_TOKENS if chosen.is_local else MAX_TOKENS),
+        k=k or usual_k(method, form),
+        max_tokens=max_tokens or usual_max_tokens(form, chosen),
         price=usual_price.half() if usual_price and batch else usual_price,
         batch=batch,
         usual_price=usual_price,
         adaptive=adaptive,
+        permutations=choice.permutations_of(options) if form == Form.CHOICE else (),
+        shots=options.shots or 0,
+        portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
+        criteria=chosen_criteria(project, wording, criteria),
     )
 
 
@@ -111,7 +138,7 @@ def start_run(
     *,
     name: str = "",
     seed: int | None = None,
-    temperature: Decimal = Decimal(1),
+    temperature: Decimal | None = None,
     budget: Decimal | None = None,
     concurrency: int | None = None,
     rpm: int | None = None,
@@ -123,6 +150,7 @@ def start_run(
     if not project.examples.judged().exists():
         raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
     judge = choose_judge(project, **choices)
+    temperature = usual_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
     if budget is not None and judge.price is None:
         raise UserError(
@@ -130,13 +158,17 @@ def start_run(
             "be kept. Nothing was started. Give the price (USD a million prompt and completion "
             "tokens) or leave the budget out."
         )
-    fields = run_fields(judge) | {
+    if judge.form == Form.CHOICE:
+        choice.check_logprobs(judge.endpoint, judge.model)
+    known, _ = learned.recall_for(judge.endpoint.base_url, judge.model)
+    seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
+    fields = run_fields(judge, seed) | {
         "project": project,
-        "seed": secrets.randbelow(LARGEST_SEED) if seed is None else seed,
+        "seed": seed,
+        "learned": known.to_json() if known else {},
         "temperature": temperature,
         "budget_usd": budget,
-        "concurrency": concurrency
-        or (LOCAL_CONCURRENCY if judge.endpoint.is_local else CONCURRENCY),
+        "concurrency": concurrency or usual_concurrency(judge.endpoint),
         "rpm": rpm,
         "tpm": tpm,
         "lease_until": timezone.now() + SEND_AGAIN,
@@ -150,10 +182,6 @@ def start_run(
     return run
 
 
-def usual_concurrency(endpoint: Endpoint) -> int:
-    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
-
-
 def check_kind(method: str, form: str, k: int | None) -> None:
     if method not in METHODS:
         raise UserError(f"Method {method} is not available. Choose from: {', '.join(METHODS)}.")
@@ -165,9 +193,14 @@ def check_kind(method: str, form: str, k: int | None) -> None:
         raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
 
 
-def check_adaptive(method: str, k: int | None, confidence: float | None) -> None:
+def check_adaptive(method: str, form: str, k: int | None, confidence: float | None) -> None:
     if confidence is None:
         return
+    if form == Form.CHOICE:
+        raise UserError(
+            "A choice gives its probability in one sample, so there is nothing to stop early. "
+            "Leave adaptive out. Nothing was started."
+        )
     if method != Method.MEC_BPC or k == 1:
         raise UserError("An adaptive run needs mec_bpc and k of at least 2. Nothing was started.")
     if not LEAST_CONFIDENCE <= confidence < 1:
@@ -198,7 +231,7 @@ def choose_model(endpoint: Endpoint) -> str:
         raise UserError(str(error)) from None
 
 
-def run_fields(judge: Judge) -> dict[str, Any]:
+def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:
     return kept_fields(judge.template, judge.max_tokens) | {
         "method": judge.method,
         "form": judge.form,
@@ -209,17 +242,24 @@ def run_fields(judge: Judge) -> dict[str, Any]:
         "max_tokens": judge.max_tokens,
         "price": judge.price.to_json() if judge.price else None,
         "price_source": judge.price.source if judge.price else "",
-        "parameters": parameters(judge),
+        "parameters": parameters(judge, seed),
     }
 
 
-def parameters(judge: Judge) -> dict[str, Any]:
+def parameters(judge: Judge, seed: int) -> dict[str, Any]:
     kept: dict[str, Any] = {"output": output_of(judge.template)}
     if judge.batch:
         usual = judge.usual_price
         kept["batch"] = {"usual_price": usual.to_json() if usual else None}
     if judge.adaptive is not None:
         kept["adaptive"] = {"confidence": judge.adaptive}
+    if judge.portia is not None:
+        kept["portia"] = judge.portia.to_json()
+    if judge.criteria:
+        kept["criteria"] = judge.criteria
+    if judge.permutations:
+        kept["permutations"] = list(judge.permutations)
+        kept["shots"] = draw_shots(judge.project, judge.shots, seed)
     return kept
 
 
@@ -230,7 +270,8 @@ def create(name: str, fields: dict[str, Any]) -> Run:
     Project.objects.select_for_update().only("pk").get(pk=project.pk)
     last = project.runs.aggregate(last=Max("number"))["last"] or 0
     model = fields["model"].rpartition("/")[2][:80]
-    default = f"{model} {fields['method']} {last + 1}".strip()
+    kind = fields["form"] if fields["form"] == Form.CHOICE else fields["method"]
+    default = f"{model} {kind} {last + 1}".strip()
     try:
         with transaction.atomic():
             return Run.objects.create(number=last + 1, name=name or default, **fields)

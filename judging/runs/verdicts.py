@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from judging.methods.outcomes import outcome_of
 from judging.methods.ranking import Candidate, rank
-from judging.methods.verdicts import NO_BAND, State, verdict
+from judging.methods.verdicts import State, verdict
 from judging.methods.verdicts import Verdict as Result
 from judging.models import Form, Method, Run, Verdict
 from judging.runs.adaptive import Adaptive, adaptive_of
@@ -61,6 +61,7 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
         original,
         swapped[0] if swapped else None,
         k=None if run.method == Method.IMPORTED else k,
+        band=2 * run.band,
         probabilities=run.form == Form.CHOICE,
         must_agree=bool(run.stages),
     )
@@ -148,7 +149,7 @@ def conflict(run: Run, example: ExampleSamples) -> bool | None:
         valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
         if not valid or len(run.orders) < 2:
             return None
-        labels.add(outcome_of(total(valid), NO_BAND))
+        labels.add(outcome_of(total(valid), 2 * run.band * len(valid)))
     return len(labels) > 1
 
 

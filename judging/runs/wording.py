@@ -1,6 +1,7 @@
 """The template of a run: chosen once, kept with the run, and never looked up again."""
 
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 from judging.errors import UserError
@@ -34,6 +35,23 @@ def choose_template(
     return found
 
 
+def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
+    """What fills {criteria}: what this run says, else the criteria that people rate by."""
+    if "criteria" not in chosen.slots:
+        if criteria:
+            raise UserError(
+                f"Template {chosen.name} has no slot {{criteria}} for them. Nothing was started."
+            )
+        return ""
+    text = criteria.strip() or "\n".join(f"- {name}" for name in project.criteria)
+    if not text:
+        raise UserError(
+            f"Template {chosen.name} asks for criteria, and there are none. Give them with the "
+            "run, or in the project's settings. Nothing was started."
+        )
+    return text
+
+
 def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
     """The fields of a Run that hold its template whole."""
     in_json = chosen.reply is ReplyFormat.SCORE_JSON
@@ -54,6 +72,7 @@ def output_of(chosen: Template) -> dict[str, Any]:
         "scale": [str(scale.low), str(scale.high), scale.whole],
         "ids": list(chosen.ids),
         "task": chosen.task,
+        "band": str(chosen.band),
     }
 
 
@@ -71,6 +90,8 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     if "ids" in output:
         first, second = output["ids"]
         optional["ids"] = (first, second)
+    if "band" in output:
+        optional["band"] = Fraction(output["band"])
     return Template(
         name=name,
         text=text,

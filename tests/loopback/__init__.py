@@ -16,6 +16,7 @@ from tests.loopback.answers import (
     rate_limited,
     server_error,
 )
+from tests.loopback.choice import ChoiceJudge
 from tests.loopback.judges import BiasedJudge, fixed_judge
 from tests.loopback.latency import fixed, lognormal
 from tests.loopback.log import Asked, LogEntry
@@ -26,6 +27,7 @@ __all__ = [
     "Answer",
     "Asked",
     "BiasedJudge",
+    "ChoiceJudge",
     "LogEntry",
     "LoopbackServer",
     "Quirks",

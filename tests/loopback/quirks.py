@@ -12,7 +12,9 @@ Words = Literal["openai", "azure", "vllm", "llama.cpp", "ollama"]
 
 @dataclass(frozen=True)
 class Quirks:
-    """`ignores_n` answers with one choice; `one_choice_usage` counts the tokens of one alone."""
+    """`ignores_n` answers with one choice, `ignores_logprobs` without log-probabilities;
+    `one_choice_usage` counts the tokens of one choice alone.
+    """
 
     words: Words = "openai"
     max_n: int | None = None
@@ -22,6 +24,7 @@ class Quirks:
     no_system: bool = False
     schema: Literal["json_schema", "json_object", "none"] = "json_schema"
     logprobs: bool = True
+    ignores_logprobs: bool = False
     max_top_logprobs: int | None = None
     context_tokens: int | None = None
     forbidden_text: str | None = None

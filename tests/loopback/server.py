@@ -193,7 +193,9 @@ class LoopbackServer:
         tokens = [token_count(text) for text in texts]
         counted = tokens[0] if self._quirks.one_choice_usage else sum(tokens)
         usage = usage_of(token_count(asked.prompt), counted)
-        logprobs = _logprobs(asked) if asked.body.get("logprobs") else None
+        of_judge = getattr(self._judge, "logprobs", _logprobs)
+        wanted = asked.body.get("logprobs") and not self._quirks.ignores_logprobs
+        logprobs = of_judge(asked) if wanted else None
         return completion(*texts, usage=usage, model=self._models[0], logprobs=logprobs)
 
     async def _send(

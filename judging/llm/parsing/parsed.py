@@ -74,10 +74,7 @@ class Reading:
 _LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
 
 
-def turn_back(
-    parsed: Parsed, template: Template, part: str, band: Fraction | None = None
-) -> Reading:
-    """`band`: a probability within this much of 1/2 is a tie."""
+def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
     if template.form is Form.POINTWISE:
         return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
     swapped = is_swapped(part)
@@ -85,7 +82,7 @@ def turn_back(
     if rating is not None and swapped:
         rating = template.scale.turned(rating)
     scores = (parsed.second, parsed.first) if swapped else (parsed.first, parsed.second)
-    label = _label(parsed, template, band or Fraction(0))
+    label = _label(parsed, template)
     return Reading(
         parsed.status,
         parsed.evidence,
@@ -98,7 +95,7 @@ def turn_back(
     )
 
 
-def _label(parsed: Parsed, template: Template, band: Fraction) -> Label | None:
+def _label(parsed: Parsed, template: Template) -> Label | None:
     """The outcome as if the first were response 1."""
     if parsed.verdict is not None:
         return _LABELS[parsed.verdict]
@@ -106,7 +103,7 @@ def _label(parsed: Parsed, template: Template, band: Fraction) -> Label | None:
         return outcome_of(score_pair_from_scores(parsed.first, parsed.second))
     if parsed.p_first is not None:
         pair = score_pair_from_probability(Fraction(parsed.p_first))
-        return outcome_of(pair, 2 * band)
+        return outcome_of(pair, 2 * template.band)
     if parsed.rating is not None:
         rating = parsed.rating
         return outcome_of(score_pair_from_scores(rating, template.scale.turned(rating)))

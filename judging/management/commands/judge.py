@@ -17,6 +17,7 @@ from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump
 from judging.runs.estimate import RunEstimate, estimate_run
 from judging.runs.finding import find_run
+from judging.runs.portia.settings import PARTS, TOKENS, WITHOUT, PortiaOptions
 from judging.runs.progress import progress_of
 from judging.runs.pump import Pump
 from judging.runs.reparse import reparse
@@ -25,8 +26,12 @@ from judging.runs.starting import start_run
 from judging.runs.working import work_on
 
 State = Run.State
-JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price")
+JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
+OF_CHOICE = ("permutations", "ids", "band", "shots")
+OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
+# What a run keeps as it was started.
+FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
 
@@ -37,6 +42,8 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("project", metavar="PROJECT")
         add_judge_arguments(parser)
+        add_choice_arguments(parser)
+        add_portia_arguments(parser)
         add_pace_arguments(parser)
         parser.add_argument(
             "--batch",
@@ -70,12 +77,14 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
-        judge = {name: options[name] for name in (*JUDGE, *MODE) if options[name] is not None}
+        names = (*JUDGE, *MODE, *OF_CHOICE)
+        judge = {name: options[name] for name in names if options[name] is not None}
+        judge |= portia_options(options)
         pace = {name: options[name] for name in PACE if options[name] is not None}
         if options["resume"] and options["adaptive"] and options["estimate"]:
             run = find_run(project, options["resume"])
             self.stdout.write(str(replay_run(run, options["adaptive"])))
-        elif options["resume"] and any(options[name] for name in MODE):
+        elif options["resume"] and any(options[name] is not None for name in FIXED):
             raise UserError("A run keeps the way in which it was started. Nothing was sent.")
         elif options["estimate"]:
             estimate = estimate_run(project, concurrency=options["concurrency"], **judge)
@@ -158,11 +167,14 @@ def estimate_text(estimate: RunEstimate) -> str:
     def dollars(usd: Decimal | None) -> str:
         return "unknown, as the price is" if usd is None else f"{usd:.4f} USD"
 
+    calls = f"{estimate.n_calls}"
+    if estimate.n_calls_most != estimate.n_calls:
+        calls += f" to {estimate.n_calls_most}"
     time_needed = "not known" if estimate.seconds is None else f"{estimate.seconds / 60:.1f} min"
     return "\n".join(
         [
             f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, "
-            f"{estimate.n_calls} calls.",
+            f"{calls} calls.",
             f"Tokens: about {estimate.prompt_tokens} prompt, "
             f"{estimate.completion_tokens} completion.",
             f"Cost: about {dollars(estimate.usd)}; at most {dollars(estimate.usd_most)}.",
@@ -178,11 +190,51 @@ def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument("--method", choices=[m for m in Method.values if m != Method.IMPORTED])
     parser.add_argument("--form", choices=Form.values)
     parser.add_argument("--template", metavar="NAME")
+    parser.add_argument("--criteria", metavar="TEXT", help="fills a template's {criteria}")
     parser.add_argument("--k", type=positive, help="samples in each order")
     parser.add_argument("--max-tokens", type=positive)
     parser.add_argument(
         "--price", type=price, metavar="IN,OUT", help="USD a million prompt, completion tokens"
     )
+
+
+def add_choice_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--permutations",
+        type=positive,
+        metavar="1|2|3|4",
+        help="of a choice: X0; X0, X2 (the usual); X0 to X2; or X0 to X3",
+    )
+    parser.add_argument("--ids", metavar="A,B", help="of a choice: its two option IDs")
+    parser.add_argument(
+        "--band", type=amount, metavar="B", help="of a choice: a P within B of ½ is a tie"
+    )
+    parser.add_argument(
+        "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"
+    )
+
+
+def add_portia_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--parts", type=positive, metavar="N", help=f"of PORTIA: parts a response, {PARTS} usually"
+    )
+    parser.add_argument(
+        "--tokens", choices=TOKENS, help="of PORTIA: what parts are alike by; words usually"
+    )
+    parser.add_argument(
+        "--unsplit-first",
+        action="store_true",
+        default=None,
+        help="of PORTIA: show the whole responses before any part",
+    )
+    parser.add_argument(
+        "--without", choices=WITHOUT, help="of PORTIA: leave out the alignment by length, or other"
+    )
+
+
+def portia_options(options: dict[str, Any]) -> dict[str, Any]:
+    given = {name: options[name] for name in OF_PORTIA if options[name] is not None}
+    return {"portia": PortiaOptions(**given)} if given else {}
 
 
 def add_pace_arguments(parser: CommandParser) -> None:
@@ -199,6 +251,10 @@ def positive(text: str) -> int:
     if not text.isdecimal() or len(text) > 9 or int(text) < 1:
         raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
     return int(text)
+
+
+def whole(text: str) -> int:
+    return 0 if text == "0" else positive(text)
 
 
 def seed(text: str) -> int:

@@ -1,5 +1,6 @@
 """What holds for every reply, whatever it says."""
 
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -124,8 +125,9 @@ def test_a_band_makes_a_near_even_probability_a_tie():
     asked = template("calibraeval-default")
     near = Parsed(Status.VALID, p_first=0.53125)
     assert turn_back(near, asked, "X0").outcome is Label.WIN
-    assert turn_back(near, asked, "X0", band=Fraction("0.03125")).outcome is Label.TIE
-    assert turn_back(near, asked, "X0", band=Fraction("0.03")).outcome is Label.WIN
+    wide, narrow = (replace(asked, band=Fraction(band)) for band in ("0.03125", "0.03"))
+    assert turn_back(near, wide, "X0").outcome is Label.TIE
+    assert turn_back(near, narrow, "X0").outcome is Label.WIN
 
 
 def test_a_rating_is_turned_back_once():
