@@ -6,6 +6,7 @@ from annotation.models.people import Annotator, Invitation, Seat
 from annotation.models.protocols import Protocol
 from annotation.models.queue import Draft, Flag, Item, Skip, Slot
 from annotation.models.rounds import Round, Selection
+from annotation.models.routing import RoutingScores
 from annotation.models.votes import Annotation, AnnotationRevision
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Item",
     "Protocol",
     "Round",
+    "RoutingScores",
     "Seat",
     "Selection",
     "Skip",
