@@ -8,12 +8,13 @@ from django.db.models import Case, F, IntegerField, QuerySet, Value, When
 from django.db.models.expressions import Combinable
 from numpy.typing import NDArray
 
-from judging.llm.parts import is_swapped
 from judging.llm.parts import order as order_of
+from judging.llm.parts import stage_parts
 from judging.methods.comparison import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
 from judging.models import Form, Parse, Run
 from judging.runs.judge_report import difference
+from judging.runs.portia.calls import last_stages
 
 # Scores have at most ten decimal places in the database.
 _MOST_PLACES = 10
@@ -28,6 +29,7 @@ _ROW = np.dtype(
         ("attempt", "i4"),
         ("valid", "i1"),
         ("difference", "f8"),
+        ("stage", "i1"),
     ]
 )
 
@@ -61,6 +63,9 @@ def samples_array(run: Run, ids: Codes) -> Samples | Undefined:
     inside = place < len(ids)
     inside[inside] = ids[order[place[inside]]] == found["example"][inside]
     found, rows = found[inside], order[place[inside]]
+    if run.stages:
+        speaks = _of_last_stage(run, found)
+        found, rows = found[speaks], rows[speaks]
     if not found["valid"].any():
         return Undefined("no valid sample was recorded yet")
     # The last attempt at a slot counts, so the later ones are written over the earlier.
@@ -70,13 +75,16 @@ def samples_array(run: Run, ids: Codes) -> Samples | Undefined:
     values, valid = np.zeros(shape), np.zeros(shape, dtype=bool)
     cell = (rows, found["order"], found["slot"])
     values[cell], valid[cell] = found["difference"], found["valid"] == 1
+    if run.band:
+        # A probability so near to one half is a tie.
+        values[np.abs(values) <= 2 * float(run.band)] = 0.0
     places = _PROBABILITY_PLACES if run.form == Form.CHOICE else _MOST_PLACES
     scale = _scale(values[valid], places)
     return Samples(np.rint(values * scale).astype(np.int64), valid, scale)
 
 
 def _rows(run: Run) -> QuerySet:
-    parts = run.counted_parts
+    parts = run.parts if run.stages else run.counted_parts
     orders = [
         When(sample__call__part=part, then=Value(run.orders.index(order_of(part))))
         for part in parts
@@ -89,7 +97,8 @@ def _rows(run: Run) -> QuerySet:
             order=Case(*orders, output_field=IntegerField()),
             slot=_slot(run),
             valid=Case(valid, default=Value(0), output_field=IntegerField()),
-            difference=_preference(parts) if run.form == Form.CHOICE else difference(),
+            difference=difference(run),
+            stage=_stage(run),
         )
         .values_list(
             "sample__call__example",
@@ -98,8 +107,26 @@ def _rows(run: Run) -> QuerySet:
             "sample__attempt",
             "valid",
             "difference",
+            "stage",
         )
     )
+
+
+def _stage(run: Run) -> Combinable:
+    """The place of PORTIA's stage; 0 for other methods."""
+    places = [
+        When(sample__call__part__in=stage_parts(stage), then=Value(place))
+        for place, stage in enumerate(run.stages)
+    ]
+    return Case(*places, default=Value(0), output_field=IntegerField())
+
+
+def _of_last_stage(run: Run, found: NDArray[np.void]) -> Booleans:
+    """Which rows are of the stage by which their example is judged."""
+    last = last_stages(run)
+    places = {pk: run.stages.index(stage) for pk, stage in last.items()}
+    spoken = [places.get(int(pk), -1) for pk in found["example"]]
+    return np.asarray(found["stage"] == np.array(spoken, dtype=int))
 
 
 def _slot(run: Run) -> Combinable:
@@ -112,19 +139,6 @@ def _slot(run: Run) -> Combinable:
         starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order_of(part)])))
         in_order[order_of(part)] += 1
     return F("sample__slot") + Case(*starts, output_field=IntegerField())
-
-
-def _preference(parts: tuple[str, ...]) -> Case:
-    """P of response 1 less P of response 2, from P of what stood first."""
-    swapped = [part for part in parts if is_swapped(part)]
-    turned = When(
-        sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
-    )
-    return Case(
-        turned,
-        When(p_first__isnull=False, then=2.0 * F("p_first") - 1.0),
-        default=Value(0.0),
-    )
 
 
 def _scale(values: NDArray[np.float64], most: int) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from judging.llm.parts import is_swapped
+from judging.llm.parts import is_swapped, stage_of
 from judging.models import Parse, Run
 
 COLUMNS = (
@@ -44,7 +44,7 @@ def _row(parse: Parse, run: Run) -> dict[str, Any]:
         "form": run.form,
         "part": call.part,
         "order": "swapped" if is_swapped(call.part) else "original",
-        "stage": call.part.split(":")[1] if call.part.startswith("portia:") else None,
+        "stage": stage_of(call.part) if run.stages else None,
         "permutation": call.part if call.part.startswith("X") else None,
         "slot": sample.slot,
         "attempt": sample.attempt,

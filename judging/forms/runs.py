@@ -88,7 +88,9 @@ class StartForm(forms.Form):
     )
     template = forms.ChoiceField(label="Template", required=False)
     k = whole(
-        "k", MOST_K, f"Samples in each order: {K} when left out; VANILLA, EC and a choice take one."
+        "k",
+        MOST_K,
+        f"Samples in each order: {K}, of PORTIA 1, unless said. VANILLA, EC, choice: 1.",
     )
     temperature = forms.DecimalField(
         label="Temperature",

@@ -7,18 +7,26 @@ from decimal import Decimal
 import numpy as np
 from django.db.models import Case, Count, F, FloatField, Q, Sum, Value, When
 from django.db.models.functions import Cast
+from numpy.typing import NDArray
 
+from judging.llm.parts import is_swapped, stage_of
+from judging.llm.parts import order as order_of
+from judging.methods.comparison import Signs
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.position import NO_PAIR, FirstPosition, first_position
 from judging.methods.proportions import wilson
 from judging.methods.ranking import cut
-from judging.models import Call, Label, Parse, Run, Verdict
+from judging.models import Call, Form, Label, Parse, Run, Verdict
+from judging.runs.portia.calls import last_stages
+
+Floats = NDArray[np.float64]
 
 LIKERT_MIDDLE = 4
 BIN = 0.1
 BINS = math.ceil(math.log(3) / BIN)
-# Sums of decimals come back as floats; scores have far fewer places than this.
+# Sums come back as floats; scores have far fewer places than this.
 PLACES = 6
+NEXT_TO_NOTHING = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +125,41 @@ def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
         Parse.objects.filter(current=True, status=Parse.Status.VALID, sample__call__run=run)
         .order_by()
         .values_list("sample__call__example", "sample__call__part")
-        .annotate(total=Sum(difference()))
+        .annotate(total=Sum(difference(run)), n=Count("pk"))
     )
-    places = {part: column for column, part in enumerate(run.orders)}
-    signs: dict[int, list[int | None]] = {}
-    for example, part, total in rows.iterator(chunk_size=5000):
-        labels = signs.setdefault(example, [None, None])
-        if part in places:
-            labels[places[part]] = int(np.sign(round(total, PLACES)))
-    table = np.array([[s or 0 for s in pair] for pair in signs.values()], np.int8).reshape(-1, 2)
-    there = np.array([[s is not None for s in p] for p in signs.values()], bool).reshape(-1, 2)
+    parts = run.parts if run.stages else run.counted_parts
+    columns = {part: run.orders.index(order_of(part)) for part in parts}
+    last = last_stages(run) if run.stages else {}
+    places: dict[int, int] = {}
+    found: list[tuple[int, int, float, int]] = []
+    for example, part, total, n in rows.iterator(chunk_size=5000):
+        place = places.setdefault(example, len(places))
+        if part in columns and last.get(example, stage_of(part)) == stage_of(part):
+            found.append((place, columns[part], total, n))
+    sums, counts = np.zeros((len(places), 2)), np.zeros((len(places), 2))
+    for place, column, total, n in found:
+        sums[place, column] += total
+        counts[place, column] += n
+    table, there = signs(run, sums, counts), counts > 0
     orders = tuple(
-        OrderLabels(part, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
-        for part, c in places.items()
+        OrderLabels(name, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
+        for c, name in enumerate(run.orders)
     )
     return orders, first_position(table, there)
 
 
-def difference() -> Case:
-    """Score 1 - score 2 of a sample, whichever form it was given in."""
+def signs(run: Run, sums: Floats, counts: Floats) -> Signs:
+    """Of the sums of differences: probabilities are compared with the band that is a tie."""
+    if run.form != Form.CHOICE:
+        return np.sign(np.round(sums, PLACES)).astype(np.int8)
+    tied = np.abs(sums) <= 2 * float(run.band) * counts + NEXT_TO_NOTHING
+    return np.where(tied, 0, np.sign(sums)).astype(np.int8)
+
+
+def difference(run: Run) -> Case:
+    """Score 1 - score 2 of a sample, or P of response 1 less P of response 2."""
+    if run.form == Form.CHOICE:
+        return preference(run.counted_parts)
     return Case(
         When(score_1__isnull=False, then=as_float(F("score_1") - F("score_2"))),
         When(rating__isnull=False, then=as_float(F("rating") - LIKERT_MIDDLE)),
@@ -143,6 +167,19 @@ def difference() -> Case:
         When(outcome=Label.LOSE, then=Value(-1.0)),
         default=Value(0.0),
         output_field=FloatField(),
+    )
+
+
+def preference(parts: tuple[str, ...]) -> Case:
+    """P of response 1 less P of response 2, from P of what stood first."""
+    swapped = [part for part in parts if is_swapped(part)]
+    turned = When(
+        sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
+    )
+    return Case(
+        turned,
+        When(p_first__isnull=False, then=2.0 * F("p_first") - 1.0),
+        default=Value(0.0),
     )
 
 

@@ -1,11 +1,13 @@
 """What a run does differently from the usual one, in sentences for its page."""
 
+from judging.methods.portia.stages import Stage
 from judging.models import Run
+from judging.runs.portia.settings import PortiaSettings
 
 
 def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
     kept = run.parameters.get("adaptive")
-    notes = []
+    notes = [portia_note(run)] if run.stages else []
     if run.parameters.get("batch"):
         notes.append("In batches: half the price, and done within 24 hours of each.")
     if kept is not None:
@@ -18,6 +20,17 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
         if run.state == Run.State.DONE:
             notes.append(f"{samples_left} samples of the full run were not needed.")
     return tuple(notes)
+
+
+def portia_note(run: Run) -> str:
+    said = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
+    stages = ", then ".join(said[Stage(stage)] for stage in run.stages)
+    split = PortiaSettings.of(run)
+    parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
+    return (
+        f"PORTIA{parts}: an example is asked until both orders agree, {stages}. Whole responses "
+        "are shown where one is too short to split or nothing is alike."
+    )
 
 
 def rules_note(kept: dict[str, object]) -> str:

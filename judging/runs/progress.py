@@ -13,6 +13,7 @@ from judging.llm.adaptation import Learned
 from judging.models import Call, Parse, Run, Sample, Worker
 from judging.runs.batches import BatchStanding, standing_of
 from judging.runs.notes import notes_of
+from judging.runs.portia.calls import slots_expected
 
 RATE_WINDOW = timedelta(seconds=60)
 EVIDENCES = 3
@@ -90,11 +91,11 @@ def progress_of(run: Run) -> Progress:
     counts = slot_counts(run)
     by_order = {
         part: OrderCounts(
-            examples * run.k,
+            slots,
             sum(n for (of, _), n in counts.items() if of == part),
             counts[part, Parse.Status.VALID],
         )
-        for part in run.parts
+        for part, slots in expected_slots(run, examples).items()
     }
     expected = sum(order.expected for order in by_order.values())
     settled = sum(order.settled for order in by_order.values())
@@ -126,6 +127,13 @@ def progress_of(run: Run) -> Progress:
         batches=standing_of(run),
         notes=notes_of(run, expected - settled),
     )
+
+
+def expected_slots(run: Run, examples: int) -> dict[str, int]:
+    """By part; what PORTIA asks depends on what comes back."""
+    if run.stages:
+        return slots_expected(run, examples)
+    return dict.fromkeys(run.parts, examples * run.k)
 
 
 def slot_counts(run: Run) -> Counter[tuple[str, str]]:

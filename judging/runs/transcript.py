@@ -27,9 +27,16 @@ class OrderTranscript:
     replies: tuple[Reply, ...]
     unanswered: tuple[Call, ...]
 
+    @property
+    def begun(self) -> bool:
+        return bool(self.replies or self.unanswered)
+
 
 def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
-    """In the method's order of asking; two queries, however many samples."""
+    """In the method's order of asking; two queries, however many samples.
+
+    Of PORTIA's stages those that the example came to.
+    """
     calls = Call.objects.filter(run=run, example=example)
     parses = (
         Parse.objects.filter(current=True, sample__call__in=calls)
@@ -39,7 +46,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     last = {(p.sample.call.part, p.sample.slot): p.sample.attempt for p in parses}
     unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
     replies = [(parse.sample.call.part, reply(parse, last)) for parse in parses]
-    return tuple(
+    orders = (
         OrderTranscript(
             part,
             tuple(found for of, found in replies if of == part),
@@ -47,6 +54,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
         )
         for part in run.parts
     )
+    return tuple(order for order in orders if order.begun or not run.stages)
 
 
 def reply(parse: Parse, last: dict[tuple[str, int], int]) -> Reply:

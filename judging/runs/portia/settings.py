@@ -1,7 +1,6 @@
 """How a run splits and aligns: chosen when it starts, and kept with it."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
 WITHOUT = tuple(stage.value for stage in ALIGNMENTS)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PortiaSettings:
     """`parts`: into how many each response is split; `tokens`: what two parts have in common.
 
@@ -47,13 +46,12 @@ class PortiaSettings:
             kept["splitter"],
         )
 
-    @cached_property
+    @property
     def stages(self) -> tuple[Stage, ...]:
         """All that an example may come to, in the order of asking."""
-        plans = [self.plan(False, False), self.plan(True, False), self.plan(True, True)]
-        longest = max(plans, key=len)
-        rest = [stage for plan in plans for stage in plan if stage not in longest]
-        return (*longest, *dict.fromkeys(rest))
+        if self.unsplit_first:
+            return (Stage.UNSPLIT, *self.alignments)
+        return (*self.alignments, Stage.UNSPLIT)
 
     def plan(self, splittable: bool, overlapping: bool) -> tuple[Stage, ...]:
         return stages(splittable, overlapping, self.unsplit_first, self.alignments)

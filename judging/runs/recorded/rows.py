@@ -6,12 +6,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from judging.imports.encodings import unstorable
-from judging.llm.parts import UnknownPart, is_swapped
+from judging.llm.parts import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
 from judging.methods.outcomes import Label, outcome_of, score_pair_from_rating
+from judging.methods.portia.stages import Stage
 from judging.models import Form, Parse
 
 Status = Parse.Status
-ORDERS = ("original", "swapped")
+STAGES = tuple(stage.value for stage in Stage if stage != Stage.NONE)
 LONGEST = {"part": 60, "finish_reason": 40, "model": 200}
 MOST_SLOTS = 1000
 
@@ -84,14 +85,21 @@ def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
 
 
 def part_of(read: "Cells") -> str:
-    """`part` where it is given, else the order."""
+    """`part` where it is given, else the order, of a PORTIA stage where one is named."""
     part = read.text("part") or read.text("order")
+    stage = read.one_of("stage", STAGES)
+    if stage and part in ORDERS:
+        part = stage_parts(stage)[ORDERS.index(part)]
     if not part:
         raise BadRow("order is empty: it should be original or swapped.")
     try:
         is_swapped(part)
     except UnknownPart as error:
         raise BadRow(str(error)) from None
+    if part.startswith("portia:") and stage_of(part) not in STAGES:
+        raise BadRow(f"part is {part}, and PORTIA has the stages {', '.join(STAGES)}.")
+    if stage and stage_of(part) != stage:
+        raise BadRow(f"stage is {stage}, and part is {part}.")
     order = read.one_of("order", ORDERS)
     if order and is_swapped(part) != (order == "swapped"):
         raise BadRow(f"order is {order}, and part is {part}.")

@@ -1,6 +1,6 @@
 """Recorded judgments become a run: checked whole first, then written in chunks, then ranked."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,10 +14,12 @@ from django.utils import timezone
 from judging import audit
 from judging.errors import UserError
 from judging.imports.preparing import digest
+from judging.llm.parts import ORDERS, order, stage_of
+from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.models import Call, Form, Method, Parse, Project, Run, Sample
 from judging.runs import states
 from judging.runs.recorded.formats import Line, read_judgments
-from judging.runs.recorded.rows import ORDERS, RecordedRow
+from judging.runs.recorded.rows import RecordedRow
 from judging.runs.starting import create
 from judging.runs.verdicts import rebuild_verdicts
 
@@ -40,6 +42,7 @@ class Survey:
     models: set[str] = field(default_factory=set)
     slots: Counter[Place] = field(default_factory=Counter)
     taken: set[tuple[str, str, int, int]] = field(default_factory=set)
+    by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def refuse(self, line: Line, sentence: str) -> None:
         self.problems += 1
@@ -49,6 +52,7 @@ class Survey:
     def add(self, line: Line, row: RecordedRow) -> None:
         self.rows += 1
         self.orders.add(row.part)
+        self.by_stage[stage_of(row.part)].add(row.external_id)
         self.forms.add(row.form or (Form.SCORE if row.score_1 is not None else ""))
         self.models.add(row.model)
         slot = next_slot(row, self.slots)
@@ -60,6 +64,27 @@ class Survey:
     @property
     def k(self) -> int:
         return max(self.slots.values(), default=1)
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """Which orders there are, and where PORTIA asked by stages, in which order it did.
+
+        The unsplit prompt came first if every example that was split has it.
+        """
+        orders = {order(part) for part in self.orders} if self.stages else self.orders
+        kept: dict[str, Any] = {
+            "orders": [part for part in ORDERS if part in orders] or sorted(orders)
+        }
+        return kept | ({"portia": {"stages": self.stages}} if self.stages else {})
+
+    @property
+    def stages(self) -> list[str]:
+        split = [stage.value for stage in ALIGNMENTS if stage in self.by_stage]
+        if not split or Stage.UNSPLIT not in self.by_stage:
+            return split
+        whole = self.by_stage[Stage.UNSPLIT]
+        first = all(self.by_stage[stage] <= whole for stage in split)
+        return [Stage.UNSPLIT.value, *split] if first else [*split, Stage.UNSPLIT.value]
 
     @property
     def form(self) -> str:
@@ -122,8 +147,7 @@ def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, na
         "form": survey.form,
         "model": models.pop() if len(models) == 1 else "",
         "k": survey.k,
-        "parameters": {"orders": [part for part in ORDERS if part in survey.orders]
-                       or sorted(survey.orders)},
+        "parameters": survey.parameters,
         "source_files": [{"name": path.name, "sha256": digest([path])} for path in paths],
         "state": Run.State.FAILED,
         "reason": UNFINISHED,

@@ -59,7 +59,7 @@ def test_vanilla_asks_for_the_scores_first_and_takes_one_sample(project, setting
     ("choices", "sentence"),
     [
         ({"endpoint": "nowhere"}, "There is no endpoint nowhere"),
-        ({"method": "portia"}, "Method portia is not available"),
+        ({"method": "magic"}, "Method magic is not available"),
         ({"form": "choice", "permutations": 5}, "Permutations are 1 to 4"),
         ({"form": "choice", "method": "mec_bpc", "permutations": 1}, "asks both orders"),
         ({"form": "choice", "ids": "A,AB"}, "can't be told apart"),
