@@ -1,9 +1,11 @@
 """A project's annotators: people with a login, and names that came with imported votes."""
 
+from itertools import chain, count
+
 from axes.models import AccessAttempt
 from django.contrib.auth.models import AbstractUser
-from django.db import IntegrityError, transaction
-from django.db.models import Max, Q
+from django.db import transaction
+from django.db.models import Q, QuerySet
 
 from annotation.counting import count_earlier_votes
 from annotation.models import (
@@ -23,6 +25,7 @@ from annotation.settling import settle, settle_skipped
 from judging import audit
 from judging.errors import UserError
 from judging.models import AuditEvent, Project
+from judging.numbering import next_number
 from judging.projects import owned_alone
 
 _ERASED = "erased person"
@@ -53,8 +56,8 @@ def people_changed(project: Project) -> None:
 def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: bool = False) -> int:
     """Delete a login and everything that tells who it was; votes stay unless told otherwise.
 
-    Comments and reasons of votes are blanked, the annotator is renamed, decisions stay without a
-    name. Returns the number of votes that were kept. Raises UserError for a last owner.
+    Comments and reasons are blanked, the annotator is renamed, decisions stay without a name.
+    Returns the number of votes that were kept. Raises UserError for a last owner.
     """
     if alone := owned_alone(user):
         raise UserError(
@@ -67,16 +70,26 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
         theirs = list(Annotator.objects.filter(user=user).select_related("project"))
         for annotator in theirs:
             kept += erase_annotator(annotator, by, remove_votes=remove_votes)
-        Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name)).update(decider=_ERASED)
+        decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
+        decided.update(decider=_ERASED, reason="")
         FinalLabel.objects.filter(adjudicator=name).update(adjudicator=_ERASED)
         AccessAttempt.objects.filter(username=name).delete()
-        # The trail says what was done, no longer by whom.
-        AuditEvent.objects.filter(Q(user=user) | Q(actor=name)).update(actor=_ERASED, user=None)
-        AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
+        _leave_the_trail(user)
         user.delete()
         for annotator in theirs:
             people_changed(annotator.project)
     return kept
+
+
+def _leave_the_trail(user: AbstractUser) -> None:
+    """The trail says what was done, no longer by whom nor in whose words."""
+    name = user.get_username()
+    theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
+    for event in theirs.filter(action="adjudicated", detail__has_key="reason"):
+        event.detail["reason"] = ""
+        event.save(update_fields=["detail"])
+    theirs.update(actor=_ERASED, user=None)
+    AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
 
 
 def erase_annotator(
@@ -99,7 +112,9 @@ def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
     if remove_votes:
         _remove_votes(annotator)
     votes.update(comment="")
-    annotator.name, annotator.user = f"{_ERASED} {annotator.number}", None
+    others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
+    annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
+    annotator.user = None
     annotator.save(update_fields=["name", "user"])
     return votes.count()
 
@@ -114,25 +129,21 @@ def _remove_votes(annotator: Annotator) -> None:
         settle(item)
 
 
+@transaction.atomic
 def _make(project: Project, name: str, user: AbstractUser | None) -> Annotator:
     """Numbers go up by one; names stay apart even where a login is called like imported votes."""
-    name = name[:_LONGEST_NAME]
-    while True:
-        last = Annotator.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
-        taken = Annotator.objects.filter(project=project, name=name)
-        if user is not None:
-            mine = Annotator.objects.filter(project=project, user=user).first()
-            if mine is not None:
-                return mine
-            if taken.exists():
-                name = f"{name[: _LONGEST_NAME - 8]} (login)"
-        elif (found := taken.first()) is not None:
-            return found
-        try:
-            with transaction.atomic():
-                return Annotator.objects.create(
-                    project=project, user=user, number=last + 1, name=name
-                )
-        except IntegrityError:
-            # Somebody took the number or the name in the same moment: look again.
-            continue
+    number = next_number(project, Annotator)
+    # Somebody else may have made it while this one waited for its turn.
+    here, name = Annotator.objects.filter(project=project), name[:_LONGEST_NAME]
+    found = here.filter(user=user) if user is not None else here.filter(name=name)
+    if (made := found.first()) is not None:
+        return made
+    name = _free(here, name, "login")
+    return Annotator.objects.create(project=project, user=user, number=number, name=name)
+
+
+def _free(here: QuerySet[Annotator], name: str, word: str) -> str:
+    """The name, or with a word behind it where somebody is called so already."""
+    again = (f" ({word})" if n == 1 else f" ({word} {n})" for n in count(1))
+    wanted = chain([name], (name[: _LONGEST_NAME - len(more)] + more for more in again))
+    return next(one for one in wanted if not here.filter(name=one).exists())

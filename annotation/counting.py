@@ -1,9 +1,10 @@
 """Votes given in one round count in others that ask the same: they fill what is free there."""
 
+from django.db import transaction
 from django.db.models import Case, Q, When
 from django.utils import timezone
 
-from annotation.models import Annotation, Round, Slot
+from annotation.models import Annotation, Item, Round, Slot
 from annotation.settling import settle
 
 
@@ -29,13 +30,22 @@ def count_earlier_votes(round_: Round, example_id: int | None = None) -> int:
 
 def count_in(vote: Annotation, round_: Round) -> int:
     """A free slot of the example, the voter's own before others: they cannot fill it any more."""
+    item = Item.objects.filter(round=round_, example=vote.example_id)
+    with transaction.atomic():
+        # Locked first: two who count the same vote at once must not give it two slots.
+        locked = item.select_for_update(of=("self",), no_key=True).first()
+        if locked is None or Slot.objects.filter(item=locked, vote=vote).exists():
+            return 0
+        return _fill_free_slot(locked, vote)
+
+
+def _fill_free_slot(item: Item, vote: Annotation) -> int:
     mine = Q(annotator=vote.annotator_id)
     open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
     # The slot's own columns alone: a join would be judged by what it held before the update.
-    free = Slot.objects.filter(open_to_it, round=round_, vote=None)
-    slots = free.filter(item__example=vote.example_id).select_related("item")
-    for slot in slots.order_by(Case(When(mine, then=0), default=1), "index"):
+    free = Slot.objects.filter(open_to_it, item=item, vote=None)
+    for slot in free.order_by(Case(When(mine, then=0), default=1), "index"):
         if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
-            settle(slot.item)
+            settle(item)
             return 1
     return 0

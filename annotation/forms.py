@@ -6,11 +6,13 @@ from typing import Any
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
 
 from annotation.invitations import MAX_DAYS, MAX_USES, Terms
 from judging.models import Label, Project, Role
 
 _MOST_CRITERIA = 12
+_TAKEN = "This name is taken. Choose another, or log in with it."
 
 
 class SettingsForm(forms.ModelForm):
@@ -82,6 +84,10 @@ class InvitationForm(forms.Form):
         return Terms(**self.cleaned_data)
 
 
+class NameTaken(Exception):
+    """Somebody else took the name between the look at the form and the making of the login."""
+
+
 class JoinForm(UserCreationForm):
     """A new login, made on the way in."""
 
@@ -100,8 +106,16 @@ class JoinForm(UserCreationForm):
     def clean_username(self) -> str:
         name = self.cleaned_data["username"]
         if User.objects.filter(username__iexact=name).exists():
-            raise forms.ValidationError("This name is taken. Choose another, or log in with it.")
+            raise forms.ValidationError(_TAKEN)
         return name
+
+    def create(self) -> User:
+        """Within a transaction, in which a name that is taken spoils nothing else."""
+        try:
+            with transaction.atomic():
+                return self.save()
+        except IntegrityError:
+            raise NameTaken(_TAKEN) from None
 
 
 class DecisionForm(forms.Form):

@@ -87,6 +87,8 @@ def accept(invitation: Invitation, user: User) -> Membership:
     """Join the project. A member who opens the link again uses nothing up."""
     project = invitation.project
     with transaction.atomic():
+        # Locked first: the same person who asks twice at once uses it up once.
+        Invitation.objects.select_for_update(no_key=True).get(pk=invitation.pk)
         membership = Membership.objects.filter(project=project, user=user).first()
         if membership is None:
             # Conditional, so that the last use is given once however many ask at the same time.

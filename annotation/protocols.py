@@ -3,12 +3,12 @@
 import hashlib
 import json
 
-from django.db import IntegrityError, transaction
-from django.db.models import Max
+from django.db import transaction
 
 from annotation.models import Protocol
 from judging.errors import UserError
 from judging.models import Project
+from judging.numbering import next_number
 
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 
@@ -18,22 +18,15 @@ def current_protocol(project: Project) -> Protocol:
     asked = {name: getattr(project, name) for name in _ASKED}
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    found = Protocol.objects.filter(project=project, digest=digest).first()
-    while found is None:
-        last = Protocol.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
-        try:
-            with transaction.atomic():
-                found = Protocol.objects.create(
-                    project=project,
-                    number=last + 1,
-                    name=f"protocol-{last + 1}",
-                    digest=digest,
-                    **asked,
-                )
-        except IntegrityError:
-            # Someone else made the same protocol, or took the number, in the same moment.
-            found = Protocol.objects.filter(project=project, digest=digest).first()
-    return found
+    same = Protocol.objects.filter(project=project, digest=digest)
+    if (found := same.first()) is not None:
+        return found
+    with transaction.atomic():
+        number = next_number(project, Protocol)
+        # Someone else may have made it while this one waited for its turn.
+        return same.first() or Protocol.objects.create(
+            project=project, number=number, name=f"protocol-{number}", digest=digest, **asked
+        )
 
 
 def protocol_named(project: Project, name: str | None) -> Protocol:

@@ -8,9 +8,8 @@ from random import Random
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Max
 
-from annotation.certifying import ALPHA, EPSILON, plan_to_store
+from annotation.certifying import ALPHA, EPSILON, check_plan, plan_to_store
 from annotation.counting import count_earlier_votes
 from annotation.models import Annotator, Item, Round, Seat, Selection, Slot
 from annotation.protocols import current_protocol
@@ -27,6 +26,7 @@ from judging import audit
 from judging.errors import UserError
 from judging.methods.cost import Rate
 from judging.models import Example, Project, Run
+from judging.numbering import next_number
 
 _CHUNK = 1000
 _MAX_VOTES = 99
@@ -40,6 +40,8 @@ class RoundSettings:
     beta: percent of all examples; budget: human money in USD; audit: examples drawn at random
     from the rest; partial: the run need not be finished; paper_mode: ties as in the paper.
     epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
+    learn: examples drawn at random that are labelled first; what they teach about the judge
+    selects the rest of the cut, which counts them. 0 routes by BPDE at once.
     """
 
     beta: Decimal | None = None
@@ -55,6 +57,7 @@ class RoundSettings:
     epsilon: float = EPSILON
     alpha: float = ALPHA
     looks: tuple[int, ...] = ()
+    learn: int = 0
 
 
 def open_round(
@@ -68,6 +71,7 @@ def open_round(
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
     drawn = _select(project, run, settings, seed)
+    check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = list(
         Example.objects.filter(project=project, is_check=True)
@@ -77,9 +81,10 @@ def open_round(
     with transaction.atomic():
         round_ = Round.objects.create(
             project=project,
-            number=_next_number(project),
+            number=next_number(project, Round),
             run=run,
             protocol=protocol,
+            stage=Round.Stage.LEARN if drawn.learn else Round.Stage.ONLY,
             votes_per_item=settings.votes,
             seed=seed,
             open_to_all=not settings.annotators,
@@ -102,7 +107,7 @@ def open_round(
             user,
             "round opened",
             f"round {round_.number}",
-            items=len(drawn.top) + len(drawn.audit) + len(checks),
+            items=Item.objects.filter(round=round_).count(),
             **_parameters(settings),
         )
     return round_
@@ -113,7 +118,7 @@ def add_items(
 ) -> None:
     """Items of one selection at their places in the order, with n slots each."""
     share = 1.0
-    if selection.kind == Selection.Kind.AUDIT:
+    if selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN):
         share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
     places = list(positions)
     for start in range(0, len(ranked), _CHUNK):
@@ -140,26 +145,60 @@ def add_items(
     Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
 
 
-def _fill(round_: Round, settings: RoundSettings, drawn: Drawn, checks: Sequence[int]) -> None:
-    """Selected, audit and check items in one uniform order, so that a place tells nothing."""
-    parts = [
-        (Selection.Kind.ALL if settings.everything else Selection.Kind.TOP, drawn.top),
-        (Selection.Kind.AUDIT, drawn.audit),
-        (Selection.Kind.CHECK, [Ranked(example_id, 0, None) for example_id in checks]),
-    ]
-    places = [float(place) for place in range(sum(len(ranked) for _, ranked in parts))]
-    Random(f"order:{round_.seed}").shuffle(places)
+def fill(
+    round_: Round,
+    parts: Sequence[tuple[str, Sequence[Ranked]]],
+    drawn: Drawn,
+    start: float = 0.0,
+) -> None:
+    """Items of each kind in one uniform order from `start` on, so that a place tells nothing."""
+    places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
+    Random(f"order:{round_.seed}:{start:g}" if start else f"order:{round_.seed}").shuffle(places)
     for kind, ranked in parts:
         if not ranked:
             continue
-        selection = Selection.objects.create(
-            round=round_,
-            kind=kind,
-            seed=round_.seed,
-            frame_size=drawn.n_rest if kind == Selection.Kind.AUDIT else drawn.frame_size,
-            parameters=_parameters(settings),
-        )
+        selection = planned_selection(round_, kind)
+        audited = kind == Selection.Kind.AUDIT
+        selection.frame_size = drawn.n_rest if audited else drawn.frame_size
+        selection.save(update_fields=["frame_size"])
         add_items(round_, selection, ranked, [places.pop() for _ in ranked])
+
+
+def planned_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
+    """The round's selection of this kind. Made before its items where they come later, so that
+    people see from the start how much they are asked for."""
+    selection, _ = Selection.objects.get_or_create(
+        round=round_,
+        kind=kind,
+        defaults={
+            "seed": round_.seed,
+            "frame_size": round_.frame_size,
+            "parameters": round_.parameters,
+            "n_items": n_items,
+        },
+    )
+    return selection
+
+
+def _first_items(
+    round_: Round, settings: RoundSettings, drawn: Drawn, checks: Sequence[Ranked]
+) -> None:
+    """All of a round's items, or those that it starts to learn from, with their share of the
+    attention checks."""
+    if not drawn.learn:
+        top = Selection.Kind.ALL if settings.everything else Selection.Kind.TOP
+        parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
+        fill(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
+        return
+    m = round_.parameters["m"]
+    early = round(len(checks) * len(drawn.learn) / (m + settings.audit))
+    parts = [(Selection.Kind.LEARN, drawn.learn), (Selection.Kind.CHECK, checks[:early])]
+    fill(round_, parts, drawn)
+    planned_selection(round_, Selection.Kind.TOP, m - len(drawn.learn))
+    if settings.audit:
+        planned_selection(round_, Selection.Kind.AUDIT, settings.audit)
+    if late := len(checks) - early:
+        _plan_checks(round_, late)
 
 
 def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
@@ -223,10 +262,3 @@ def _parameters(settings: RoundSettings) -> dict[str, object]:
         "partial": settings.partial,
         "route": "bpde",
     }
-
-
-def _next_number(project: Project) -> int:
-    # The lock makes two rounds opened at once take different numbers.
-    Project.objects.select_for_update().get(pk=project.pk)
-    last = Round.objects.filter(project=project).aggregate(last=Max("number"))["last"]
-    return (last or 0) + 1

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from annotation.annotators import annotator_named
@@ -26,6 +25,7 @@ from judging import audit
 from judging.errors import UserError
 from judging.imports.problems import Refused
 from judging.models import Example, Import, Project
+from judging.numbering import next_number
 
 _SHOWN = 20
 
@@ -57,7 +57,8 @@ def import_votes(
     reading = Reading(known, annotator, names_of(maps))
     rows = _all_rows(path, file_format, reading)
     with transaction.atomic():
-        Project.objects.select_for_update().get(pk=project.pk)
+        # Locked for the whole import: another one may hold the same votes.
+        Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
         people = {name: annotator_named(project, name) for name in {row.annotator for row in rows}}
         new, n_known, conflicts = _new_votes(rows, people, asked)
         round_ = _import_round(project, user, asked)
@@ -131,10 +132,9 @@ def _import_round(project: Project, user: AbstractUser | None, protocol: Protoco
     found = Round.objects.filter(project=project, protocol=protocol, kind=Round.Kind.IMPORT).first()
     if found is not None:
         return found
-    last = Round.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
     return Round.objects.create(
         project=project,
-        number=last + 1,
+        number=next_number(project, Round),
         kind=Round.Kind.IMPORT,
         protocol=protocol,
         state=Round.State.CLOSED,
@@ -249,10 +249,9 @@ def _record_import(
     n_known: int,
     n_conflicts: int,
 ) -> None:
-    last = Import.objects.filter(project=project).aggregate(last=Max("number"))["last"] or 0
     Import.objects.create(
         project=project,
-        number=last + 1,
+        number=next_number(project, Import),
         kind=Import.Kind.VOTES,
         state=Import.State.DONE,
         file_names=[path.name],

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from annotation.annotators import people_changed
-from annotation.forms import InvitationForm, JoinForm
+from annotation.forms import InvitationForm, JoinForm, NameTaken
 from annotation.invitations import accept, invite, link_of, open_invitation, revoke, usable
 from annotation.models import Annotator, Invitation
 from judging.access import Access, project_for
@@ -81,6 +81,8 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     except UserError as error:
         found = {"refused": str(error)}
         return render(request, "annotation/invitations/refused.html", found, status=410)
+    except NameTaken as taken:
+        form.add_error("username", str(taken))
     found = {"form": form, "invitation": invitation}
     status = 422 if form is not None and form.errors else 200
     return render(request, "annotation/invitations/join.html", found, status=status)
@@ -115,7 +117,7 @@ def people_page(
 def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -> HttpResponse:
     # Together: an invitation whose last use went to somebody else leaves no login behind.
     with transaction.atomic():
-        user = cast(User, request.user) if form is None else form.save()
+        user = cast(User, request.user) if form is None else form.create()
         membership = accept(invitation, user)
     if form is not None:
         login(request, user, backend="django.contrib.auth.backends.ModelBackend")

@@ -10,7 +10,6 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
-from django.db.models import Max
 
 from judging.errors import UserError
 from judging.imports.checking import Summary, check
@@ -18,6 +17,7 @@ from judging.imports.comparing import Comparison, Conflict
 from judging.imports.reading import mapping_faults
 from judging.imports.uploads import files_of, stored_name
 from judging.models import Import, Project
+from judging.numbering import next_number
 
 SHOWN_TEXT = 160
 
@@ -57,9 +57,7 @@ def record_import(
     )
     _fill(imported, file_format, mapping or {})
     with transaction.atomic():
-        Project.objects.select_for_update().get(pk=project.pk)
-        last = Import.objects.filter(project=project).aggregate(last=Max("number"))["last"]
-        imported.number = (last or 0) + 1
+        imported.number = next_number(project, Import)
         imported.save()
     return imported
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import count
 from pathlib import Path
 
 from django.conf import settings
@@ -23,17 +24,28 @@ def store(files: Iterable[UploadedFile]) -> list[Path]:
     """Keep uploads in a folder of their own, under the names that they came with."""
     folder = Path(settings.MEDIA_ROOT) / FOLDER / uuid.uuid4().hex
     folder.mkdir(parents=True, mode=0o700)
-    paths = []
+    paths: list[Path] = []
+    taken: set[Path] = set()
     for number, file in enumerate(files, start=1):
         name = shortened(Path(file.name or "").name) or f"file-{number}"
-        path = folder / name
-        if path in paths:
-            path = folder / f"{number}-{name}"
+        # A copy of its refused rows may come to lie beside each.
+        path = next(one for one in _places(folder, name) if taken.isdisjoint(_names(one)))
+        taken.update(_names(path))
         with path.open("xb") as stream:
             for chunk in file.chunks():
                 stream.write(chunk)
         paths.append(path)
     return paths
+
+
+def _places(folder: Path, name: str) -> Iterator[Path]:
+    """The name, then with numbers before it for files that are called alike."""
+    yield folder / name
+    yield from (folder / f"{number}-{name}" for number in count(2))
+
+
+def _names(path: Path) -> tuple[Path, Path]:
+    return path, refused_path(path)
 
 
 def shortened(name: str) -> str:

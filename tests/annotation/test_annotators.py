@@ -5,7 +5,8 @@ from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from annotation.annotators import annotator_named, annotator_of, erase_person
+from annotation.adjudication import decide
+from annotation.annotators import annotator_named, annotator_of, erase_annotator, erase_person
 from annotation.models import (
     Adjudication,
     Annotation,
@@ -38,9 +39,8 @@ def worked(project):
     edit_vote(vote, {"overall": "right"}, "Ana again")
     skip(claim_next(round_, ana), "Ana cannot")
     flag(claim_next(round_, ana), "Ana says odd")
-    Adjudication.objects.create(
-        item=vote.item, label="win", reason="clear", decided_by=ana.user, decider="ana"
-    )
+    Item.objects.filter(pk=vote.item_id).update(state=Item.State.ADJUDICATE)
+    decide(Item.objects.get(pk=vote.item_id), ana.user, "win", "Ana knows better")
     FinalLabel.objects.create(example=vote.example, source="adjudicated", adjudicator="ana")
     AccessAttempt.objects.create(username="ana", ip_address="192.0.2.1", failures_since_start=1)
     audit.record(project, ana.user, "member added", "ana")
@@ -56,7 +56,7 @@ def texts():
         (Annotator, ["name"]),
         (Skip, ["reason"]),
         (Flag, ["reason"]),
-        (Adjudication, ["decider"]),
+        (Adjudication, ["decider", "reason"]),
         (FinalLabel, ["adjudicator"]),
         (AccessAttempt, ["username"]),
         (User, ["username"]),
@@ -72,7 +72,7 @@ def test_names_and_comments_go_and_votes_stay_under_a_pseudonym(worked):
     vote = Annotation.objects.get()
     assert vote.annotator.pseudonym == worked.pseudonym
     assert vote.answer == {"overall": "right"}
-    assert Adjudication.objects.get().reason == "clear"
+    assert Adjudication.objects.get().label == "win"
 
 
 def test_votes_can_go_too_and_their_items_open_again(worked):
@@ -133,6 +133,16 @@ def test_a_login_called_like_imported_votes_is_another_annotator(project):
     assert (sam.number, sam.name) == (imported.number + 1, "sam (login)")
     assert annotator_of(project, sam.user) == sam
     assert annotator_named(project, "sam") == imported
+
+
+def test_names_stay_apart_however_often_they_are_taken(project):
+    first = annotator_named(project, "sam")
+    for name in ("sam (login)", f"erased person {first.number}"):
+        annotator_named(project, name)
+    assert annotator_of(project, make_user("sam")).name == "sam (login 2)"
+    erase_annotator(first, None)
+    first.refresh_from_db()
+    assert first.name == f"erased person {first.number} (erased)"
 
 
 def test_whoever_is_erased_is_not_waited_for(project):

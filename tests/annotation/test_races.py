@@ -1,0 +1,106 @@
+"""What people or processes do in one moment comes out as if one came after the other."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.test import Client
+from django.urls import reverse
+
+from annotation.annotators import annotator_named, annotator_of
+from annotation.counting import count_earlier_votes
+from annotation.invitations import Terms, accept, invite, link_of
+from annotation.models import Annotator, Protocol, Round, Slot
+from annotation.protocols import current_protocol
+from annotation.queue import claim_next
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import record_vote
+from judging.imports.preparing import record_import
+from judging.models import Import
+from tests.factories import make_annotator, make_examples, make_project, make_user
+
+pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
+AT_ONCE = 5
+EVERYTHING = RoundSettings(everything=True, votes=3)
+
+
+def at_once(action: Callable[[int], object]) -> list[object]:
+    """What each of the simultaneous calls returned or raised."""
+    together, outcomes = threading.Barrier(AT_ONCE), []
+
+    def call(number):
+        try:
+            together.wait()
+            outcomes.append(action(number))
+        except Exception as error:
+            outcomes.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=call, args=[number]) for number in range(AT_ONCE)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+@pytest.fixture
+def project(transactional_db):
+    return make_project()
+
+
+def test_of_those_who_join_by_one_name_one_gets_it_and_the_others_are_told(project):
+    invitation = invite(project, None, Terms(uses=AT_ONCE))
+    url = reverse("invite", args=[link_of(invitation).rstrip("/").rpartition("/")[2]])
+    password = "a long enough one"
+    fields = {"username": "nina", "password1": password, "password2": password}
+    answers = at_once(lambda _: Client().post(url, fields))
+    assert sorted(answer.status_code for answer in answers) == [302, *[422] * (AT_ONCE - 1)]
+    assert User.objects.filter(username="nina").count() == 1
+    invitation.refresh_from_db()
+    assert invitation.uses == 1
+
+
+def test_whoever_accepts_an_invitation_twice_at_once_uses_it_once(project):
+    invitation, user = invite(project, None, Terms(uses=AT_ONCE)), make_user()
+    members = at_once(lambda _: accept(invitation, user))
+    assert {member.pk for member in members} == {project.memberships.get().pk}
+    invitation.refresh_from_db()
+    assert invitation.uses == 1
+
+
+def test_a_vote_that_several_count_at_once_fills_one_slot(project):
+    make_examples(project, 1)
+    ana = make_annotator(project)
+    first = open_round(project, None, None, EVERYTHING)
+    second = open_round(project, None, None, EVERYTHING)
+    vote = record_vote(claim_next(first, ana), {"overall": "left"})
+    Slot.objects.filter(round=second).update(vote=None)
+    assert sorted(at_once(lambda _: count_earlier_votes(second))) == [*[0] * (AT_ONCE - 1), 1]
+    assert Slot.objects.filter(round=second, vote=vote).count() == 1
+
+
+def test_numbers_are_given_once(project, tmp_path):
+    make_examples(project, 2)
+    path = tmp_path / "pairs.csv"
+    path.write_text("question,response_1,response_2\nWhich?,An oak,An elm\n")
+    imports = Import.objects.count()
+    for action, rows, more in (
+        (lambda _: open_round(project, None, None, EVERYTHING), Round, AT_ONCE),
+        (lambda n: annotator_named(project, f"rater {n}"), Annotator, AT_ONCE),
+        (lambda _: record_import(project, None, [path]), Import, AT_ONCE + imports),
+    ):
+        assert [one for one in at_once(action) if isinstance(one, Exception)] == []
+        numbers = rows.objects.order_by("number").values_list("number", flat=True)
+        assert list(numbers) == list(range(1, more + 1))
+
+
+def test_the_same_thing_made_at_once_is_made_once(project):
+    user = make_user()
+    assert len({one.pk for one in at_once(lambda _: annotator_of(project, user))}) == 1
+    assert len({one.pk for one in at_once(lambda _: annotator_named(project, "sam"))}) == 1
+    assert len({one.pk for one in at_once(lambda _: current_protocol(project))}) == 1
+    assert (Annotator.objects.count(), Protocol.objects.count()) == (2, 1)
