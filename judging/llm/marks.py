@@ -14,6 +14,7 @@ Nothing else changes, and no parser reads a disarmed mark. All patterns match fo
 
 import itertools
 import re
+from functools import lru_cache
 
 from judging.llm.folding import fold
 
@@ -62,6 +63,8 @@ def holds_verdict_mark(folded: str, start: int = 0, end: int | None = None) -> b
     return any(pattern.search(folded, start, end) for pattern in VERDICT_MARKS)
 
 
+# The two orders of an example follow each other, with the same texts.
+@lru_cache(maxsize=32)
 def disarm(text: str) -> str:
     """`text` with a middle dot in each mark; a text without marks comes back as it is."""
     folded = fold(text)

@@ -13,7 +13,7 @@ from django.utils import timezone
 from judging.llm.prices import PriceSnapshot
 from judging.llm.requests import JudgeRequest
 from judging.models import Batch, Call
-from judging.runs import budget
+from judging.runs import budget, rows
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner
 
@@ -42,24 +42,26 @@ def claim(
     """
     requests = [questioner.request(ask.example, ask.part, len(ask.slots)) for ask in asks]
     upper_bounds = [upper_bound(request, price) for request in requests]
+    now = timezone.now()
     with transaction.atomic():
         affordable = budget.reserve(run_id, holder, upper_bounds)
         seqs = next_seqs(run_id, asks[:affordable])
-        calls = Call.objects.bulk_create(
+        calls = [
             Call(
                 run_id=run_id,
-                example=ask.example,
+                example_id=ask.example.pk,
                 part=ask.part,
                 seq=next(seqs[ask.example.pk, ask.part]),
                 slots=list(ask.slots),
                 attempt=ask.attempt,
                 holder=holder,
-                claimed_at=timezone.now(),
+                claimed_at=now,
                 reserved_usd=reserved,
-                batch=batch,
+                batch_id=batch.pk if batch else None,
             )
             for ask, reserved in zip(asks[:affordable], upper_bounds[:affordable], strict=True)
-        )
+        ]
+        rows.insert(Call, calls)
     return [
         Claim(call, ask, request) for call, ask, request in zip(calls, asks, requests, strict=False)
     ]

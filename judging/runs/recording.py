@@ -13,13 +13,13 @@ from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Choice, Reply
 from judging.llm.templating import Template
 from judging.models import Call, Parse, Run, Sample
-from judging.runs import budget
+from judging.runs import budget, rows
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask
 from judging.runs.reading import failed_parse, read_choice
 
 ZERO = Decimal(0)
-CALL_RESULT = [
+CALL_RESULT = (
     "state",
     "finished_at",
     "duration_ms",
@@ -34,7 +34,7 @@ CALL_RESULT = [
     "http_status",
     "error_kind",
     "error",
-]
+)
 LONGEST_ERROR = 2000
 
 
@@ -77,19 +77,17 @@ def record(
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
         budget.reconcile(run_id, sum(map(held, calls), ZERO), sum(map(cost, calls), ZERO))
-        Call.objects.bulk_create(
-            calls, update_conflicts=True, unique_fields=["id"], update_fields=CALL_RESULT
-        )
+        rows.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
 
 
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
     """By ids throughout: setting related objects costs as much as the rest of a row."""
-    samples = Sample.objects.bulk_create(sample for sample, _ in pairs)
-    for sample, (_, parse) in zip(samples, pairs, strict=True):
+    rows.insert(Sample, [sample for sample, _ in pairs])
+    for sample, parse in pairs:
         parse.sample_id = sample.pk
-    Parse.objects.bulk_create(parse for _, parse in pairs)
+    rows.insert(Parse, [parse for _, parse in pairs])
 
 
 def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
