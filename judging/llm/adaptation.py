@@ -17,6 +17,7 @@ class Learned:
 
     max_n: int | None = None
     tokens_field: TokensField = "max_tokens"
+    max_tokens: int | None = None
     temperature: bool = True
     system_role: bool = True
     schema: SchemaMode = "json_schema"
@@ -42,6 +43,11 @@ class Learned:
         yield (
             self.tokens_field != "max_tokens",
             "The server takes max_completion_tokens in place of max_tokens.",
+        )
+        yield (
+            self.max_tokens is not None,
+            f"The model writes at most {self.max_tokens} tokens a sample: where the run allows "
+            "more, replies are cut off there.",
         )
         yield (
             not self.temperature,
@@ -78,7 +84,7 @@ def body(request: JudgeRequest, learned: Learned) -> dict[str, object]:
     sent: dict[str, object] = {
         "model": request.model,
         "messages": [{"role": m.role, "content": m.content} for m in messages],
-        learned.tokens_field: request.max_tokens,
+        learned.tokens_field: min(request.max_tokens, learned.max_tokens or request.max_tokens),
     }
     if learned.temperature:
         sent["temperature"] = request.temperature

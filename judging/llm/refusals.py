@@ -45,6 +45,18 @@ ONLY_ONE = re.compile(
     r"only (?:one|1)\b|must be (?:one|1)\b|= ?1\b|n ?> ?1|multiple", re.IGNORECASE
 )
 
+# A cap on the reply's tokens, by whichever name; a number is no part of a model's name.
+REPLY_TOKENS = re.compile(
+    r"max_?(?:completion_?|output_?|new_?)?tokens|maximum tokens|(?:completion|output) tokens",
+    re.IGNORECASE,
+)
+TOO_MANY = re.compile(
+    r"too large|too high|at most|less than|lower than|exceed|maximum|range|between|[<>\u2264]",
+    re.IGNORECASE,
+)
+PLAIN_NUMBER = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)(\W+exclusive)?")
+FEWEST_TOKENS = 16
+
 
 def learn(learned: Learned, request: JudgeRequest, failure: AttemptFailure) -> Learned | None:
     """What a refusal teaches, or None when it names nothing that can be asked differently."""
@@ -53,11 +65,27 @@ def learn(learned: Learned, request: JudgeRequest, failure: AttemptFailure) -> L
     if failure.http_status not in (400, 403, 422):
         return None
     sent = body(request, learned)
+    if (cap := _tokens_cap(failure, sent[learned.tokens_field])) is not None:
+        return replace(learned, max_tokens=cap)
     for name in _named(failure, sent):
         adapted = _adapted(learned, name, request, failure.message)
         if adapted is not None and body(request, adapted) != sent:
             return adapted
     return None
+
+
+def _tokens_cap(failure: AttemptFailure, sent: object) -> int | None:
+    """The most tokens for a reply that the message names, where it says that these are too many."""
+    message = failure.message
+    named = failure.parameter if failure.parameter is not None else message
+    if REPLY_TOKENS.search(named) is None or TOO_MANY.search(message) is None:
+        return None
+    stated = [
+        int(number.replace(",", "")) - bool(exclusive)
+        for number, exclusive in PLAIN_NUMBER.findall(message)
+    ]
+    fitting = [n for n in stated if isinstance(sent, int) and FEWEST_TOKENS <= n < sent]
+    return max(fitting, default=None)
 
 
 def _named(failure: AttemptFailure, sent: Mapping[str, object]) -> list[str]:

@@ -20,6 +20,7 @@ class Quirks:
     max_n: int | None = None
     ignores_n: bool = False
     tokens_field: Literal["max_tokens", "max_completion_tokens", "both"] = "both"
+    max_tokens: int | None = None
     fixed_temperature: bool = False
     no_system: bool = False
     schema: Literal["json_schema", "json_object", "none"] = "json_schema"
@@ -51,6 +52,9 @@ class Quirks:
             )
         if self.tokens_field == "max_tokens" and "max_completion_tokens" in body:
             return unknown_argument("max_completion_tokens", self.words)
+        asked = body.get("max_tokens") or body.get("max_completion_tokens") or 0
+        if self.max_tokens is not None and asked > self.max_tokens:
+            return too_many_tokens(self.words, asked, self.max_tokens)
         return None
 
     def _about_sampling(self, asked: Asked) -> Answer | None:
@@ -124,6 +128,17 @@ def too_many_choices(words: Words, asked: int, most: int) -> Answer:
     }
     named = words in ("openai", "azure")
     return error(400, messages[words], param="n" if named else None)
+
+
+def too_many_tokens(words: Words, asked: int, most: int) -> Answer:
+    message = (
+        f"max_tokens is too large: {asked}. This model supports at most {most} completion tokens, "
+        f"whereas you provided {asked}."
+    )
+    if words in ("openai", "azure"):
+        # Under this name whichever of the two was sent.
+        return error(400, message, code="invalid_value", param="max_tokens")
+    return error(400, f"Invalid max_tokens value, the valid range of max_tokens is [1, {most}]")
 
 
 def too_many_logprobs(words: Words, asked: int, most: int) -> Answer:

@@ -92,6 +92,18 @@ def test_the_other_name_is_found_as_well(words):
     assert learned == Learned()
 
 
+@pytest.mark.parametrize("words", ["openai", "vllm"])
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens"])
+def test_more_tokens_than_the_model_writes_are_asked_for_once(words, field):
+    quirks = Quirks(words=words, max_tokens=16384)
+    long, short = make_request(max_tokens=200_000), make_request("short", max_tokens=99)
+    remembered = {MODEL: Learned(tokens_field=field)}
+    _, learned, server = learned_from(quirks, long, long, short, learned=remembered)
+    assert learned == Learned(tokens_field=field, max_tokens=16384)
+    assert [entry.body[field] for entry in server.log] == [200_000, 16384, 16384, 99]
+    assert "at most 16384 tokens" in learned.notes()[-1]
+
+
 def test_a_fixed_temperature_is_left_out():
     quirks = Quirks(fixed_temperature=True)
     _, learned, server = learned_from(quirks, make_request(temperature=0.2), make_request("again"))
