@@ -13,6 +13,7 @@ from scipy.optimize import isotonic_regression
 
 from judging.methods.calibration.descent import Lbfgs, Optimiser
 from judging.methods.calibration.objective import (
+    Codes,
     Objective,
     Points,
     calibrated_values,
@@ -23,15 +24,15 @@ from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
 
 STRENGTH = 0.5
-# Where every calibrated probability is this near to 1/2, the judge has no verdict left.
+# Where all calibrated probabilities are within this of each other, no verdict is left.
 FLAT = 1e-3
 DRAWN = 501
 
 ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
 ALIKE = "all probabilities are equal, so there is no order to preserve"
 COLLAPSED = (
-    "lambda is too small: the calibrated probabilities all came out at one half, which agrees "
-    "with itself but says nothing"
+    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
+    "a larger lambda, or the whole objective, keeps them apart"
 )
 
 
@@ -95,7 +96,7 @@ class CalibraEval:
         points = Points.of(s)
         end = self.optimiser.minimise(points, self.strength, self.objective)
         g = calibrated_values(end.d)
-        if np.abs(g[points.at] - 0.5).max() < FLAT:
+        if np.ptp(g[self._used(points)]) < FLAT:
             return Undefined(COLLAPSED)
         return CurveCalibration(
             method=self.name,
@@ -112,6 +113,11 @@ class CalibraEval:
         """(K, 3) s0, s1, s2 of the complete examples; what the objective leaves out repeats s0."""
         whole = probabilities.rows(probabilities.complete(needed))
         return whole.columns([name if name in needed else "X0" for name in THREE])
+
+    def _used(self, points: Points) -> Codes:
+        """The places of the probabilities that the objective is about."""
+        rows = {"both": [0, 1, 2], "tokens": [0, 2], "positions": [0, 1]}[self.objective]
+        return points.at[rows]
 
     def _loss(self, g0: Floats, g1: Floats, g2: Floats) -> float:
         return loss_of_values(g0, g1, g2, self.strength, self.objective) / len(g0)
