@@ -8,14 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from typing import NamedTuple
 
 from django.db.models import QuerySet
 
 from annotation.changes import COVERS
 from annotation.models import Adjudication, Item, Round, Selection, Slot
-from judging.methods import outcomes
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
-from judging.methods.votes import majority
+from judging.methods.votes import majority_of
 from judging.models import Label, Project, Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
@@ -88,14 +88,26 @@ def people_both_ways(
     return _latest(_by_protocol(sayings)), _latest(asked)
 
 
-Saying = tuple[Item, PeopleSay]
+class Asked(NamedTuple):
+    """An item with what its round and selection say of it; lighter than the model, of which a
+    report reads tens of thousands."""
+
+    pk: int
+    example_id: int
+    state: str
+    round: Round
+    selection: Selection
+    probability: float | None
+
+
+Saying = tuple[Asked, PeopleSay]
 
 
 def _all_items(project: Project) -> QuerySet[Item]:
     return Item.objects.filter(round__project=project).exclude(selection__kind="check")
 
 
-def _enters(item: Item, run: Run) -> bool:
+def _enters(item: Asked, run: Run) -> bool:
     routed = item.round.kind == Round.Kind.ROUTED
     return routed and item.round.run_id == run.pk and item.selection.kind in ENTERS
 
@@ -121,19 +133,24 @@ def _sayings(items: QuerySet[Item]) -> list[Saying]:
     rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
     covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
+    columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
+    rows = items.order_by("round__number", "pk").values_list(*columns)
     sayings = []
-    for item in items.order_by("round__number", "pk").iterator(chunk_size=2000):
-        item.round, item.selection = rounds[item.round_id], selections[item.selection_id]
-        if item.pk in covered:
+    for pk, example, state, round_, selection, probability in rows.iterator(chunk_size=2000):
+        chosen = selections[selection]
+        if pk in covered:
             # The cut was extended over this audit item: it stands for itself alone.
-            item.selection, item.probability = covered[item.pk], 1.0
-        sayings.append((item, _say(item, votes.get(item.pk, ()), decisions.get(item.pk))))
+            chosen, probability = covered[pk], 1.0
+        item = Asked(pk, example, state, rounds[round_], chosen, probability)
+        sayings.append((item, _say(item, votes.get(pk, ()), decisions.get(pk))))
     return sayings
 
 
-def _say(item: Item, votes: Iterable[Vote], decision: Adjudication | None) -> PeopleSay:
+def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> PeopleSay:
     votes = tuple(votes)
-    counts = {label: sum(vote.label == label for vote in votes) for label in _LABELS}
+    counts = dict.fromkeys(_LABELS, 0)
+    for vote in votes:
+        counts[vote.label] += 1
     label, source, rule = _decide(item, votes, counts, decision)
     routed = item.round.kind == Round.Kind.ROUTED
     return PeopleSay(
@@ -154,7 +171,7 @@ def _say(item: Item, votes: Iterable[Vote], decision: Adjudication | None) -> Pe
 
 
 def _decide(
-    item: Item, votes: tuple[Vote, ...], counts: dict[str, int], decision: Adjudication | None
+    item: Asked, votes: tuple[Vote, ...], counts: dict[str, int], decision: Adjudication | None
 ) -> tuple[Label | None, str, str]:
     if decision is not None:
         return Label(decision.label), "adjudicated", "decided by a person"
@@ -162,14 +179,14 @@ def _decide(
     if not votes or not settled:
         return None, "", ""
     spread = f"{counts['win']}–{counts['tie']}–{counts['lose']}"
-    label = majority(outcomes.Label(vote.label) for vote in votes)
+    label = majority_of(counts)
     if label is not None:
         return Label(label), "majority", f"more than half of {len(votes)} votes ({spread})"
     policy = item.round.no_majority
-    audit = item.selection.kind == Selection.Kind.AUDIT
+    measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
     if policy == Project.NoMajority.TIE:
         return Label.TIE, "policy:tie", f"no majority ({spread}): a tie by policy"
-    if policy == Project.NoMajority.JUDGE and not audit:
+    if policy == Project.NoMajority.JUDGE and not measures:
         return None, "policy:judge", f"no majority ({spread}): the judge's label by policy"
     return None, "", f"no majority ({spread}): waits for a decision"
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 from django.db.models import F
-from django.db.models.functions import MD5, Coalesce, Length
+from django.db.models.functions import MD5, Length
 from numpy.typing import NDArray
 
 from annotation.models import Selection
@@ -144,7 +144,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     final, has_final = signs(finals)
     answer, answered = signs([asked[pk].label if pk in asked else None for pk in ids])
     models, (model_1, model_2) = _codes([row[3] for row in rows], [row[4] for row in rows])
-    bpde = _floats([one[2] for one in found])
+    bpde, score = (_floats([one[place] for one in found]) for place in (2, 5))
     return Sheet(
         ids=np.array(ids, dtype=np.intp),
         category=np.array([row[1] for row in rows], dtype=np.str_),
@@ -156,7 +156,8 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         judge=judge,
         judged=judged,
         level=_levels(
-            _floats([one[5] for one in found]), np.array([one[0] for one in found], dtype=np.str_)
+            np.where(np.isnan(score), bpde, score),
+            np.array([one[0] for one in found], dtype=np.str_),
         ),
         bpde=bpde,
         gap=_floats([one[3] for one in found]),
@@ -182,11 +183,10 @@ def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
 
 
 def _verdicts(run: Run) -> dict[int, Sequence]:
-    """By example: state, label, BPDE, gap, rank, and what the rank goes by."""
-    columns = ("example", "state", "label", "bpde", "gap", "rank")
-    score = Coalesce("routing_score", "bpde")
-    rows = Verdict.objects.filter(run=run).values_list(*columns, score)
-    return {pk: rest for pk, *rest in rows.iterator(chunk_size=5000)}
+    """By example: state, label, BPDE, gap, rank, and what it goes by where that is not BPDE."""
+    columns = ("example", "state", "label", "bpde", "gap", "rank", "routing_score")
+    rows = Verdict.objects.filter(run=run).values_list(*columns)
+    return {row[0]: row[1:] for row in rows.iterator(chunk_size=5000)}
 
 
 def _known(
@@ -219,7 +219,8 @@ def _ranking(ranks: list[int | None]) -> Codes:
 
 
 def _floats(values: list[float | None]) -> Floats:
-    return np.array([np.nan if value is None else value for value in values], dtype=np.float64)
+    # NumPy reads None as NaN.
+    return np.array(values, dtype=np.float64)
 
 
 def _questions(digests: list[str]) -> Codes:

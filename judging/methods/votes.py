@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,12 +17,17 @@ from judging.methods.outcomes import Label
 Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Signs = NDArray[np.int8]
+Name = TypeVar("Name", bound=str)
 
 
 def majority(votes: Iterable[Label]) -> Label | None:
     """The label of more than half of the votes received, or None."""
-    counts = Counter(votes)
-    total = counts.total()
+    return majority_of(Counter(votes))
+
+
+def majority_of(counts: Mapping[Name, int]) -> Name | None:
+    """The same from the number of votes for each label."""
+    total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
 
 
