@@ -10,9 +10,10 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.counting import count_earlier_votes
+from annotation.learning import ranking_of
 from annotation.models import Item, Round, Selection, Slot
 from annotation.rounds import add_items
-from annotation.selecting import Ranked, frame, ranked_examples, size_for_beta
+from annotation.selecting import Ranked, frame, size_for_beta
 from annotation.settling import settle, settle_skipped
 from judging import audit
 from judging.errors import UserError
@@ -97,7 +98,9 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     if round_.state == Round.State.CLOSED:
         raise UserError("Reopen the round before you extend it.")
     m = size_for_beta(frame(round_.project).count(), beta)
-    wanted = ranked_examples(round_.run, paper_mode=round_.paper_mode)[:m]
+    if round_.stage == Round.Stage.LEARN:
+        raise UserError("This round is still learning. Extend it once its rest is selected.")
+    wanted = ranking_of(round_, round_.run)[:m]
     with transaction.atomic():
         # Locked, so that two extensions at once take different examples.
         round_ = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)

@@ -16,7 +16,9 @@ from annotation.protocols import current_protocol
 from annotation.selecting import (
     Drawn,
     Ranked,
+    check_audit,
     draw,
+    draw_to_learn,
     frame,
     ranked_examples,
     size_for_beta,
@@ -70,7 +72,7 @@ def open_round(
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
-    drawn = _select(project, run, settings, seed)
+    drawn, m = _select(project, run, settings, seed)
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
     checks = list(
@@ -91,7 +93,7 @@ def open_round(
             no_majority=project.no_majority,
             frame_size=drawn.frame_size,
             paper_mode=settings.paper_mode,
-            parameters=_parameters(settings),
+            parameters=_parameters(settings, m),
             certificate_plan=planned,
             wage_usd=project.wage_usd,
             minutes_per_vote=project.minutes_per_vote,
@@ -100,7 +102,7 @@ def open_round(
         )
         for person in settings.annotators:
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
-        _fill(round_, settings, drawn, checks)
+        _first_items(round_, settings, drawn, [Ranked(pk, 0, None) for pk in checks])
         count_earlier_votes(round_)
         audit.record(
             project,
@@ -108,7 +110,7 @@ def open_round(
             "round opened",
             f"round {round_.number}",
             items=Item.objects.filter(round=round_).count(),
-            **_parameters(settings),
+            **_parameters(settings, m),
         )
     return round_
 
@@ -153,52 +155,50 @@ def fill(
 ) -> None:
     """Items of each kind in one uniform order from `start` on, so that a place tells nothing."""
     places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
-    Random(f"order:{round_.seed}:{start:g}" if start else f"order:{round_.seed}").shuffle(places)
+    Random(f"order:{round_.seed}" + (f":{start:g}" if start else "")).shuffle(places)
     for kind, ranked in parts:
         if not ranked:
             continue
-        selection = planned_selection(round_, kind)
+        selection = _empty_selection(round_, kind) or _new_selection(round_, kind)
         audited = kind == Selection.Kind.AUDIT
         selection.frame_size = drawn.n_rest if audited else drawn.frame_size
         selection.save(update_fields=["frame_size"])
         add_items(round_, selection, ranked, [places.pop() for _ in ranked])
 
 
-def planned_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
-    """The round's selection of this kind. Made before its items where they come later, so that
-    people see from the start how much they are asked for."""
-    selection, _ = Selection.objects.get_or_create(
+def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
+    return Selection.objects.create(
         round=round_,
         kind=kind,
-        defaults={
-            "seed": round_.seed,
-            "frame_size": round_.frame_size,
-            "parameters": round_.parameters,
-            "n_items": n_items,
-        },
+        seed=round_.seed,
+        frame_size=round_.frame_size,
+        parameters=round_.parameters,
+        n_items=n_items,
     )
-    return selection
+
+
+def _empty_selection(round_: Round, kind: str) -> Selection | None:
+    return round_.selections.filter(kind=kind, items=None).order_by("pk").first()
 
 
 def _first_items(
     round_: Round, settings: RoundSettings, drawn: Drawn, checks: Sequence[Ranked]
 ) -> None:
-    """All of a round's items, or those that it starts to learn from, with their share of the
-    attention checks."""
+    """All of a round's items; or those that it starts to learn from, with their share of the
+    attention checks. Selections that come later are announced, so that people see from the start
+    how much they are asked for."""
     if not drawn.learn:
         top = Selection.Kind.ALL if settings.everything else Selection.Kind.TOP
         parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
         fill(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
         return
-    m = round_.parameters["m"]
-    early = round(len(checks) * len(drawn.learn) / (m + settings.audit))
-    parts = [(Selection.Kind.LEARN, drawn.learn), (Selection.Kind.CHECK, checks[:early])]
-    fill(round_, parts, drawn)
-    planned_selection(round_, Selection.Kind.TOP, m - len(drawn.learn))
-    if settings.audit:
-        planned_selection(round_, Selection.Kind.AUDIT, settings.audit)
-    if late := len(checks) - early:
-        _plan_checks(round_, late)
+    learn, m = len(drawn.learn), int(round_.parameters["m"])
+    early = round(len(checks) * learn / (m + settings.audit))
+    fill(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
+    later = (("top", m - learn), ("audit", settings.audit), ("check", len(checks) - early))
+    for kind, n_items in later:
+        if n_items:
+            _new_selection(round_, kind, n_items)
 
 
 def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
@@ -207,8 +207,10 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
         raise UserError("Say how much people shall label: a β, a budget, or everything.")
     if not 1 <= settings.votes <= _MAX_VOTES:
         raise UserError(f"Votes an example must lie between 1 and {_MAX_VOTES}.")
-    if settings.audit < 0:
-        raise UserError("An audit cannot be smaller than 0.")
+    if settings.audit < 0 or settings.learn < 0:
+        raise UserError("An audit or a learning sample cannot be smaller than 0.")
+    if settings.everything and settings.learn:
+        raise UserError("Everything is labelled, so there is nothing to learn a selection for.")
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
         raise UserError(f"A seed lies between 0 and {_SEEDS - 1}, not at {settings.seed}.")
     if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
@@ -227,32 +229,42 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
         )
 
 
-def _select(project: Project, run: Run | None, settings: RoundSettings, seed: int) -> Drawn:
+def _select(
+    project: Project, run: Run | None, settings: RoundSettings, seed: int
+) -> tuple[Drawn, int]:
+    """What is drawn now, and how many examples are selected in all."""
     ids = list(frame(project).values_list("pk", flat=True))
     if not ids:
         raise UserError("There are no examples to label. Import some first.")
     order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []
     if settings.everything:
         ranked = {one.example_id: one for one in order}
-        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0)
-    if settings.beta is not None:
-        m = size_for_beta(len(ids), settings.beta)
-    else:
-        m = size_for_budget(
-            settings.budget or Decimal(0),
-            settings.audit,
-            settings.votes,
-            Rate(project.minutes_per_vote, project.wage_usd),
-            len(ids),
-        )
+        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0), len(ids)
+    m = cut_size(project, settings, len(ids))
     if m + settings.audit == 0:
         raise UserError(
             f"This selects no example: {settings.beta} % of {len(ids)} rounds to 0. Raise β."
         )
-    return draw(order, ids, m, settings.audit, seed)
+    if settings.learn:
+        check_audit(settings.audit, len(ids) - m)
+        return draw_to_learn(order, ids, m, settings.learn, seed), m
+    return draw(order, ids, m, settings.audit, seed), m
 
 
-def _parameters(settings: RoundSettings) -> dict[str, object]:
+def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
+    """m, from a share of the examples or from a budget."""
+    if settings.beta is not None:
+        return size_for_beta(n_frame, settings.beta)
+    return size_for_budget(
+        settings.budget or Decimal(0),
+        settings.audit,
+        settings.votes,
+        Rate(project.minutes_per_vote, project.wage_usd),
+        n_frame,
+    )
+
+
+def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
     return {
         "beta": str(settings.beta) if settings.beta is not None else None,
         "budget": str(settings.budget) if settings.budget is not None else None,
@@ -260,5 +272,10 @@ def _parameters(settings: RoundSettings) -> dict[str, object]:
         "votes": settings.votes,
         "audit": settings.audit,
         "partial": settings.partial,
-        "route": "bpde",
+        "m": m,
+        "route": "learned" if settings.learn else "bpde",
+        "learn": settings.learn,
+        "epsilon": settings.epsilon,
+        "alpha": settings.alpha,
+        "looks": list(settings.looks),
     }

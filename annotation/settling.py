@@ -3,23 +3,25 @@
 from collections.abc import Iterable
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
-from annotation.models import Annotator, Item, Round, Selection, Skip, Slot
+from annotation.models import Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.waking import wake_when_learned
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
 from judging.models import Project
 
 
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
-    """No majority, and the round's policy leaves it to a person. Audit items always do so when
-    the policy is the judge, whose label may not measure itself; attention checks never do."""
+    """No majority, and the round's policy leaves it to a person. Audit and learning items always
+    do so when the policy is the judge, whose label may not measure or teach itself; attention
+    checks never do."""
     if kind == Selection.Kind.CHECK:
         return False
     if majority(Label(label) for label in labels) is not None:
         return False
     if round_.no_majority == Project.NoMajority.JUDGE:
-        return kind == Selection.Kind.AUDIT
+        return kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
     return round_.no_majority == Project.NoMajority.ADJUDICATE
 
 
@@ -36,6 +38,8 @@ def settle(item: Item) -> str:
         item.state = _state_of(found)
         if item.state != found.state:
             Item.objects.filter(pk=item.pk).update(state=item.state)
+        if item.state == Item.State.COMPLETE:
+            wake_when_learned(found)
     return item.state
 
 
@@ -69,8 +73,10 @@ def could_vote(round_: Round) -> "set[int]":
     """Ids of the annotators who may take items of this round."""
     people = Annotator.objects.filter(project=round_.project_id, user__isnull=False, left_at=None)
     people = people.filter(user__is_active=True, user__memberships__project=round_.project_id)
+    seats = Seat.objects.filter(round=round_, annotator=OuterRef("pk"))
     if not round_.open_to_all:
-        people = people.filter(seats__round=round_, seats__left_at=None)
+        people = people.filter(Exists(seats))
+    people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
     return set(people.values_list("pk", flat=True))
 
 

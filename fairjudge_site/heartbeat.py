@@ -11,6 +11,7 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from annotation.results.follow_up import follow_up
+from annotation.results.stage_two import go_on
 from judging.models import Worker
 from judging.runs.recovery import sweep
 
@@ -36,6 +37,7 @@ class Heartbeat(threading.Thread):
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
                 self.attempt(follow_up)
+                self.attempt(go_on)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)

@@ -132,7 +132,11 @@ elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqp
     raise SettingError("CELERY_BROKER_URL", "it must start with redis://, amqp:// or filesystem://")
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
-CELERY_TASK_ROUTES = {"judging.tasks.pump_run": {"queue": "runs"}}
+CELERY_TASK_ROUTES = {
+    "judging.tasks.pump_run": {"queue": "runs"},
+    # Sent by its name, from where the task itself is not known.
+    "annotation.results.tasks.go_on_with_round": {"queue": "quick"},
+}
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False

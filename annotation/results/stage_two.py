@@ -1,0 +1,92 @@
+"""The second stage of a round that learns: fit the labels of the first, and select by the score."""
+
+import logging
+
+import numpy as np
+
+from annotation.learning import Learned, due, open_second_stage
+from annotation.models import Item, Round, Selection
+from annotation.results.analysis import Analysis
+from annotation.results.figures import Json
+from annotation.results.merging import rebuild_final_labels
+from annotation.results.routing_columns import columns_of, texts_of
+from annotation.results.sheet import Sheet
+from judging.methods.auroc import AurocDifference
+from judging.methods.comparison import Codes, Floats
+from judging.methods.estimates import Undefined
+from judging.methods.routing import Routing, routing, wrongness
+from judging.models import Run
+
+logger = logging.getLogger(__name__)
+
+
+def go_on() -> int:
+    """All rounds that wait for it. Safe to call from several workers at once."""
+    return sum(select_what_was_learned(round_) for round_ in due())
+
+
+def select_what_was_learned(round_: Round) -> bool:
+    """Whether this process opened the second stage; False where another was faster."""
+    run = round_.run
+    if run is None:
+        logger.warning("Round %s lost the run that it would select from.", round_.pk)
+        return False
+    if not open_second_stage(round_, learned_of(round_, run)):
+        return False
+    rebuild_final_labels(round_.project, run)
+    return True
+
+
+def learned_of(round_: Round, run: Run) -> Learned:
+    """What the labels of the learning sample teach, by the round's own seed."""
+    analysis = Analysis(round_.project, run)
+    sheet, samples = analysis.sheet, analysis.samples
+    if isinstance(samples, Undefined):
+        return Learned(False, {"reason": samples.reason}, _scores(sheet, sheet.bpde))
+    places = learning_places(round_, sheet)
+    wrong = wrongness(sheet.judge[places], sheet.answer[places])
+    texts = texts_of(round_.project, run, sheet)
+    columns = columns_of(sheet, run, samples, analysis.others, texts)
+    rng = np.random.default_rng(abs(round_.seed))
+    found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
+    scores = found.probability if found.used else sheet.bpde
+    return Learned(found.used, described(found), _scores(sheet, scores))
+
+
+def learning_places(round_: Round, sheet: Sheet) -> Codes:
+    """Where in the sheet the labelled learning sample is."""
+    items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
+    here = set(items.values_list("example_id", flat=True))
+    drawn = np.array([pk in here for pk in sheet.ids.tolist()], dtype=bool)
+    return np.flatnonzero(drawn & sheet.answered)
+
+
+def described(found: Routing) -> Json:
+    """What is kept of a fit, for the pages and for whoever asks how examples were selected."""
+    trial, apart = found.trial, found.trial.advantage
+    advantage = (
+        {"value": apart.value, "standard_error": apart.standard_error}
+        if isinstance(apart, AurocDifference)
+        else apart.as_json()
+    )
+    return {
+        "used": found.used,
+        "reason": found.reason,
+        "n": found.n,
+        "n_wrong": found.n_wrong,
+        "ridge": found.ridge,
+        "learned": trial.learned.as_json(),
+        "bpde": trial.bpde.as_json(),
+        "advantage": advantage,
+        "notes": list(found.notes),
+        "coefficients": [
+            {"name": one.name, "odds_ratio": one.odds_ratio.as_json()} for one in found.coefficients
+        ],
+        "intercept_and_slopes": found.fit.coefficients[0].tolist(),
+        "covariance": found.fit.covariance[0].tolist(),
+    }
+
+
+def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
+    there = sheet.judged & np.isfinite(scores)
+    return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
