@@ -6,6 +6,7 @@ from judging.models.endpoints import EndpointLearned, JudgeTemplate
 from judging.models.examples import Example, Label
 from judging.models.exports import Export
 from judging.models.imports import Import
+from judging.models.likelihoods import TextLikelihood
 from judging.models.points import HumanScore, PointItem
 from judging.models.projects import Membership, Preferences, Project, Role
 from judging.models.runs import Form, Method, Run
@@ -33,6 +34,7 @@ __all__ = [
     "Role",
     "Run",
     "Sample",
+    "TextLikelihood",
     "Verdict",
     "Worker",
 ]

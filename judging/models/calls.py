@@ -25,8 +25,9 @@ class Call(models.Model):
     """Claimed before it is sent. No recorded answer is ever asked for twice.
 
     `part` is canonical text (`original`, `swapped`, `X2`, `portia:semantic:swapped`,
-    `r1:fluency`); `seq` counts top-ups and re-asks; `slots` are the sample slots asked for,
-    `attempt` their attempt.
+    `item:fluency`); `seq` counts top-ups and re-asks; `slots` are the sample slots asked for,
+    `attempt` their attempt. A call about contents that say nothing (`dc:3:X0`) is about neither an
+    example nor a point item.
     """
 
     class State(models.TextChoices):
@@ -36,9 +37,7 @@ class Call(models.Model):
         LOST = "lost", "lost: possibly billed"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
-    example = models.ForeignKey(
-        Example, null=True, on_delete=models.CASCADE, related_name="calls"
-    )
+    example = models.ForeignKey(Example, null=True, on_delete=models.CASCADE, related_name="calls")
     point_item = models.ForeignKey(
         PointItem, null=True, on_delete=models.CASCADE, related_name="calls"
     )
@@ -69,9 +68,13 @@ class Call(models.Model):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(example__isnull=False, point_item__isnull=True)
-                | Q(example__isnull=True, point_item__isnull=False),
-                name="call_about_one_thing",
+                condition=Q(example__isnull=True) | Q(point_item__isnull=True),
+                name="call_about_one_thing_at_most",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "part", "seq"],
+                condition=Q(example__isnull=True, point_item__isnull=True),
+                name="call_about_nothing_once",
             ),
             models.UniqueConstraint(
                 fields=["run", "example", "part", "seq"],

@@ -6,6 +6,12 @@ from judging.models.imports import Import
 from judging.models.projects import Project
 
 
+class PointItemQuerySet(models.QuerySet["PointItem"]):
+    def visible(self) -> "PointItemQuerySet":
+        """Those whose import is finished: half an import is never seen."""
+        return self.filter(source__state=Import.State.DONE)
+
+
 class PointItem(models.Model):
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="point_items")
     source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="point_items")
@@ -14,6 +20,8 @@ class PointItem(models.Model):
     input = models.TextField(blank=True)
     output = models.TextField(blank=True)
     model = models.CharField(max_length=200, blank=True)
+
+    objects = PointItemQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -21,6 +21,7 @@ from judging.runs.claims import Claim
 from judging.runs.desk import Desk
 from judging.runs.plan import Ask
 from judging.runs.recording import Arrival
+from judging.runs.subjects import content_free, subject_of
 
 # A batch's requests and replies are in memory together, and its file has to be uploaded.
 CALLS_A_BATCH = 2000
@@ -77,11 +78,13 @@ def mark(batch: Batch) -> str:
 
 def claims_in(desk: Desk, batch: Batch) -> dict[str, Claim]:
     """The calls of the batch that have no result yet, by custom ID."""
-    calls = batch.calls.filter(state=Call.State.CLAIMED).select_related("example").order_by("pk")
+    claimed = batch.calls.filter(state=Call.State.CLAIMED)
+    calls = claimed.select_related("example", "point_item").order_by("pk")
+    inputs = content_free(desk.run)
     found = {}
     for call in calls:
-        ask = Ask(call.example, call.part, tuple(call.slots), call.attempt)
-        request = desk.questioner.request(ask.example, ask.part, len(ask.slots))
+        ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
+        request = desk.questioner.request(ask.subject, ask.part, len(ask.slots))
         found[f"call-{call.pk}"] = Claim(call, ask, request)
     return found
 

@@ -94,6 +94,11 @@ def method_of(options: ChoiceOptions, k: int | None) -> str:
 def check_method(method: str, found: str) -> None:
     """A method that was named must be the one that the permutations make."""
     both = Method.MEC_BPC
+    if method == Method.PORTIA:
+        raise UserError(
+            "Method portia and the form choice don't go together: a choice shows responses whole. "
+            "Leave the method out. Nothing was started."
+        )
     if method and (method == both) != (found == both):
         asked = "both orders" if method == both else "one order"
         raise UserError(

@@ -7,7 +7,7 @@ from decimal import Decimal
 from itertools import count
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, Q
 from django.utils import timezone
 
 from judging.llm.prices import PriceSnapshot
@@ -16,6 +16,9 @@ from judging.models import Batch, Call
 from judging.runs import budget, rows
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner
+from judging.runs.subjects import place_of
+
+Place = tuple[int | None, int | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ def claim(
     A call whose `seq` is taken was made by somebody else in the meantime: unique (run, example,
     part, seq) refuses it, and with it the transaction.
     """
-    requests = [questioner.request(ask.example, ask.part, len(ask.slots)) for ask in asks]
+    requests = [questioner.request(ask.subject, ask.part, len(ask.slots)) for ask in asks]
     upper_bounds = [upper_bound(request, price) for request in requests]
     now = timezone.now()
     with transaction.atomic():
@@ -49,9 +52,9 @@ def claim(
         calls = [
             Call(
                 run_id=run_id,
-                example_id=ask.example.pk,
+                **place_of(ask.subject),
                 part=ask.part,
-                seq=next(seqs[ask.example.pk, ask.part]),
+                seq=next(seqs[*place(ask), ask.part]),
                 slots=list(ask.slots),
                 attempt=ask.attempt,
                 holder=holder,
@@ -67,14 +70,23 @@ def claim(
     ]
 
 
-def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[tuple[int, str], Iterator[int]]:
-    """For each order of an example, the numbers that its further calls get."""
-    seqs: defaultdict[tuple[int, str], Iterator[int]] = defaultdict(count)
-    made = Call.objects.filter(run_id=run_id, example__in={ask.example.pk for ask in asks})
-    last = made.values_list("example_id", "part").order_by("example_id").annotate(Max("seq"))
-    for example_id, part, seq in last:
-        seqs[example_id, part] = count(seq + 1)
+def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[int]]:
+    """For each part of a subject, the numbers that its further calls get."""
+    seqs: defaultdict[Place, Iterator[int]] = defaultdict(count)
+    examples, items = zip(*map(place, asks), strict=True) if asks else ((), ())
+    same = Q(example__in=set(examples) - {None}) | Q(point_item__in=set(items) - {None})
+    if any(place(ask) == (None, None) for ask in asks):
+        same |= Q(example=None, point_item=None)
+    made = Call.objects.filter(same, run_id=run_id).order_by("example_id", "point_item_id")
+    last = made.values_list("example_id", "point_item_id", "part").annotate(Max("seq"))
+    for example_id, item_id, part, seq in last:
+        seqs[example_id, item_id, part] = count(seq + 1)
     return seqs
+
+
+def place(ask: Ask) -> tuple[int | None, int | None]:
+    found = place_of(ask.subject)
+    return found.get("example_id"), found.get("point_item_id")
 
 
 def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal | None:

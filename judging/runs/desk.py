@@ -15,6 +15,7 @@ from judging.runs.claims import Claim
 from judging.runs.plan import Ask, asks_left
 from judging.runs.questions import Questioner
 from judging.runs.recording import Arrival
+from judging.runs.subjects import subjects_of
 from judging.runs.trouble import Trouble
 from judging.runs.verdicts import rebuild_verdicts
 
@@ -33,10 +34,16 @@ class Standing:
     in_flight: int
     window: int
     paused_until: datetime | None
+    paused_why: str = ""
 
     def to_json(self) -> dict[str, object]:
         until = self.paused_until.isoformat() if self.paused_until else None
-        return {"in_flight": self.in_flight, "window": self.window, "paused_until": until}
+        return {
+            "in_flight": self.in_flight,
+            "window": self.window,
+            "paused_until": until,
+            "paused_why": self.paused_why,
+        }
 
 
 class Desk:
@@ -61,7 +68,7 @@ class Desk:
         self.ready: deque[Ask] = deque()
 
     def example_count(self) -> int:
-        return self.run.project.examples.judged().count()
+        return subjects_of(self.run).count()
 
     def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
         """Claim the next calls: none when none is left, the budget is short, or it isn't ours."""

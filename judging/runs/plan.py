@@ -8,11 +8,12 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from django.db.models import Q
 
-from judging.models import Call, Example, Run, Sample
+from judging.models import Call, Run, Sample
+from judging.runs.subjects import Subject, content_free, subject_field, subjects_of
 
 PAGE = 50
 # By example the parts to ask, and how many samples of each.
@@ -27,7 +28,7 @@ class Agenda(Protocol):
 
     open_ended: bool
 
-    def wanted(self, examples: Sequence[Example]) -> Wanted: ...
+    def wanted(self, subjects: Sequence[Any]) -> Wanted: ...
 
     def follow_up(self, answered: Sequence["Ask"]) -> list["Ask"]:
         """What these answers leave to ask at once, before another pass over the examples."""
@@ -42,16 +43,16 @@ class Everything(Agenda):
     k: int
     open_ended: bool = False
 
-    def wanted(self, examples: Sequence[Example]) -> Wanted:
+    def wanted(self, subjects: Sequence[Any]) -> Wanted:
         each = dict.fromkeys(self.parts, self.k)
-        return {example.pk: each for example in examples}
+        return {subject.pk: each for subject in subjects}
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to come: the `slots` of one order of an example that it shall fill."""
+    """One request to come: the `slots` of one part of its subject that it shall fill."""
 
-    example: Example
+    subject: Subject
     part: str
     slots: tuple[int, ...]
     attempt: int = 0
@@ -96,26 +97,32 @@ class History:
 
 
 def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
-    """What is left, a page of examples at a time. Without an agenda everything is asked."""
+    """What is left, a page of subjects at a time. Without an agenda everything is asked."""
     agenda = agenda or Everything(run.parts, run.k)
-    for examples in pages(run):
-        ids = [example.pk for example in examples]
-        histories = read_histories(run, ids)
-        wanted = agenda.wanted(examples)
+    for subjects in pages(run):
+        histories = read_histories(run, [subject.pk for subject in subjects])
+        wanted = agenda.wanted(subjects)
         yield [
-            Ask(example, part, tuple(slots), attempt)
-            for example in examples
-            for part, k in wanted[example.pk].items()
-            for attempt, slots in sorted(histories[example.pk, part].left(k).items())
+            Ask(subject, part, tuple(slots), attempt)
+            for subject in subjects
+            for part, k in wanted[subject.pk].items()
+            for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
+        ]
+    if inputs := content_free(run):
+        histories = read_histories(run)
+        yield [
+            Ask(subject, part, tuple(slots), attempt)
+            for part, subject in inputs.items()
+            for attempt, slots in sorted(histories[None, part].left(1).items())
         ]
 
 
-def pages(run: Run, size: int | None = None) -> Iterator[list[Example]]:
-    """The project's examples in import order."""
-    examples = Example.objects.filter(project_id=run.project_id).judged()
+def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
+    """The run's examples, or its single responses, in import order."""
+    subjects = subjects_of(run)
     last: tuple[int, int] | None = None
     while True:
-        page = examples.order_by("number", "pk")
+        page = subjects.order_by("number", "pk")
         if last is not None:
             number, pk = last
             page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
@@ -126,12 +133,20 @@ def pages(run: Run, size: int | None = None) -> Iterator[list[Example]]:
         last = found[-1].number, found[-1].pk
 
 
-def read_histories(run: Run, example_ids: list[int]) -> defaultdict[tuple[int, str], History]:
-    histories: defaultdict[tuple[int, str], History] = defaultdict(History)
-    calls = Call.objects.filter(run=run, example__in=example_ids)
-    asked = calls.values_list("example_id", "part", "state", "slots")
-    for example_id, part, state, slots in asked:
-        history = histories[example_id, part]
+Histories = defaultdict[tuple[int | None, str], History]
+
+
+def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
+    """Of these subjects, or of the contents that say nothing."""
+    histories: Histories = defaultdict(History)
+    field = subject_field(run)
+    if subject_ids is None:
+        calls = Call.objects.filter(run=run, example=None, point_item=None)
+    else:
+        calls = Call.objects.filter(run=run, **{f"{field}__in": subject_ids})
+    asked = calls.values_list(field, "part", "state", "slots")
+    for subject_id, part, state, slots in asked:
+        history = histories[subject_id, part]
         if state == Call.State.CLAIMED:
             history.in_flight.update(slots)
     if histories:
@@ -139,20 +154,18 @@ def read_histories(run: Run, example_ids: list[int]) -> defaultdict[tuple[int, s
     return histories
 
 
-def add_samples(
-    histories: defaultdict[tuple[int, str], History], run: Run, calls: Iterable[Call]
-) -> None:
+def add_samples(histories: Histories, run: Run, calls: Iterable[Call]) -> None:
     retry = Retry.of(run)
     samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
-    for example_id, part, slot, attempt, status, at in samples.values_list(
-        "call__example_id",
+    for subject_id, part, slot, attempt, status, at in samples.values_list(
+        f"call__{subject_field(run)}",
         "call__part",
         "slot",
         "attempt",
         "parses__status",
         "call__finished_at",
     ):
-        history = histories[example_id, part]
+        history = histories[subject_id, part]
         history.attempts[slot] = attempt
         again = status in retry.statuses and retry.before is not None and at < retry.before
         if again:

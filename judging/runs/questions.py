@@ -9,10 +9,11 @@ from judging.llm.parts import UNSPLIT, stage_of
 from judging.llm.prompts import render, render_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.templating import ReplyFormat, Template
-from judging.models import Example, Run
+from judging.models import Run
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import aligned
 from judging.runs.shots import Shots
+from judging.runs.subjects import Subject
 from judging.runs.wording import template_of
 
 
@@ -42,10 +43,10 @@ class Questioner:
             PortiaSettings.of(run),
         )
 
-    def request(self, example: Example, part: str, n: int) -> JudgeRequest:
+    def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
         reads_logprobs = self.template.reply is ReplyFormat.CHOICE_TOKEN
         return JudgeRequest(
-            tuple(self.messages(example, part)),
+            tuple(self.messages(subject, part)),
             self.model,
             n=n,
             temperature=self.temperature,
@@ -54,7 +55,7 @@ class Questioner:
             top_logprobs=TOP_LOGPROBS if reads_logprobs else None,
         )
 
-    def messages(self, example: Example, part: str) -> list[Message]:
+    def messages(self, example: Subject, part: str) -> list[Message]:
         """The responses whole, or by PORTIA's aligned parts."""
         filled = {"reference": example.reference, "criteria": self.criteria}
         if stage_of(part) != UNSPLIT:

@@ -5,16 +5,17 @@ from typing import Any
 from judging.llm.parsing import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.replies import Choice, TokenLogprobs
 from judging.llm.templating import Template
-from judging.models import Example, Parse, Sample
+from judging.models import Parse, Sample
+from judging.runs.subjects import Subject, shown_texts
 
 
-def read_choice(choice: Choice, template: Template, example: Example, part: str) -> Parse:
+def read_choice(choice: Choice, template: Template, subject: Subject, part: str) -> Parse:
     """Not yet tied to its sample, which may not be saved."""
     parsed = parse(
         template,
         choice.text,
         choice.finish_reason,
-        quoted=quoted(example),
+        quoted=shown_texts(subject),
         refusal=choice.refusal,
         logprobs=choice.logprobs,
         part=part,
@@ -22,13 +23,13 @@ def read_choice(choice: Choice, template: Template, example: Example, part: str)
     return parse_row(parsed, template, part)
 
 
-def read_again(sample: Sample, template: Template, example: Example, part: str) -> Parse:
+def read_again(sample: Sample, template: Template, subject: Subject, part: str) -> Parse:
     """What today's parser reads in a stored reply."""
     parsed = parse(
         template,
         sample.raw_text,
         sample.finish_reason,
-        quoted=quoted(example),
+        quoted=shown_texts(subject),
         refusal=sample.refusal,
         logprobs=stored_logprobs(sample.logprobs),
         part=part,
@@ -41,12 +42,6 @@ def read_again(sample: Sample, template: Template, example: Example, part: str) 
 def failed_parse(status: str) -> Parse:
     """A slot whose call brought nothing to read."""
     return Parse(version=PARSER_VERSION, status=Status(status).value)
-
-
-def quoted(example: Example) -> tuple[str, ...]:
-    """What the judge was shown: a verdict that it repeats from there is not its own."""
-    texts = (example.question, example.response_1, example.response_2, example.reference)
-    return tuple(text for text in texts if text)
 
 
 def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:

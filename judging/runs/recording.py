@@ -140,7 +140,7 @@ def samples_in(arrival: Arrival, template: Template) -> Iterator[tuple[Sample, P
         return
     for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
         sample = sample_of(choice, call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
-        yield sample, read_choice(choice, template, ask.example, ask.part)
+        yield sample, read_choice(choice, template, ask.subject, ask.part)
 
 
 def sample_of(choice: Choice, **place: Any) -> Sample:

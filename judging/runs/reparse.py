@@ -9,6 +9,7 @@ from judging.errors import UserError
 from judging.llm.parsing import PARSER_VERSION
 from judging.models import Method, Parse, Run
 from judging.runs.reading import read_again
+from judging.runs.subjects import content_free, subject_of
 from judging.runs.verdicts import rebuild_verdicts
 from judging.runs.wording import template_of
 
@@ -44,15 +45,20 @@ def next_chunk(run: Run) -> list[Parse]:
         current=True,
         version__lt=PARSER_VERSION,
     )
-    return list(older.select_related("sample__call__example").order_by("pk")[:CHUNK])
+    return list(
+        older.select_related("sample__call__example", "sample__call__point_item").order_by("pk")[
+            :CHUNK
+        ]
+    )
 
 
 def read_chunk(run: Run, older: Sequence[Parse]) -> int:
     """How many are read otherwise than before."""
-    template = template_of(run)
+    template, inputs = template_of(run), content_free(run)
     newer = [
-        read_again(old.sample, template, old.sample.call.example, old.sample.call.part)
+        read_again(old.sample, template, subject_of(call, inputs), call.part)
         for old in older
+        for call in [old.sample.call]
     ]
     with transaction.atomic():
         Parse.objects.filter(pk__in=[old.pk for old in older]).update(current=False)

@@ -38,8 +38,8 @@ class PortiaAgenda(Agenda):
 
         A stage that these answers belong to is asked already, in part or whole.
         """
-        examples = {ask.example.pk: ask.example for ask in answered}
-        asked = {(ask.example.pk, stage_of(ask.part)) for ask in answered}
+        examples = {ask.subject.pk: ask.subject for ask in answered}
+        asked = {(ask.subject.pk, stage_of(ask.part)) for ask in answered}
         return [
             Ask(examples[pk], part, tuple(slots), attempt)
             for pk, (due, histories) in self.due(list(examples.values())).items()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.django_db
 def left(run):
     """What is left: (external id, part, slots, attempt)."""
     asks = [ask for page in asks_left(run) for ask in page]
-    return [(a.example.external_id, a.part, a.slots, a.attempt) for a in asks]
+    return [(a.subject.external_id, a.part, a.slots, a.attempt) for a in asks]
 
 
 def retried(project, *statuses, **fields):

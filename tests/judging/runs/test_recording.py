@@ -84,7 +84,7 @@ def test_a_call_that_somebody_made_already_is_refused_by_the_database(run, desk)
     (claim,) = desk.next_claims(1)
     twin = Call(
         run=run,
-        example=claim.ask.example,
+        example=claim.ask.subject,
         part=claim.ask.part,
         seq=claim.call.seq,
         claimed_at=claim.call.claimed_at,
@@ -104,8 +104,8 @@ def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
     (claim,) = desk.next_claims(1)
     desk.write([Arrival(claim, reply(TEXT))], Learned(max_n=1))
     again, other = desk.next_claims(2)
-    assert (again.ask.example, again.ask.part, again.ask.slots) == (
-        claim.ask.example,
+    assert (again.ask.subject, again.ask.part, again.ask.slots) == (
+        claim.ask.subject,
         claim.ask.part,
         (1,),
     )
