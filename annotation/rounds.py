@@ -32,6 +32,8 @@ from judging.numbering import next_number
 
 _CHUNK = 1000
 _MAX_VOTES = 99
+# What a round learns from where nothing else is said.
+LEARN = 60
 _SEEDS = 2**62
 
 

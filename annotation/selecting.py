@@ -116,15 +116,19 @@ def draw_to_learn(
     order: Sequence[Ranked], all_ids: Sequence[int], m: int, learn: int, seed: int
 ) -> Drawn:
     """A simple random sample of all, to learn from before the rest of the m is selected."""
-    if m <= learn:
-        raise UserError(
-            f"This selects {m} examples, and {learn} of them are for learning, so that none is "
-            f"left to select. {_larger_cut(len(all_ids), learn)}"
-        )
+    check_learning(len(all_ids), m, learn)
     rank_of = {ranked.example_id: ranked for ranked in order}
     drawn = Random(f"learn:{seed}").sample(list(all_ids), learn)
     sample = [rank_of.get(example_id, Ranked(example_id, 0, None)) for example_id in drawn]
     return Drawn([], [], len(all_ids), 0, sample)
+
+
+def check_learning(n_frame: int, m: int, learn: int) -> None:
+    if m <= learn:
+        raise UserError(
+            f"This selects {m} examples, and {learn} of them are for learning, so that none is "
+            f"left to select. {_larger_cut(n_frame, learn)}"
+        )
 
 
 def _larger_cut(n_frame: int, learn: int) -> str:

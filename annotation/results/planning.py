@@ -5,8 +5,8 @@ from decimal import Decimal
 
 from annotation.models import Annotation, Annotator
 from annotation.protocols import current_protocol
-from annotation.rounds import RoundSettings
-from annotation.selecting import frame, ranked_examples, size_for_beta, size_for_budget
+from annotation.rounds import RoundSettings, cut_size
+from annotation.selecting import check_audit, check_learning, frame, ranked_examples
 from judging.errors import UserError
 from judging.methods.cost import Rate, human_usd
 from judging.models import Project, Run, Verdict
@@ -15,6 +15,8 @@ from judging.models import Project, Run, Verdict
 @dataclass(frozen=True)
 class Plan:
     """m items by rank and `audit` at random of `n_frame`; votes, hours and USD if all are new.
+
+    learn: how many of the m are drawn at random first, to learn the rank of the others from.
 
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
     a ranking. known_votes: votes under the same protocol that would count at once.
@@ -31,6 +33,7 @@ class Plan:
     known_votes: int
     people: int
     pending: int
+    learn: int = 0
 
     @property
     def items(self) -> int:
@@ -49,11 +52,14 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     if run is None and not settings.everything:
         raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
     rate = Rate(project.minutes_per_vote, project.wage_usd)
-    settings = replace(settings, audit=0 if settings.everything else settings.audit)
-    m = _size(n, rate, settings)
-    if m + settings.audit > n:
-        raise UserError(f"That is more than the {n} examples there are. Ask for a smaller audit.")
+    if settings.everything:
+        settings = replace(settings, audit=0, learn=0)
+    m = n if settings.everything else cut_size(project, settings, n)
+    check_audit(settings.audit, n - m)
+    if settings.learn:
+        check_learning(n, m, settings.learn)
     order = ranked_examples(run) if run else []
+    by_bpde = not settings.learn
     disputed = [one.bpde is None or one.bpde > 0 for one in order]
     votes = (m + settings.audit) * settings.votes
     people = Annotator.objects.filter(project=project, user__isnull=False, left_at=None)
@@ -67,20 +73,13 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         votes=settings.votes,
         hours=votes * rate.minutes / 60,
         usd=human_usd(votes, rate),
-        disputed=sum(disputed[:m]) / sum(disputed) if sum(disputed) else None,
-        last_bpde=order[m - 1].bpde if 0 < m <= len(order) else None,
+        disputed=sum(disputed[:m]) / sum(disputed) if sum(disputed) and by_bpde else None,
+        last_bpde=order[m - 1].bpde if 0 < m <= len(order) and by_bpde else None,
         known_votes=known,
         people=people.count(),
         pending=_pending(run, n),
+        learn=settings.learn,
     )
-
-
-def _size(n: int, rate: Rate, settings: RoundSettings) -> int:
-    if settings.everything:
-        return n
-    if settings.budget is not None:
-        return size_for_budget(settings.budget, settings.audit, settings.votes, rate, n)
-    return size_for_beta(n, settings.beta or Decimal(0))
 
 
 def _pending(run: Run | None, n: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.models import Item, Round
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds import LEARN, RoundSettings, open_round
 from annotation.settling import could_vote
 from judging.errors import UserError
 from judging.management.arguments import decimal_argument
@@ -47,7 +47,17 @@ class Command(FairJudgeCommand):
             default=[],
             help="audit sizes at which to ask for the certificate; default: at the end",
         )
-        parser.add_argument("--route", choices=["bpde"], default="bpde", help="what to rank by")
+        parser.add_argument(
+            "--route",
+            choices=["bpde", "learned"],
+            default="bpde",
+            help="what to rank by: BPDE at once, or what a random sample of labels taught",
+        )
+        parser.add_argument(
+            "--learn",
+            type=int,
+            help=f"size of that sample, which the cut counts in (default {LEARN})",
+        )
         parser.add_argument("--ties", choices=["default", "paper"], default="default")
         parser.add_argument("--partial", action="store_true", help="the run need not be finished")
         parser.add_argument("--seed", type=int, help="repeats a selection and its order")
@@ -67,6 +77,7 @@ class Command(FairJudgeCommand):
             epsilon=float(options["epsilon"] / 100),
             alpha=float(1 - options["confidence"] / 100),
             looks=tuple(options["looks"]),
+            learn=_learn(options["route"], options["learn"]),
         )
         round_ = open_round(project, None, run, settings)
         self._tell(round_)
@@ -78,12 +89,28 @@ class Command(FairJudgeCommand):
             f"Round {round_.number} is open: {items} items, {round_.votes_per_item} votes each"
             + (f"; earlier votes complete {complete} of them." if complete else ".")
         )
+        if round_.stage == Round.Stage.LEARN:
+            later = sum(round_.selections.values_list("n_items", flat=True)) - items
+            self.stdout.write(
+                f"Once all of them are settled, {later} more are selected by what was learned, "
+                "and the round goes on by itself while a worker runs."
+            )
         people = len(could_vote(round_))
         if people < round_.votes_per_item and complete < items:
             self.stderr.write(
                 f"Only {people} people can vote, and {round_.votes_per_item} votes are asked for. "
                 "Invite more, or close the round early: what is there is merged then."
             )
+
+
+def _learn(route: str, learn: int | None) -> int:
+    if route == "bpde":
+        if learn is not None:
+            raise UserError("--learn needs --route learned.")
+        return 0
+    if learn is not None and learn < 1:
+        raise UserError("To learn, at least 1 example must be labelled first.")
+    return LEARN if learn is None else learn
 
 
 def _run(project: Project, text: str | None, *, needed: bool) -> Run | None:
