@@ -33,8 +33,11 @@ _LONGEST_NAME = 200
 
 
 def annotator_of(project: Project, user: AbstractUser) -> Annotator:
-    """The annotator that a member labels as, made on first need."""
+    """The annotator that a member labels as, made on first need; who left before is back."""
     found = Annotator.objects.filter(project=project, user=user).first()
+    if found is not None and found.left_at is not None:
+        found.left_at = None
+        found.save(update_fields=["left_at"])
     return found or _make(project, user.get_username(), user)
 
 
@@ -47,9 +50,10 @@ def annotator_named(project: Project, name: str) -> Annotator:
 def people_changed(project: Project) -> None:
     """Somebody joined or left: whether all who could vote have skipped is another question now.
 
-    What was decided stays decided.
+    What was decided stays decided, and what is complete does not open again.
     """
     waiting = Item.objects.filter(round__project=project, adjudications=None)
+    waiting = waiting.exclude(state=Item.State.COMPLETE)
     settle_skipped(waiting.exclude(round__state=Round.State.CLOSED))
 
 

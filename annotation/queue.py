@@ -26,7 +26,7 @@ _CANDIDATES = 16
 class NoItem:
     """Why there is nothing to hand out. `until` is when a lease of somebody else's ends."""
 
-    reason: str  # done | in_work | not_assigned | limit | paused | closed
+    reason: str  # done | in_work | not_assigned | limit | left | paused | closed
     until: datetime | None = None
 
 
@@ -36,6 +36,12 @@ def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
         return Seat.objects.filter(round=round_, annotator=annotator, left_at=None).first()
     seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator)
     return seat if seat.left_at is None else None
+
+
+def has_left(round_: Round, annotator: Annotator) -> bool:
+    """Whether the person takes no more items of the round by their own wish."""
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    return seats.filter(left_at__isnull=False).exists()
 
 
 def claim_next(
@@ -50,7 +56,7 @@ def claim_next(
         return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
-        return NoItem("not_assigned")
+        return NoItem("left" if has_left(round_, annotator) else "not_assigned")
     held = _held(round_, annotator, beside, now)
     if held is not None:
         return held
@@ -156,6 +162,8 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     own = Slot.objects.filter(item=item, annotator=annotator, vote=None).first()
     if own is not None:
         return own
+    if has_left(item.round, annotator):
+        return None
     free = free_slots(item.round, now).filter(_not_voted_on(item.round, annotator), item=item)
     for slot in free.order_by("index"):
         if _take(slot, annotator, now):

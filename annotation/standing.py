@@ -24,6 +24,7 @@ class AtWork:
     pace: float | None
     last_at: datetime | None
     limit: int | None
+    left: bool
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,11 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
     }
     hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
     in_hand = dict(hands.annotate(n=Count("pk")))
-    limits = dict(Seat.objects.filter(round=round_).values_list("annotator", "limit"))
-    found = Annotator.objects.filter(pk__in={*given, *in_hand, *limits}).order_by("number")
+    seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
+    found = Annotator.objects.filter(pk__in={*given, *in_hand, *seats}).order_by("number")
     people = []
     for annotator in found:
-        row = given.get(annotator.pk, {})
+        row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
         people.append(
             AtWork(
                 annotator,
@@ -142,7 +143,8 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
                 in_hand=in_hand.get(annotator.pk, 0),
                 pace=row["seconds"] / row["timed"] if row.get("timed") else None,
                 last_at=row.get("last"),
-                limit=limits.get(annotator.pk),
+                limit=seat.limit if seat else None,
+                left=annotator.left_at is not None or bool(seat and seat.left_at),
             )
         )
     return people

@@ -9,6 +9,7 @@ urlpatterns = [
     path("p/<slug:slug>/settings/trail", settings.trail, name="trail"),
     path("p/<slug:slug>/settings/delete", settings.delete, name="project_delete"),
     path("p/<slug:slug>/people", people.people, name="people"),
+    path("p/<slug:slug>/leave", people.leave, name="project_leave"),
     path("p/<slug:slug>/people/<int:number>", people.member, name="member"),
     path(
         "p/<slug:slug>/people/invitations/<int:number>/revoke",

@@ -4,13 +4,13 @@ from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
 from annotation.models import Annotation, AnnotationRevision, Draft, Item, Round, Slot
-from annotation.queue import claim_slot_of, release
+from annotation.queue import claim_slot_of, has_left, release
 from annotation.settling import settle
 from judging.errors import UserError
 from judging.models import Membership
@@ -56,6 +56,8 @@ def record_vote(
         raise RoundClosed(_CLOSED)
     now = timezone.now()
     slot = claim_slot_of(draft.item, draft.annotator, now)
+    if slot is None and has_left(round_, draft.annotator):
+        raise RoundClosed("You left this round. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
             "This item got all the votes it needs while you were away. "
@@ -77,15 +79,19 @@ def record_vote(
 def edit_vote(
     vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
 ) -> Annotation:
-    """Change one's own vote until the round is closed; what it was is kept as a revision."""
+    """Change one's own vote until a round that counts it is closed; what it was is a revision.
+
+    Raises UserError (the answer is incomplete) or RoundClosed.
+    """
     given = checked(vote.protocol, answer)
     side = vote.left_response
     if side is None:
         raise UserError("A vote that was imported cannot be edited here.")
     same = vote.answer == given and vote.comment == comment
     with transaction.atomic():
-        if _lock_items(vote.example_id, vote.protocol_id)[vote.item_id] == Round.State.CLOSED:
-            raise RoundClosed("This round was closed, so its votes can no longer be changed.")
+        _lock_items(vote.example_id, vote.protocol_id)
+        if is_final(vote):
+            raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
         if not same:
             AnnotationRevision.objects.create(
                 annotation=vote,
@@ -102,6 +108,12 @@ def edit_vote(
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
     return vote
+
+
+def is_final(vote: Annotation) -> bool:
+    """Whether a closed round counts the vote, in which it was given or another: then it stands."""
+    closed = Q(item__round__state=Round.State.CLOSED)
+    return Slot.objects.filter(closed, vote=vote).exists()
 
 
 def _recorded(draft: Draft) -> Annotation | None:

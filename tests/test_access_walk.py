@@ -39,7 +39,7 @@ TABLE = {
     "anybody": "glossary healthz invite login password_reset_confirm",
     "nobody outside the demo": "demo_enter",
     "logged in": "annotate annotate_preferences home logout password_change",
-    "annotator": "annotate_round project",
+    "annotator": "annotate_leave annotate_return annotate_round project project_leave",
     "holder": """
         annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
         annotate_skip annotate_texts annotate_unskip annotate_vote
@@ -55,6 +55,7 @@ TABLE = {
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
 
+SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
 # Looking at these shows judge output, so votes given after it are marked.
 UNBLINDING = {
     "": set("plot results run run_progress".split()),
@@ -108,7 +109,7 @@ def arguments_of(project, annotator, folder):
     }
     special = {
         "adjudication": numbers["round"],
-        "annotate_round": {"signed": address_of(round_).split("/")[-2]},
+        **{name: {"signed": address_of(round_).split("/")[-2]} for name in SIGNED},
         "example": {"pk": example.pk},
         "flag_settle": numbers["round"] | {"flag": flag.pk},
         "import_refused": numbers["import"] | {"index": 0},
@@ -131,7 +132,7 @@ def arguments_of(project, annotator, folder):
         number = numbers.get(kind, {}) if name not in numberless else {}
         found = special.get(name, number)
         return found if NAMES[name] not in ("annotator", "researcher", "owner") or (
-            name == "annotate_round") else here | found  # fmt: skip
+            name in SIGNED) else here | found  # fmt: skip
 
     return {name: arguments(name) for name in NAMES}
 

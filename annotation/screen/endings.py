@@ -5,7 +5,7 @@ from datetime import datetime
 
 from annotation.models import Round
 from annotation.queue import NoItem
-from annotation.screen.hand import address_of
+from annotation.screen.hand import address_of, return_address_of
 
 
 @dataclass(frozen=True)
@@ -15,6 +15,7 @@ class Ending:
     until: datetime | None = None
     next_url: str = ""
     next_text: str = ""
+    return_url: str = ""
 
 
 _TEXTS = {
@@ -22,6 +23,10 @@ _TEXTS = {
         "You are done",
         "There is nothing left for you in this round. What you voted is stored, and can be "
         "changed until the round is closed.",
+    ),
+    "left": (
+        "You left this round",
+        "What you voted is stored and counts. Nothing more is handed out to you.",
     ),
     "in_work": (
         "Nothing is free at the moment",
@@ -45,14 +50,22 @@ _TEXTS = {
         "It takes no more votes. Yours are stored and can no longer be changed.",
     ),
 }
+_WITHOUT_VOTES = {
+    "done": ("Nothing to label", "There is nothing left for you in this round."),
+    "left": ("You left this round", "Nothing more is handed out to you."),
+    "paused": ("This round is paused", "Its owner paused it. Come back later."),
+    "closed": ("This round is closed", "It takes no more votes."),
+}
 _WAITING = ("in_work", "paused")
 
 
-def ending_of(nothing: NoItem, round_: Round) -> Ending:
+def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
     """The message for each reason the queue gives for handing out nothing."""
-    title, text = _TEXTS[nothing.reason]
+    texts = _TEXTS if has_voted else _TEXTS | _WITHOUT_VOTES
+    title, text = texts[nothing.reason]
     again = address_of(round_) if nothing.reason in _WAITING else ""
-    return Ending(title, text, nothing.until, again, "Look again" if again else "")
+    back = return_address_of(round_) if nothing.reason == "left" else ""
+    return Ending(title, text, nothing.until, again, "Look again" if again else "", back)
 
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:

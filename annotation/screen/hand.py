@@ -68,6 +68,14 @@ def address_of(round_: Round) -> str:
     return reverse("annotate_round", args=[_SIGNER.sign_object(round_.pk)])
 
 
+def leave_address_of(round_: Round) -> str:
+    return reverse("annotate_leave", args=[_SIGNER.sign_object(round_.pk)])
+
+
+def return_address_of(round_: Round) -> str:
+    return reverse("annotate_return", args=[_SIGNER.sign_object(round_.pk)])
+
+
 def take_up(draft: Draft, now: datetime) -> bool:
     """Hold the item's slot, also after its lease ended. False when others gave all its votes."""
     return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None

@@ -17,8 +17,9 @@ from django.db.models import (
 )
 from django.db.models.functions import Coalesce
 
-from annotation.models import Annotator, Round, Seat, Selection, Slot
-from annotation.screen.hand import address_of
+from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.screen.hand import address_of, leave_address_of, return_address_of
+from judging.models import Membership, Role
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
 _RECENT = 20
@@ -36,13 +37,20 @@ class Progress:
 
 @dataclass(frozen=True)
 class OpenRound:
-    """A round with work in it, and the address that hands out its next item."""
+    """A round that is not closed, and the address that hands out its next item.
+
+    `finished`: nothing in it waits for this person; `left`: they left it.
+    """
 
     where: str
     url: str
+    leave_url: str
+    return_url: str
     done: int
     total: int
     paused: bool
+    finished: bool
+    left: bool
 
 
 def where(round_: Round) -> str:
@@ -75,37 +83,60 @@ def _most(items: int, limit: int | None) -> int:
 
 
 def open_work(user: AbstractUser) -> list[OpenRound]:
-    """The rounds that hand out items to this person now, or will when resumed; oldest first."""
-    return [
+    """The rounds that are open to this person: those with work first, then the oldest first."""
+    rounds = [
         OpenRound(
             where(round_),
             address_of(round_),
+            leave_address_of(round_),
+            return_address_of(round_),
             round_.done,
-            _most(round_.items_in_it, round_.limit),
+            total := _most(round_.items_in_it, round_.limit),
             round_.state == Round.State.PAUSED,
+            not round_.has_work or round_.done >= total,
+            round_.has_left,
         )
         for round_ in _open_rounds(user)
     ]
+    return sorted(rounds, key=lambda one: (one.left, one.finished, one.paused))
+
+
+def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
+    """Where this person is an annotator and nothing more, by the project's name."""
+    mine = Membership.objects.filter(user=user, role=Role.ANNOTATOR).select_related("project")
+    return mine.order_by("project__name", "pk")
 
 
 def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     seats = Seat.objects.filter(round=OuterRef("pk"), annotator__user=user)
     mine = Slot.objects.filter(round=OuterRef("pk"), annotator__user=user, vote__isnull=False)
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
-    left = seats.filter(Q(left_at__isnull=False) | Q(annotator__left_at__isnull=False))
     rounds = Round.objects.filter(project__memberships__user=user, kind=Round.Kind.ROUTED)
     return (
         rounds.exclude(state=Round.State.CLOSED)
         .filter(Q(open_to_all=True) | Exists(seats))
-        .exclude(Exists(left))
         .select_related("project")
         .annotate(
+            has_left=Exists(seats.filter(left_at__isnull=False)),
+            has_work=Exists(_work_for(user)),
             limit=Subquery(seats.values("limit")[:1]),
             done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
             items_in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
         )
         .order_by(F("opened_at").asc(), "pk")
     )
+
+
+def _work_for(user: AbstractUser) -> QuerySet[Slot]:
+    """Slots of the round to be filled by somebody who neither skipped the item nor voted on it."""
+    skips = Skip.objects.filter(item=OuterRef("item"), annotator__user=user)
+    votes = Annotation.objects.filter(
+        example=OuterRef("item__example"),
+        protocol=OuterRef("item__round__protocol"),
+        annotator__user=user,
+    )
+    unfilled = Slot.objects.filter(round=OuterRef("pk"), vote=None, item__state=Item.State.OPEN)
+    return unfilled.filter(~Exists(skips), ~Exists(votes))
 
 
 def _number(counted: QuerySet) -> Subquery:

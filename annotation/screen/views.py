@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Round
-from annotation.queue import NoItem, claim_next
+from annotation.queue import NoItem, claim_next, has_left
 from annotation.screen.blind import VIEWS, View, blind_pair
 from annotation.screen.endings import Ending, ending_of, refusal
 from annotation.screen.hand import (
@@ -24,9 +24,11 @@ from annotation.screen.hand import (
     vote_on,
 )
 from annotation.screen.page import item_context, progress_context
-from annotation.screen.progress import open_work, progress_of
+from annotation.screen.progress import labelled_by, open_work, progress_of
+from annotation.voting import is_final
 from judging.people import preferences_of
 
+_FINAL = "Another round that counts it was closed, so it can no longer be changed."
 _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
 
 
@@ -34,8 +36,9 @@ _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost.
 @never_cache
 def annotate(request: HttpRequest) -> HttpResponse:
     """My open rounds, one button each."""
-    work = open_work(cast(AbstractUser, request.user))
-    return render(request, "annotation/screen/open_work.html", {"work": work})
+    user = cast(AbstractUser, request.user)
+    context = {"work": open_work(user), "memberships": labelled_by(user)}
+    return render(request, "annotation/screen/open_work.html", context)
 
 
 @require_GET
@@ -45,7 +48,7 @@ def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)
     handed = claim_next(round_, annotator)
     if isinstance(handed, NoItem):
-        return show_ending(request, ending_of(handed, round_), round_, annotator)
+        return show_nothing(request, handed, round_, annotator)
     query = f"?skipped={skipped}" if (skipped := _skipped(request)) else ""
     return redirect(reverse("annotate_item", args=[handed.token]) + query)
 
@@ -57,13 +60,17 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     draft = draft_for(request.user, token)
     round_, vote = draft.item.round, vote_on(draft)
     if vote is None and round_.state == Round.State.PAUSED:
-        return show_ending(request, ending_of(NoItem("paused"), round_), round_, draft.annotator)
+        return show_nothing(request, NoItem("paused"), round_, draft.annotator)
     if round_.state == Round.State.CLOSED:
-        return show_ending(request, ending_of(NoItem("closed"), round_), round_, draft.annotator)
+        return show_nothing(request, NoItem("closed"), round_, draft.annotator)
     if vote is None and not take_up(draft, timezone.now()):
-        return show_ending(
-            request, refusal("This pair is settled", _SETTLED, round_), round_, draft.annotator
-        )
+        if has_left(round_, draft.annotator):
+            return show_nothing(request, NoItem("left"), round_, draft.annotator)
+        ending = refusal("This pair is settled", _SETTLED, round_)
+        return show_ending(request, ending, round_, draft.annotator)
+    if vote is not None and is_final(vote):
+        ending = refusal("This vote stands", _FINAL, round_)
+        return show_ending(request, ending, round_, draft.annotator)
     progress = progress_of(round_, draft.annotator)
     context = item_context(draft, vote, view=_view(request), progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
@@ -92,9 +99,18 @@ def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
     return render(request, "annotation/screen/_item.html", context)
 
 
+def show_nothing(
+    request: HttpRequest, nothing: NoItem, round_: Round, annotator: Annotator
+) -> HttpResponse:
+    has_voted = progress_of(round_, annotator).done > 0
+    ending = ending_of(nothing, round_, has_voted=has_voted)
+    return show_ending(request, ending, round_, annotator)
+
+
 def show_ending(
     request: HttpRequest, ending: Ending, round_: Round, annotator: Annotator, status: int = 200
 ) -> HttpResponse:
+    """Why there is no item. The way back to the last vote is shown where it can be changed."""
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
     context["skipped"] = _skipped(request)
     if round_.state != Round.State.CLOSED:

@@ -13,15 +13,15 @@ from django.utils.cache import add_never_cache_headers
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from annotation.annotators import people_changed
 from annotation.forms import InvitationForm, JoinForm, NameTaken
 from annotation.invitations import accept, invite, link_of, open_invitation, revoke, usable
+from annotation.leaving import leave_project
 from annotation.models import Annotator, Invitation
 from judging.access import Access, project_for
 from judging.errors import UserError
 from judging.models import Membership, Role
 from judging.people import reset_link
-from judging.projects import change_role, remove_member
+from judging.projects import change_role
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -48,8 +48,7 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             reset = (membership.user.get_username(), reset_link(membership, request.user))
             return people_page(request, access, reset=reset)
         if "remove" in request.POST:
-            remove_member(membership, request.user)
-            people_changed(access.project)
+            leave_project(membership, request.user)
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
             change_role(membership, request.user, request.POST.get("role", ""))
@@ -57,6 +56,24 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     except UserError as error:
         messages.error(request, str(error))
     return redirect("people", slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def leave(request: HttpRequest, slug: str) -> HttpResponse:
+    """Leave the project oneself."""
+    access = project_for(request.user, slug)
+    if request.method != "POST":
+        return render(request, "annotation/people/leave.html", {"project": access.project})
+    if access.membership is None:
+        messages.error(request, "You are no member of this project, so there is nothing to leave.")
+        return redirect("home")
+    try:
+        leave_project(access.membership, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("project_leave", slug)
+    messages.success(request, f"You left {access.project.name}. Your votes stay.")
+    return redirect("home")
 
 
 @require_POST

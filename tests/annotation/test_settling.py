@@ -5,6 +5,7 @@ from django.urls import reverse
 
 from annotation.adjudication import decide
 from annotation.invitations import Terms, accept, invite
+from annotation.leaving import come_back, leave_round
 from annotation.models import Item
 from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
@@ -77,6 +78,22 @@ def test_what_all_skipped_is_asked_again_when_somebody_joins(project, ana):
     skip_it(item, ana)
     assert state_of(item) == Item.State.ADJUDICATE
     accept(invite(project, None, Terms()), make_user())
+    assert state_of(item) == Item.State.OPEN
+
+
+def test_a_check_that_all_skipped_stays_done_with_when_somebody_joins(project, ana):
+    check = check_of(project)
+    skip_it(check, ana)
+    accept(invite(project, None, Terms()), make_user())
+    assert state_of(check) == Item.State.COMPLETE
+
+
+def test_whoever_leaves_the_round_is_not_waited_for_until_they_are_back(project, ana, ben):
+    item = item_of(project)
+    skip_it(item, ana)
+    leave_round(item.round, ben)
+    assert state_of(item) == Item.State.ADJUDICATE
+    come_back(item.round, ben)
     assert state_of(item) == Item.State.OPEN
 
 

@@ -9,10 +9,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from annotation import changes
+from annotation.invitations import Terms, accept, invite
 from annotation.models import Annotation, Draft, Flag, Skip, Slot
-from annotation.queue import LEASE
+from annotation.queue import LEASE, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.screen.hand import address_of
+from annotation.voting import record_vote
 from tests.factories import make_annotator, make_examples, make_member, make_project
 
 ALL = RoundSettings(everything=True, votes=1)
@@ -51,7 +53,7 @@ def text_of(answer):
 @pytest.mark.databases
 def test_open_work_has_one_button_a_round_and_counts_my_own_votes(ana, round_):
     page = text_of(ana.get("/annotate/"))
-    assert page.count(address_of(round_)) == 1
+    assert page.count(f'href="{address_of(round_)}"') == 1
     assert "0 of 3 done" in page
     post(ana, first_item(ana, round_), overall="left")
     assert "1 of 3 done" in text_of(ana.get("/annotate/"))
@@ -63,6 +65,95 @@ def test_open_work_is_that_of_the_person(client, round_, outsider, annotator):
     changes.close(round_, None)
     client.force_login(annotator)
     assert "Nothing to label" in text_of(client.get("/annotate/"))
+
+
+@pytest.mark.databases
+def test_a_round_without_anything_left_is_not_offered(ana, client, project, round_, annotator):
+    ben = make_annotator(project, "ben")
+    own = annotator.annotators.get()
+    both = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=4))
+    empty = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=4))
+    # Ana votes on two and skips one, so that what both of them fill has room for others only.
+    for overall in ("left", "tie"):
+        record_vote(claim_next(both, own), {"overall": overall})
+    skip(claim_next(both, own))
+    while isinstance(draft := claim_next(round_, ben), Draft):
+        record_vote(draft, {"overall": "tie"})
+    page = text_of(ana.get("/annotate/"))
+    for one in (both, round_, empty):
+        assert f'href="{address_of(one)}">Start' not in page
+        assert f'href="{address_of(one)}">Go on' not in page
+    assert page.count("nothing left for you") == 3
+    client.force_login(make_member(project))
+    assert f'href="{address_of(both)}">Start' in text_of(client.get("/annotate/"))
+
+
+def test_an_ending_speaks_of_votes_only_where_there_are_some(ana, project, round_):
+    ben = make_annotator(project, "ben")
+    while isinstance(draft := claim_next(round_, ben), Draft):
+        record_vote(draft, {"overall": "tie"})
+    page = text_of(ana.get(address_of(round_)))
+    assert "There is nothing left for you in this round." in page
+    assert "You are done" not in page
+    assert "stored" not in page
+    changes.close(round_, None)
+    assert "It takes no more votes." in (page := text_of(ana.get(address_of(round_))))
+    assert "stored" not in page
+
+
+def test_leaving_a_round_gives_back_what_is_in_hand_and_keeps_what_was_given(
+    ana, project, round_, annotator
+):
+    post(ana, first_item(ana, round_), overall="left")
+    token = first_item(ana, round_)
+    post(ana, token, "draft", comment="Half a thought")
+    page = text_of(ana.post(address_of(round_) + "leave", follow=True))
+    assert "You left vicuna · round 1" in page
+    assert "Come back" in page
+    assert Annotation.objects.count() == 1
+    assert not Slot.objects.filter(annotator=annotator.annotators.get(), vote=None).exists()
+    for address in (address_of(round_), f"/annotate/{token}"):
+        assert "You left this round" in text_of(ana.get(address))
+    late = post(ana, token, overall="left", comment="Half a thought")
+    assert "You left this round" in text_of(late)
+    assert Annotation.objects.count() == 1
+    ana.post(address_of(round_) + "return")
+    assert "Half a thought" in text_of(ana.get(f"/annotate/{token}"))
+    assert post(ana, token, overall="left").status_code == 302
+
+
+def test_leaving_a_project_ends_the_membership_and_keeps_the_votes(ana, project, round_, annotator):
+    post(ana, first_item(ana, round_), overall="left")
+    token = first_item(ana, round_)
+    assert "/p/vicuna/leave" in text_of(ana.get("/annotate/"))
+    assert "Your votes stay" in text_of(ana.get("/p/vicuna/leave"))
+    assert "You left vicuna" in text_of(ana.post("/p/vicuna/leave", follow=True))
+    assert ana.get(f"/annotate/{token}").status_code == 404
+    assert Annotation.objects.count() == 1
+    assert not Slot.objects.filter(annotator=annotator.annotators.get(), vote=None).exists()
+    # Whoever joins again goes on as who they were.
+    accept(invite(project, None, Terms()), annotator)
+    assert ana.get(f"/annotate/{token}").status_code == 200
+    assert annotator.annotators.count() == 1
+
+
+def test_the_last_owner_cannot_leave(client, project, owner):
+    client.force_login(owner)
+    assert "last owner" in text_of(client.post("/p/vicuna/leave", follow=True))
+    assert project.memberships.filter(user=owner).exists()
+
+
+def test_a_vote_that_a_closed_round_counts_stands(ana, project, round_):
+    other = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=4))
+    token = first_item(ana, round_)
+    post(ana, token, overall="left")
+    changes.close(other, None)
+    assert "This vote stands" in text_of(ana.get(f"/annotate/{token}"))
+    answer = post(ana, token, overall="right", edit="1")
+    assert answer.status_code == 409
+    assert Annotation.objects.get().answer == {"overall": "left"}
+    changes.reopen(other, None)
+    assert post(ana, token, overall="right", edit="1").status_code == 302
 
 
 @pytest.mark.databases
@@ -418,7 +509,7 @@ def queries(client, n):
 def test_a_page_takes_the_same_few_queries_however_large_the_round(db, client):
     few, many = queries(client, 1), queries(client, 50)
     assert few == many
-    assert (few["item"], few["open work"]) == (10, 3)
+    assert (few["item"], few["open work"]) == (10, 4)
     # Claiming and settling are the queue's own affair.
     assert few["ahead"] <= 18
     assert few["vote"] <= 21

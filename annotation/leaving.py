@@ -1,0 +1,75 @@
+"""Leaving a round or a project: what is in hand goes back to others, what was given stays.
+
+Nothing that is complete opens again, and nobody waits for the person any more: an item that all
+who could vote have skipped then needs a decision.
+"""
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+from django.utils import timezone
+
+from annotation.annotators import people_changed
+from annotation.counting import count_earlier_votes
+from annotation.models import Annotator, Round, Seat, Slot
+from annotation.settling import settle
+from judging import audit
+from judging.errors import UserError
+from judging.models import Membership
+from judging.projects import remove_member
+
+
+def leave_round(round_: Round, annotator: Annotator) -> None:
+    """Take no more items of this round, until one comes back. Raises UserError where one has none.
+
+    Drafts are kept.
+    """
+    now = timezone.now()
+    with transaction.atomic():
+        seats = Seat.objects.filter(round=round_, annotator=annotator)
+        if not seats.filter(left_at=None).update(left_at=now):
+            if seats.exists():
+                return
+            if not round_.open_to_all:
+                raise UserError("No pair of this round is assigned to you, so there is no leaving.")
+            Seat.objects.create(round=round_, annotator=annotator, left_at=now)
+        _give_back(annotator, round_)
+        people_changed(round_.project)
+        audit.record(round_.project, annotator.user, "round left", f"round {round_.number}")
+
+
+def come_back(round_: Round, annotator: Annotator) -> None:
+    """Take items again of a round that one left."""
+    left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
+    with transaction.atomic():
+        if left.update(left_at=None):
+            people_changed(round_.project)
+            audit.record(
+                round_.project, annotator.user, "came back to round", f"round {round_.number}"
+            )
+
+
+def leave_project(membership: Membership, by: AbstractUser) -> None:
+    """End somebody's membership, by themselves or by an owner. Their votes stay.
+
+    Raises UserError for the last owner. Who joins again is the same annotator as before.
+    """
+    project = membership.project
+    people = Annotator.objects.filter(project=project, user=membership.user_id, left_at=None)
+    with transaction.atomic():
+        remove_member(membership, by)
+        for annotator in people:
+            _give_back(annotator)
+        people.update(left_at=timezone.now())
+        people_changed(project)
+
+
+def _give_back(annotator: Annotator, round_: Round | None = None) -> None:
+    held = Slot.objects.filter(annotator=annotator, vote=None)
+    if round_ is not None:
+        held = held.filter(round=round_)
+    for slot in held.select_related("item__round"):
+        Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None).update(
+            annotator=None, lease_until=None
+        )
+        count_earlier_votes(slot.item.round, slot.item.example_id)
+        settle(slot.item)
