@@ -18,6 +18,7 @@ ADAPTIVE = Undefined(
     "an adaptive run stops where its answers agree, which biases score gaps and what fewer "
     "samples seem to give"
 )
+PORTIA = Undefined("fewer samples would have come to other stages of PORTIA")
 # All subsets of so many samples can be taken; of more only one and all.
 MOST_SUBSETS = 6
 REPEATS = 500
@@ -43,7 +44,7 @@ def fewer_samples(
     """MEC(k') and, where both orders were asked, MEC(k') + BPC(k')."""
     if isinstance(samples, Undefined) or samples.orders > 2:
         return
-    known = ADAPTIVE if is_adaptive(run) else sheet.known
+    known = ADAPTIVE if is_adaptive(run) else PORTIA if run.stages else sheet.known
     sizes = range(1, samples.k + 1) if samples.k <= MOST_SUBSETS else (1, samples.k)
     for bpc in (False, True)[: samples.orders]:
         for k in sizes:

@@ -21,7 +21,7 @@ from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
 from judging.models import Method, Run
 
-NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC"}
+NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
 HITLC_BETAS = (5, 10, 20, 30, 50)
 MICRO_USD = Decimal("0.000001")
 
@@ -41,7 +41,8 @@ def methods(
     if run.method != Method.VANILLA:
         vanilla = _other(run, others, Method.VANILLA, 1)
         rows.append(_of_run("VANILLA", sheet, vanilla, rng, 1))
-        rows += _derived(run, prompt_share, fewer, costs)
+        # What fewer samples would have led PORTIA to ask is not known.
+        rows += [] if run.stages else _derived(run, prompt_share, fewer, costs)
     return [
         *rows,
         _of_run("MEC", sheet, _other(run, others, Method.MEC, 2 * run.k), rng, 2 * run.k),

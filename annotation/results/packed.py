@@ -81,6 +81,8 @@ class Unpacked(Analysis):
         parameters = {"orders": run.pop("orders")}
         if run.pop("adaptive"):
             parameters["adaptive"] = True
+        if portia := run.pop("portia"):
+            parameters["portia"] = portia
         names = {"template": "template_name", "template_sha256": "template_hash"}
         run = {names.get(name, name): value for name, value in run.items()}
         run["temperature"] = Decimal(run["temperature"])

@@ -38,6 +38,8 @@ from annotation.results.honest import review, ties
 from annotation.results.length import length
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
+from annotation.results.portia import portia
+from annotation.results.portia_data import read_portia
 from annotation.results.position import conflict_by_gap, orders
 from annotation.results.sections import Section
 from annotation.results.trust import alt_test, certificate
@@ -81,6 +83,7 @@ def _trust(of: Analysis) -> Json:
 SECTIONS = (
     Section("methods", _methods, "results/_methods.html", plots=(drawn.costs,)),
     Section("position", _position, "results/_position.html", plots=(drawn.gaps,)),
+    Section("portia", lambda of: {"portia": portia(of)}, "results/_portia.html", read=read_portia),
     Section("ablation", _ablation, "results/_ablation.html"),
     Section("review", _review, "results/_review.html", plots=(drawn.curves, drawn.distribution)),
     Section("length", lambda of: {"length": length(of.sheet, of.rng)}, "results/_length.html"),
@@ -137,6 +140,7 @@ def described(run: Run) -> Json:
         "model": run.model,
         "k": run.k,
         "adaptive": is_adaptive(run),
+        "portia": run.parameters.get("portia"),
         "temperature": str(run.temperature),
         "template": run.template_name,
         "template_sha256": run.template_hash,

@@ -32,7 +32,6 @@ OF_CHOICE = ("permutations", "ids", "band", "shots")
 OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 # What a run keeps as it was started.
 FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
-KEPT = (*MODE, *OF_CHOICE, *OF_PORTIA)
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
 

@@ -1,0 +1,254 @@
+"""What PORTIA did: which stage settled what, how much of it luck would have, and at which cost."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from annotation.results.analysis import Analysis
+from annotation.results.figures import Json
+from annotation.results.portia_data import read_portia
+from annotation.results.sections import Data
+from annotation.results.sheet import Sheet
+from judging.methods.comparison import Codes, Design
+from judging.methods.estimates import Estimate, Undefined
+from judging.methods.portia.agreement import (
+    agreement_with_people,
+    agreement_with_reference,
+    human_ties,
+)
+from judging.methods.portia.breakdowns import (
+    coverage_by_gap,
+    failures_by_category,
+    first_position_share,
+    inconsistency_by_gap,
+    inconsistency_by_length,
+)
+from judging.methods.portia.coverage import (
+    consistency,
+    fixed_coverage,
+    stage_use,
+    stages_per_example,
+)
+from judging.methods.portia.stage_labels import (
+    STAGES,
+    OrderLabels,
+    StageLabels,
+    without_length,
+    without_semantic,
+)
+from judging.methods.portia.stages import Stage
+
+PENDING = Undefined("PORTIA has not finished every example, so the audit stands for others")
+_SAME = ("model", "form")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another run, with its place in the data."""
+
+    named: Json
+    stages: StageLabels
+    done: np.ndarray
+
+    @property
+    def by_portia(self) -> bool:
+        return bool(self.named["stages"])
+
+
+@dataclass(frozen=True)
+class Unsplit:
+    """The labels of the unsplit prompt, whose they are, and whether this run asked for them."""
+
+    labels: OrderLabels | Undefined
+    run: str | None
+    own: bool
+
+
+def portia(of: Analysis) -> Json:
+    """The section's figures, over the examples that PORTIA has finished."""
+    data = of.own("portia", read_portia)
+    if isinstance(data, Undefined):
+        return data.as_json()
+    everything, done = _stages(data, "own")
+    rows = np.flatnonzero(done)
+    stages, question = at(everything, rows), of.sheet.question[rows]
+    others = [
+        Beside(named, *_stages(data, f"beside.{place}"))
+        for place, named in enumerate(data.plain["beside"])
+    ]
+    unsplit = unsplit_of(stages, data.plain["run"], others, rows)
+    before, lengths = unsplit.labels, data.arrays["lengths"][rows]
+    given = {"question": question}
+    return plain(
+        {
+            "settings": data.plain["run"],
+            "examples": len(rows),
+            "pending": int(len(done) - len(rows)),
+            "unsplit_from": unsplit.run,
+            "settled": settled(stages),
+            "stages": _uses(stages, of, question, data.plain["calls"]),
+            "stages_an_example": stages_per_example(stages, of.rng, **given),
+            "consistency": consistency(stages, before, of.rng, **given),
+            "fixed_coverage": fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
+            "by_category": failures_by_category(stages, of.sheet.category[rows].tolist()),
+            "by_length": inconsistency_by_length(stages, before, lengths),
+            "by_gap": inconsistency_by_gap(stages, before, lengths),
+            "coverage_by_gap": coverage_by_gap(stages, before, lengths),
+            "first_position": {
+                "unsplit": first_position_share(before, of.rng, question),
+                "portia": first_position_share(stages.final, of.rng, question),
+            },
+            **_people(of, everything, done, unsplit, rows),
+            "references": list(_references(stages, before, data.plain["run"], others, rows, of)),
+            "variants": list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        }
+    )
+
+
+def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Codes) -> Unsplit:
+    """This run's own, else the newest other run of this judge that showed every example whole."""
+    own = stages.unsplit
+    if isinstance(own, OrderLabels):
+        return Unsplit(own, named["run"], own=True)
+    for other in _same_judge(named, others):
+        found = at(other.stages, rows).unsplit
+        if isinstance(found, OrderLabels) and other.done[rows].all():
+            return Unsplit(found, other.named["run"], own=False)
+    return Unsplit(own, None, own=False)
+
+
+def settled(stages: StageLabels) -> dict[str, int]:
+    """How many examples each stage settled, and how many none did."""
+    final = stages.final
+    counts = {
+        stage.value: int((final.consistent & (stages.last == index)).sum())
+        for index, stage in enumerate(STAGES)
+    }
+    return counts | {
+        Stage.NONE.value: int(final.inconsistent.sum()),
+        "unjudged": int((~final.both).sum()),
+    }
+
+
+def _uses(stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]) -> list[Json]:
+    """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
+    cost = {one["stage"]: one for one in calls}
+    return [
+        plain(use)
+        | {"first_position": plain(first_position_share(stages.of(use.stage), of.rng, question))}
+        | {name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")}
+        for use in stage_use(stages, of.rng, question)
+    ]
+
+
+def _people(
+    of: Analysis, everything: StageLabels, done: np.ndarray, unsplit: Unsplit, finished: Codes
+) -> Json:
+    design = design_of(of.sheet, done)
+    if isinstance(design, Undefined):
+        nothing = dict.fromkeys(("unsplit", "portia", "gain"), design)
+        return {"people": nothing, "human_ties": {"reason": design.reason}}
+    rows, chosen = design
+    before = unsplit.labels
+    if isinstance(before, OrderLabels):
+        places = np.searchsorted(finished, rows)
+        before = OrderLabels(before.labels[places], before.there[places])
+    stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
+    return {
+        "people": agreement_with_people(stages, before, human, chosen, of.rng, question),
+        "human_ties": {
+            "unsplit": human_ties(before, human, chosen, of.rng, question),
+            "portia": human_ties(stages.final, human, chosen, of.rng, question),
+        },
+    }
+
+
+def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefined:
+    """The rows that are compared with people's labels, and why these have one."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    if sheet.everyone:
+        rows = known.rows[done[known.rows]]
+        everyone = np.ones(len(rows), bool)
+        return (rows, Design(everyone, ~everyone)) if len(rows) else PENDING
+    if not done.all():
+        return PENDING
+    return np.arange(len(sheet)), Design(sheet.selected, sheet.audited)
+
+
+def _references(
+    stages: StageLabels,
+    unsplit: OrderLabels | Undefined,
+    named: Json,
+    others: list[Beside],
+    rows: Codes,
+    of: Analysis,
+) -> Iterator[Json]:
+    """Another judge's labels, where both of its orders say the same (Table 9)."""
+    question = of.sheet.question[rows]
+    for other in others:
+        if other.named["model"] != named["model"]:
+            reference = at(other.stages, rows).final
+            found = agreement_with_reference(stages, unsplit, reference, of.rng, question)
+            yield {"run": other.named["run"], "model": other.named["model"]} | plain(found)
+
+
+def _variants(
+    stages: StageLabels,
+    unsplit: Unsplit,
+    named: Json,
+    others: list[Beside],
+    rows: Codes,
+    of: Analysis,
+) -> Iterator[Json]:
+    """This run, itself without an alignment, and this judge's other runs by PORTIA (Figure 3)."""
+
+    def row(said: str, run: Json, found: StageLabels | Undefined, own: bool) -> Json:
+        question = of.sheet.question[rows]
+        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")} | {"as": said}
+        coverage = fixed_coverage(found, unsplit.labels, of.rng, own=own, question=question)
+        if isinstance(found, Undefined):
+            return kept | plain({"consistency": found, "fixed_coverage": coverage})
+        agreed = consistency(found, unsplit.labels, of.rng, question).portia
+        return kept | plain({"consistency": agreed, "fixed_coverage": coverage})
+
+    yield row("as it ran", named, stages, unsplit.own)
+    if {Stage.LENGTH, Stage.SEMANTIC} <= set(named["stages"]):
+        yield row("without semantic alignment", named, without_semantic(stages), unsplit.own)
+        yield row("without length alignment", named, without_length(stages), unsplit.own)
+    for other in _same_judge(named, others):
+        if other.by_portia and other.done[rows].all():
+            yield row("another run", other.named, at(other.stages, rows), own=False)
+
+
+def _same_judge(named: Json, others: list[Beside]) -> Iterator[Beside]:
+    return (one for one in others if all(one.named[key] == named[key] for key in _SAME))
+
+
+def at(stages: StageLabels, rows: Codes) -> StageLabels:
+    """The same of some examples."""
+    return replace(stages, **{f.name: getattr(stages, f.name)[rows] for f in fields(stages)})
+
+
+def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
+    arrays = {f.name: data.arrays[f"{name}.{f.name}"] for f in fields(StageLabels)}
+    return StageLabels(**arrays), data.arrays[f"{name}.done"]
+
+
+def plain(value: Any) -> Any:
+    """Figures as the report writes them, whatever they are nested in."""
+    if isinstance(value, Estimate | Undefined):
+        return value.as_json()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    return value
