@@ -46,6 +46,7 @@ class RoundSettings:
     epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
     learn: examples drawn at random that are labelled first; what they teach about the judge
     selects the rest of the cut, which counts them. 0 routes by BPDE at once.
+    rate: what a vote costs in this round, where it is not what the project says.
     """
 
     beta: Decimal | None = None
@@ -62,6 +63,7 @@ class RoundSettings:
     alpha: float = ALPHA
     looks: tuple[int, ...] = ()
     learn: int = 0
+    rate: Rate | None = None
 
 
 def open_round(
@@ -97,8 +99,8 @@ def open_round(
             paper_mode=settings.paper_mode,
             parameters=_parameters(settings, m),
             certificate_plan=planned,
-            wage_usd=project.wage_usd,
-            minutes_per_vote=project.minutes_per_vote,
+            wage_usd=rate_of(project, settings).wage,
+            minutes_per_vote=rate_of(project, settings).minutes,
             cost_basis=project.cost_basis,
             opened_by=user,
         )
@@ -115,6 +117,10 @@ def open_round(
             **_parameters(settings, m),
         )
     return round_
+
+
+def rate_of(project: Project, settings: RoundSettings) -> Rate:
+    return settings.rate or Rate(project.minutes_per_vote, project.wage_usd)
 
 
 def add_items(
@@ -261,7 +267,7 @@ def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
         settings.budget or Decimal(0),
         settings.audit,
         settings.votes,
-        Rate(project.minutes_per_vote, project.wage_usd),
+        rate_of(project, settings),
         n_frame,
     )
 
