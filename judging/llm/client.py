@@ -7,7 +7,7 @@ from dataclasses import replace
 from judging.llm.adaptation import Learned
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
-from judging.llm.limits import Limits, ProcessLimits, SharedLimits
+from judging.llm.limits import Limits, Pause, ProcessLimits, SharedLimits
 from judging.llm.opening import Opened
 from judging.llm.refusals import learn
 from judging.llm.replies import Reply
@@ -15,7 +15,7 @@ from judging.llm.requests import JudgeRequest
 from judging.llm.retries import Patience, RetryPolicy, persist
 from judging.llm.transport import Transport
 from judging.llm.waits import asked_wait
-from judging.llm.window import Place, Window
+from judging.llm.window import Window
 
 USUAL_LIMITS = Limits()
 USUAL_RETRY = RetryPolicy()
@@ -67,9 +67,9 @@ class JudgeClient(Opened):
         """How many requests may be under way now."""
         return self._window.size
 
-    async def paused_for(self) -> float:
-        """Seconds for which the endpoint has asked everybody to stay away."""
-        return await self._shared.paused_for()
+    async def paused(self) -> Pause:
+        """For how long the endpoint has asked everybody to stay away, and in which words."""
+        return await self._shared.paused()
 
     async def complete(self, request: JudgeRequest) -> Reply | CallFailure:
         async def attempt(patience: Patience) -> Reply | AttemptFailure:
@@ -93,29 +93,34 @@ class JudgeClient(Opened):
             self._scouts.pop(model).set()
 
     async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
-        place = await self._window.take()
+        await self._window.take()
         try:
             if hopeless := self._hopeless.get(request.model):
                 return hopeless
             booked = self._tokens_to_book(request)
             late = await self._turn(booked, patience)
+            seen = self._shared.halvings
+            self._window.follow(seen)
             outcome = late or await self._adapting(request, patience)
             if isinstance(outcome, Reply):
                 await self._settle(booked, outcome)
             elif late is None:
-                await self._note(outcome, request.model, place)
+                await self._note(outcome, request.model, seen)
             return outcome
         finally:
             self._window.give_back()
 
-    async def _note(self, failure: AttemptFailure, model: str, place: Place) -> None:
-        """What a failure means for the other calls, before anybody gets this one's place."""
+    async def _note(self, failure: AttemptFailure, model: str, seen: int) -> None:
+        """What a failure means for the other calls, before anybody gets this one's place.
+
+        `seen`: how many halvings were known when the request left.
+        """
         if failure.kind.pauses_run:
             self._hopeless[model] = failure
         elif failure.kind is FailureKind.RATE_LIMIT:
-            self._window.refused(place)
+            self._window.follow(await self._shared.halve(seen))
             if wait := asked_wait(failure.headers, failure.message):
-                await self._shared.pause(wait)
+                await self._shared.pause(wait, failure.with_status)
 
     async def _settle(self, booked: int, reply: Reply) -> None:
         self._window.succeeded()
@@ -135,7 +140,7 @@ class JudgeClient(Opened):
                 wait = await self._shared.reserve(self.limits, tokens)
                 while wait > 0:
                     await asyncio.sleep(wait)
-                    wait = await self._shared.paused_for()
+                    wait = (await self._shared.paused()).seconds
         except TimeoutError:
             message = "The endpoint asked to wait for longer than the call's deadline."
             return AttemptFailure(FailureKind.RATE_LIMIT, message, 429)

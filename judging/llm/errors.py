@@ -83,6 +83,10 @@ class AttemptFailure:
     def request_id(self) -> str:
         return self.headers.get("x-request-id", "")
 
+    @property
+    def with_status(self) -> str:
+        return f"HTTP {self.http_status}: {self.message}" if self.http_status else self.message
+
 
 # Wordings of OpenAI, Azure, vLLM, SGLang, TGI, llama.cpp, Ollama, Mistral, Anthropic and Gemini.
 TOO_LONG = re.compile(

@@ -22,8 +22,26 @@ class Limits:
                 raise ValueError("A limit is at least 1.")
 
 
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Seconds for which everybody stays away from the endpoint, and what it said."""
+
+    seconds: float = 0.0
+    why: str = ""
+
+
 class SharedLimits(Protocol):
-    """One endpoint's pause and its place in the minute, common to all who ask it."""
+    """One endpoint's pause, its place in the minute and its refusals, common to all who ask it."""
+
+    @property
+    def halvings(self) -> int:
+        """How often callers had halved their windows when the last request was booked."""
+
+    async def halve(self, seen: int) -> int:
+        """A request was refused that left when so many halvings were known; how many are now.
+
+        It makes one more unless somebody has halved since: one burst halves once.
+        """
 
     async def reserve(self, limits: Limits, tokens: int) -> float:
         """Book one request of so many tokens; seconds until it may be sent."""
@@ -31,11 +49,11 @@ class SharedLimits(Protocol):
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
         """Give back tokens that were booked and not used."""
 
-    async def pause(self, seconds: float) -> None:
+    async def pause(self, seconds: float, why: str = "") -> None:
         """Keep everybody away; a shorter pause never cuts a longer one."""
 
-    async def paused_for(self) -> float:
-        """Seconds of pause left, 0 when there is none."""
+    async def paused(self) -> Pause:
+        """The pause that is left, if any."""
 
     async def close(self) -> None: ...
 
@@ -50,8 +68,14 @@ class ProcessLimits:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._paused_until = 0.0
+        self._why = ""
+        self.halvings = 0
         self._next_request = 0.0
         self._next_token = 0.0
+
+    async def halve(self, seen: int) -> int:
+        self.halvings += seen == self.halvings
+        return self.halvings
 
     async def reserve(self, limits: Limits, tokens: int) -> float:
         now = self._clock()
@@ -71,11 +95,14 @@ class ProcessLimits:
             given_back = unused_tokens * SECONDS_PER_MINUTE / limits.tpm
             self._next_token = max(self._clock(), self._next_token - given_back)
 
-    async def pause(self, seconds: float) -> None:
-        self._paused_until = max(self._paused_until, self._clock() + seconds)
+    async def pause(self, seconds: float, why: str = "") -> None:
+        until = self._clock() + seconds
+        if until > self._paused_until:
+            self._paused_until, self._why = until, why
 
-    async def paused_for(self) -> float:
-        return max(0.0, self._paused_until - self._clock())
+    async def paused(self) -> Pause:
+        left = self._paused_until - self._clock()
+        return Pause(left, self._why) if left > 0 else Pause()
 
     async def close(self) -> None:
         """Nothing is held open."""

@@ -2,13 +2,12 @@
 
 import hashlib
 import logging
-from collections.abc import Awaitable
-from typing import cast
+from typing import Any
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from judging.llm.limits import SECONDS_PER_MINUTE, Limits, ProcessLimits
+from judging.llm.limits import SECONDS_PER_MINUTE, Limits, Pause, ProcessLimits
 
 logger = logging.getLogger(__name__)
 
@@ -23,7 +22,7 @@ local function keep(key, at)
   end
 end
 """
-# KEYS: pause, requests, tokens. ARGV: microseconds that one request and its tokens take up.
+# KEYS: pause, requests, tokens, halvings. ARGV: microseconds that a request and its tokens take.
 RESERVE = (
     NOW
     + """
@@ -33,7 +32,7 @@ if request > 0 then start = math.max(start, moment(KEYS[2])) end
 if tokens > 0 then start = math.max(start, moment(KEYS[3])) end
 if request > 0 then keep(KEYS[2], start + request) end
 if tokens > 0 then keep(KEYS[3], start + tokens) end
-return start - now
+return {start - now, moment(KEYS[4])}
 """
 )
 # KEYS: tokens. ARGV: microseconds to give back.
@@ -46,20 +45,41 @@ if at > now then redis.call('SET', KEYS[1], string.format('%.0f', math.max(now, 
 return 0
 """
 )
-# KEYS: pause. ARGV: microseconds to pause for; 0 asks how long is left.
+# KEYS: pause, why. ARGV: microseconds to pause for, and what the endpoint said.
 PAUSE = (
     NOW
     + """
-local at = math.max(moment(KEYS[1]), now + ARGV[1])
-if ARGV[1] ~= '0' then keep(KEYS[1], at) end
-return at - now
+local at = now + ARGV[1]
+if at > moment(KEYS[1]) then
+  keep(KEYS[1], at)
+  redis.call('SET', KEYS[2], ARGV[2], 'PX', math.ceil(ARGV[1] / 1000) + 1000)
+end
+return 0
 """
 )
+# KEYS: pause, why.
+PAUSED = (
+    NOW
+    + """
+return {math.max(0, moment(KEYS[1]) - now), redis.call('GET', KEYS[2]) or ''}
+"""
+)
+# KEYS: halvings. ARGV: those that were known when the refused request left, milliseconds to keep.
+HALVE = """
+local count = tonumber(redis.call('GET', KEYS[1]) or '0')
+if count == tonumber(ARGV[1]) then
+  count = count + 1
+  redis.call('SET', KEYS[1], count, 'PX', ARGV[2])
+end
+return count
+"""
+# Later than any call ends, so that no worker takes an old refusal for a new one.
+REMEMBERED_MS = 6 * 3600 * 1000
 MICRO = 1_000_000
 
 
 class RedisLimits:
-    """The pause, the requests and the tokens a minute of one endpoint, common to all workers.
+    """One endpoint's pause, its requests and tokens a minute and its refusals, for all workers.
 
     Where Redis can't be reached, this worker goes on with its own memory: a rate limit that is
     not shared costs refusals, and a run that stops costs the run.
@@ -67,44 +87,68 @@ class RedisLimits:
 
     def __init__(self, url: str, base_url: str) -> None:
         name = hashlib.sha256(base_url.encode()).hexdigest()[:16]
-        self._keys = [f"fairjudge:{name}:{what}" for what in ("pause", "requests", "tokens")]
-        self._redis = Redis.from_url(url, socket_timeout=2.0, socket_connect_timeout=2.0)
+        self._pause, self._requests, self._tokens, self._halvings, self._why = (
+            f"fairjudge:{name}:{what}"
+            for what in ("pause", "requests", "tokens", "halvings", "why")
+        )
+        self._redis = Redis.from_url(
+            url, socket_timeout=2.0, socket_connect_timeout=2.0, decode_responses=True
+        )
         self._alone = ProcessLimits()
         self._warned = False
+        self.halvings = 0
+
+    async def halve(self, seen: int) -> int:
+        count = await self._run(HALVE, [self._halvings], seen, REMEMBERED_MS)
+        if count is None:
+            # Alone, this worker goes on from the last count that it knew.
+            self.halvings += seen == self.halvings
+        else:
+            self.halvings = int(count)
+        return self.halvings
 
     async def reserve(self, limits: Limits, tokens: int) -> float:
         alone = await self._alone.reserve(limits, tokens)
         request_span = SECONDS_PER_MINUTE / limits.rpm if limits.rpm else 0.0
         token_span = tokens * SECONDS_PER_MINUTE / limits.tpm if limits.tpm else 0.0
-        shared = await self._run(RESERVE, self._keys, request_span, token_span)
-        return alone if shared is None else shared
+        keys = [self._pause, self._requests, self._tokens, self._halvings]
+        answer = await self._run(RESERVE, keys, micro(request_span), micro(token_span))
+        if answer is None:
+            return alone
+        wait, self.halvings = answer
+        return int(wait) / MICRO
 
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
         await self._alone.settle(limits, unused_tokens)
         if limits.tpm:
             given_back = unused_tokens * SECONDS_PER_MINUTE / limits.tpm
-            await self._run(SETTLE, self._keys[2:], given_back)
+            await self._run(SETTLE, [self._tokens], micro(given_back))
 
-    async def pause(self, seconds: float) -> None:
-        await self._alone.pause(seconds)
-        await self._run(PAUSE, self._keys[:1], seconds)
+    async def pause(self, seconds: float, why: str = "") -> None:
+        await self._alone.pause(seconds, why)
+        await self._run(PAUSE, [self._pause, self._why], micro(seconds), why)
 
-    async def paused_for(self) -> float:
-        alone = await self._alone.paused_for()
-        shared = await self._run(PAUSE, self._keys[:1], 0.0)
-        return alone if shared is None else shared
+    async def paused(self) -> Pause:
+        alone = await self._alone.paused()
+        answer = await self._run(PAUSED, [self._pause, self._why])
+        if answer is None:
+            return alone
+        left, why = answer
+        return Pause(int(left) / MICRO, why) if int(left) > 0 else Pause()
 
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _run(self, script: str, keys: list[str], *seconds: float) -> float | None:
-        """The script's answer in seconds, or None where Redis can't be reached."""
-        spans = [str(round(value * MICRO)) for value in seconds]
+    async def _run(self, script: str, keys: list[str], *values: int | str) -> Any:
+        """The script's answer, or None where Redis can't be reached."""
         try:
-            answer = self._redis.eval(script, len(keys), *keys, *spans)
-            return float(await cast(Awaitable[int], answer)) / MICRO
+            return await self._redis.eval(script, len(keys), *keys, *map(str, values))
         except (RedisError, OSError) as error:
             if not self._warned:
                 logger.warning("Redis can't be reached; limits are not shared: %s", error)
                 self._warned = True
             return None
+
+
+def micro(seconds: float) -> int:
+    return round(seconds * MICRO)

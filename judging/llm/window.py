@@ -2,36 +2,33 @@
 
 import asyncio
 from collections import deque
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """A place under way; `epoch` counts the halvings before it was taken."""
-
-    epoch: int
 
 
 class Window:
     """Starts wide open. Slow start comes only after a first refusal.
 
-    One burst of refusals halves the window once: refusals of requests that left before the last
-    halving say nothing new. After it, each success opens one more place, up to the limit.
+    All who ask an endpoint count its refusals together, and each halves its window when the count
+    has grown. After that each success opens one more place, up to the limit.
     """
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.size = limit
         self.in_use = 0
-        self.epoch = 0
+        self._halvings: int | None = None
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    async def take(self) -> Place:
+    def follow(self, halvings: int) -> None:
+        """Halve where somebody has since the last look; what was before the first one is past."""
+        if self._halvings is not None and halvings > self._halvings:
+            self.size = max(1, self.size // 2)
+        self._halvings = halvings
+
+    async def take(self) -> None:
         if self.in_use >= self.size or self._waiting:
             await self._turn()
         else:
             self.in_use += 1
-        return Place(self.epoch)
 
     def give_back(self) -> None:
         self.in_use -= 1
@@ -41,11 +38,6 @@ class Window:
         if self.size < self.limit:
             self.size += 1
             self._admit()
-
-    def refused(self, place: Place) -> None:
-        if place.epoch == self.epoch:
-            self.size = max(1, self.size // 2)
-            self.epoch += 1
 
     async def _turn(self) -> None:
         turn = asyncio.get_running_loop().create_future()

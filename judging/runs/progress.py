@@ -22,9 +22,23 @@ EVIDENCE_LETTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class OrderCounts:
+    """One order's slots by status, so that a failure of one order alone is seen."""
+
     expected: int
-    settled: int
-    valid: int
+    statuses: dict[str, int]
+
+    @property
+    def settled(self) -> int:
+        return sum(self.statuses.values())
+
+    @property
+    def valid(self) -> int:
+        return self.statuses.get(Parse.Status.VALID, 0)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """What brought no verdict."""
+        return {name: n for name, n in self.statuses.items() if name != Parse.Status.VALID}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +77,7 @@ class Progress:
     budget_usd: Decimal | None
     concurrency: int
     paused_for: float
+    paused_why: str
     learned: tuple[str, ...]
     recent: tuple[Evidence, ...]
     worker_missing: bool
@@ -90,11 +105,7 @@ def progress_of(run: Run) -> Progress:
     examples = run.project.examples.judged().count()
     counts = slot_counts(run)
     by_order = {
-        part: OrderCounts(
-            slots,
-            sum(n for (of, _), n in counts.items() if of == part),
-            counts[part, Parse.Status.VALID],
-        )
+        part: OrderCounts(slots, status_counts(counts, part))
         for part, slots in expected_slots(run, examples).items()
     }
     expected = sum(order.expected for order in by_order.values())
@@ -121,6 +132,7 @@ def progress_of(run: Run) -> Progress:
         budget_usd=run.budget_usd,
         concurrency=int(run.progress.get("window") or run.concurrency),
         paused_for=pause_left(run),
+        paused_why=str(run.progress.get("paused_why", "")),
         learned=Learned.from_json(run.learned).notes() if run.learned else (),
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
@@ -168,10 +180,11 @@ def superseded(run: Run) -> Counter[tuple[str, str]]:
     return replaced
 
 
-def status_counts(counts: Counter[tuple[str, str]]) -> dict[str, int]:
+def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> dict[str, int]:
+    """Of one order, or of all."""
     totals: Counter[str] = Counter()
-    for (_, status), n in counts.items():
-        totals[status] += n
+    for (order, status), n in counts.items():
+        totals[status] += n if part in (None, order) else 0
     return {status: totals[status] for status in Parse.Status.values if totals[status]}
 
 

@@ -17,6 +17,7 @@ from django.utils import timezone
 
 from judging.llm.client import JudgeClient
 from judging.llm.errors import CallFailure
+from judging.llm.limits import Pause
 from judging.llm.replies import Reply
 from judging.models import Run
 from judging.runs import states
@@ -48,7 +49,7 @@ class Pump:
     concurrency: int
     report: Callable[["Pump"], None] = lambda pump: None
     open: int = 0
-    paused_for: float = 0.0
+    paused: Pause = field(default_factory=Pause)
     longest: float = 0.0
     stopped_at: float | None = None
     worker_ends: bool = False
@@ -88,8 +89,9 @@ class Pump:
 
     @property
     def note(self) -> str:
-        if self.paused_for:
-            return f"the endpoint asked to wait {self.paused_for:.0f} s"
+        if self.paused.seconds:
+            why = f" ({self.paused.why})" if self.paused.why else ""
+            return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
         return f"{len(self.sending)} in flight"
 
     async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
@@ -176,7 +178,7 @@ class Pump:
         """See a pause, a cancel or a take-over within half a second."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
-            self.paused_for = await self.client.paused_for()
+            self.paused = await self.client.paused()
             state = await self.on_desk(self.desk.look, self.standing())
             if state != Run.State.RUNNING:
                 self.stop()
@@ -215,6 +217,7 @@ class Pump:
         self.pausing = asyncio.ensure_future(self.on_desk(states.pause, self.desk.run, INTERRUPTED))
 
     def standing(self) -> Standing:
-        ends = timezone.now() + timedelta(seconds=round(self.paused_for))
-        until = ends.replace(microsecond=0) if self.paused_for else None
-        return Standing(len(self.sending), self.client.concurrency, until)
+        left = self.paused.seconds
+        ends = timezone.now() + timedelta(seconds=round(left))
+        until = ends.replace(microsecond=0) if left else None
+        return Standing(len(self.sending), self.client.concurrency, until, self.paused.why)

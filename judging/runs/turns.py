@@ -2,7 +2,7 @@
 
 import asyncio
 
-from judging.llm.limits import Limits, SharedLimits
+from judging.llm.limits import Limits, Pause, SharedLimits
 
 
 class Stopped(Exception):
@@ -20,6 +20,13 @@ class StoppableLimits:
         self.stopped = asyncio.Event()
         self.sent: set[asyncio.Task[object] | None] = set()
 
+    @property
+    def halvings(self) -> int:
+        return self.limits.halvings
+
+    async def halve(self, seen: int) -> int:
+        return await self.limits.halve(seen)
+
     async def reserve(self, limits: Limits, tokens: int) -> float:
         wait = await self.limits.reserve(limits, tokens)
         while wait > 0 and not self.stopped.is_set():
@@ -27,7 +34,7 @@ class StoppableLimits:
                 async with asyncio.timeout(wait):
                     await self.stopped.wait()
             except TimeoutError:
-                wait = await self.limits.paused_for()
+                wait = (await self.limits.paused()).seconds
         if self.stopped.is_set():
             raise Stopped
         self.sent.add(asyncio.current_task())
@@ -36,11 +43,11 @@ class StoppableLimits:
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
         await self.limits.settle(limits, unused_tokens)
 
-    async def pause(self, seconds: float) -> None:
-        await self.limits.pause(seconds)
+    async def pause(self, seconds: float, why: str = "") -> None:
+        await self.limits.pause(seconds, why)
 
-    async def paused_for(self) -> float:
-        return await self.limits.paused_for()
+    async def paused(self) -> Pause:
+        return await self.limits.paused()
 
     async def close(self) -> None:
         await self.limits.close()

@@ -1,6 +1,6 @@
 """One run's page, live while it runs and the judge's page afterwards, and what is done there."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -178,9 +178,13 @@ def shown(progress: Progress) -> dict[str, Any]:
     orders = progress.by_order.items()
     return {
         "progress": progress,
-        "orders": [(part, counts, counts.settled - counts.valid) for part, counts in orders],
-        "statuses": [(name.replace("_", " "), n) for name, n in progress.statuses.items()],
+        "orders": [(part, counts, in_words(counts.failures)) for part, counts in orders],
+        "statuses": in_words(progress.statuses),
     }
+
+
+def in_words(statuses: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(name.replace("_", " "), n) for name, n in statuses.items()]
 
 
 def beta_of(request: HttpRequest) -> Decimal:

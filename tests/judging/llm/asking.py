@@ -68,7 +68,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def until_paused(client: JudgeClient) -> None:
     async with asyncio.timeout(10):
-        while not await client.paused_for():
+        while not (await client.paused()).seconds:
             await asyncio.sleep(0.005)
 
 

@@ -78,7 +78,7 @@ def test_a_shorter_pause_never_cuts_a_longer_one():
         shared = ProcessLimits(Clock())
         await shared.pause(30.0)
         await shared.pause(1.0)
-        return await shared.paused_for(), await shared.reserve(Limits(8), 0)
+        return (await shared.paused()).seconds, await shared.reserve(Limits(8), 0)
 
     assert run(main()) == (30.0, 30.0)
 
@@ -173,7 +173,7 @@ def test_clients_of_one_process_share_a_pause_when_they_share_its_memory():
         ):
             task = asyncio.create_task(one.complete(make_request()))
             await until_paused(one)
-            assert await other.paused_for() > 0
+            assert (await other.paused()).seconds > 0
             return await asyncio.gather(task, other.complete(make_request()))
 
     with LoopbackServer([rate_limited(retry_after_ms="200")]) as server:
@@ -217,7 +217,7 @@ def test_workers_share_a_pause_and_a_shorter_one_never_cuts_it(redis_url):
     async def use(one, other):
         await one.pause(30.0)
         await other.pause(1.0)
-        return await other.paused_for(), await other.reserve(Limits(8), 0)
+        return (await other.paused()).seconds, await other.reserve(Limits(8), 0)
 
     assert run(two_workers(redis_url, "pause", use)) == pytest.approx((30.0, 30.0), abs=0.2)
 
@@ -226,7 +226,7 @@ def test_endpoints_do_not_share_a_pause_with_each_other(redis_url):
     async def main():
         one, other = RedisLimits(redis_url, "a"), RedisLimits(redis_url, "b")
         await one.pause(30.0)
-        left = await other.paused_for()
+        left = (await other.paused()).seconds
         await one.close()
         await other.close()
         return left
@@ -259,7 +259,7 @@ def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
         started = time.monotonic()
         waits = [await alone.reserve(limits, 0) for _ in range(3)]
         await alone.pause(7.0)
-        left = await alone.paused_for()
+        left = (await alone.paused()).seconds
         await alone.close()
         return waits, left, time.monotonic() - started
 

@@ -20,32 +20,29 @@ def test_the_window_starts_at_the_limit():
     asyncio.run(main())
 
 
-def test_a_burst_of_refusals_halves_it_once_and_the_next_burst_again():
-    async def main():
-        window = Window(16)
-        burst = [await window.take() for _ in range(8)]
-        for place in burst:
-            window.refused(place)
-            window.give_back()
-        assert window.size == 8
-        window.refused(await window.take())
-        assert window.size == 4
+def test_it_halves_when_the_count_of_halvings_has_grown_and_not_by_itself():
+    window = Window(16)
+    for halvings, size in [(0, 16), (0, 16), (1, 8), (1, 8), (2, 4), (0, 4), (1, 2)]:
+        window.follow(halvings)
+        assert window.size == size
 
-    asyncio.run(main())
+
+def test_who_comes_later_does_not_pay_for_the_past():
+    window = Window(16)
+    window.follow(7)
+    assert window.size == 16
+    window.follow(8)
+    assert window.size == 8
 
 
 def test_it_never_closes_and_never_grows_beyond_the_limit():
-    async def main():
-        window = Window(4)
-        for _ in range(10):
-            window.refused(await window.take())
-            window.give_back()
-        assert window.size == 1
-        for _ in range(10):
-            window.succeeded()
-        assert window.size == 4
-
-    asyncio.run(main())
+    window = Window(4)
+    for halvings in range(10):
+        window.follow(halvings)
+    assert window.size == 1
+    for _ in range(10):
+        window.succeeded()
+    assert window.size == 4
 
 
 def test_success_without_a_refusal_changes_nothing():
@@ -57,8 +54,10 @@ def test_success_without_a_refusal_changes_nothing():
 def test_a_halved_window_admits_nobody_until_enough_have_left():
     async def main():
         window = Window(4)
-        places = [await window.take() for _ in range(4)]
-        window.refused(places[0])
+        for _ in range(4):
+            await window.take()
+        window.follow(0)
+        window.follow(1)
         waiting = asyncio.create_task(window.take())
         window.give_back()
         window.give_back()

@@ -20,9 +20,12 @@ def test_progress_counts_slots_by_order_and_status(project):
     assert (progress.expected, progress.settled) == (8, 3)
     assert progress.statuses == {"valid": 2, "unparsed": 1}
     assert progress.by_order == {
-        "original": OrderCounts(4, 2, 1),
-        "swapped": OrderCounts(4, 1, 1),
+        "original": OrderCounts(4, {"valid": 1, "unparsed": 1}),
+        "swapped": OrderCounts(4, {"valid": 1}),
     }
+    original, swapped = progress.by_order.values()
+    assert (original.settled, original.valid, original.failures) == (2, 1, {"unparsed": 1})
+    assert (swapped.settled, swapped.valid, swapped.failures) == (1, 1, {})
     assert progress.share == 3 / 8
     assert not progress.finished
     assert progress.calls_done == 2

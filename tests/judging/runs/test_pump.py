@@ -7,6 +7,7 @@ from django.db import connections
 
 from judging.models import Call, EndpointLearned, Parse, Run, Sample, Verdict
 from judging.runs import states
+from judging.runs.progress import progress_of
 from judging.runs.working import work_on
 from tests.factories import make_examples
 from tests.judging.runs.judging import (
@@ -20,6 +21,7 @@ from tests.judging.runs.judging import (
     states_of,
 )
 from tests.loopback import BiasedJudge, Quirks, completion, error, fixed, rate_limited
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -257,6 +259,17 @@ def test_an_answer_with_a_nul_is_stored(settings):
         run = judged(make_judged_project(1))
     first = Sample.objects.filter(call__run=run).order_by("pk").first()
     assert first.raw_text == "a\ufffdb"
+
+
+def test_while_the_endpoint_makes_it_wait_a_run_says_why(settings):
+    fault = rate_limited(retry_after="2")
+    with loopback(settings, lambda asked: fault if asked.number == 1 else None):
+        run = started(make_judged_project(2))
+        with in_thread(work_on, run):
+            assert eventually(lambda: progress_of(run).paused_for > 0, 20)
+            assert progress_of(run).paused_why == "HTTP 429: Rate limit reached for requests"
+    after = progress_of(run)
+    assert (after.state, after.paused_for) == (Run.State.DONE, 0.0)
 
 
 def test_after_a_stop_nothing_that_waited_for_its_turn_is_sent(settings):

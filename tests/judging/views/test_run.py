@@ -110,13 +110,19 @@ def test_a_live_run_shows_waits_and_the_last_evidences(page, project, examples, 
     until = timezone.now() + timezone.timedelta(seconds=90)
     Run.objects.filter(pk=run.pk).update(
         state=Run.State.RUNNING,
-        progress={"in_flight": 3, "window": 4, "paused_until": until.isoformat()},
+        progress={
+            "in_flight": 3,
+            "window": 4,
+            "paused_until": until.isoformat(),
+            "paused_why": f"HTTP 429: {HOSTILE}",
+        },
         lease_until=until,
         holder="somewhere:1:1:x",
     )
     html = page("run_progress")
     assert html.lstrip().startswith('<div id="progress"')
     assert "The endpoint asked to wait" in html
+    assert f"HTTP 429: {escape(HOSTILE)}" in html
     assert "16 of 16 samples" in html
     assert "3 <small>of 4</small>" in html
     assert html.count("<blockquote") == 3
