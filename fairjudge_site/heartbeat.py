@@ -1,4 +1,4 @@
-"""A worker's sign of life in the database, and its turn at taking up abandoned runs."""
+"""A worker's sign of life in the database, and its turn at taking up what was abandoned."""
 
 import logging
 import os
@@ -12,11 +12,13 @@ from django.utils import timezone
 
 from annotation.results.follow_up import follow_up
 from annotation.results.stage_two import go_on
+from judging.imports.recovery import resume_imports, tidy_uploads
 from judging.models import Worker
 from judging.runs.recovery import sweep
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0
+TIDY_EVERY = 3600.0
 logger = logging.getLogger(__name__)
 
 
@@ -31,14 +33,18 @@ class Heartbeat(threading.Thread):
         self.ended = threading.Event()
 
     def run(self) -> None:
-        sweep_due = time.monotonic()
+        sweep_due = tidy_due = time.monotonic()
         while not self.ended.is_set():
             self.attempt(self.beat)
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
                 self.attempt(follow_up)
                 self.attempt(go_on)
+                self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY
+            if time.monotonic() >= tidy_due:
+                self.attempt(tidy_uploads)
+                tidy_due = time.monotonic() + TIDY_EVERY
             self.ended.wait(BEAT_EVERY)
         self.attempt(Worker.objects.filter(name=self.worker_name).delete)
         connection.close()

@@ -68,6 +68,12 @@ def stored_name(path: Path) -> str:
     return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
+def is_upload(name: str) -> bool:
+    """Whether a remembered file is the site's own copy."""
+    path = Path(name)
+    return not path.is_absolute() and path.parts[0] == FOLDER
+
+
 def files_of(imported: Import) -> list[Path]:
     return [Path(settings.MEDIA_ROOT) / name for name in imported.stored_files]
 
@@ -81,11 +87,8 @@ def refused_files_of(imported: Import) -> list[Path]:
 
 def remove_uploads(imported: Import, *, with_refused: bool = False) -> None:
     """Delete the site's own copies; files that a command was given are left alone."""
-    for name in imported.stored_files:
-        path = Path(name)
-        if path.is_absolute() or path.parts[0] != FOLDER:
-            continue
-        path = Path(settings.MEDIA_ROOT) / path
+    for name in filter(is_upload, imported.stored_files):
+        path = Path(settings.MEDIA_ROOT) / name
         if with_refused:
             shutil.rmtree(path.parent, ignore_errors=True)
         else:

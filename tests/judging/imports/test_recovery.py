@@ -1,0 +1,92 @@
+"""What becomes of imports whose writer died, and of uploads that nobody confirms."""
+
+import os
+from datetime import timedelta
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.utils import timezone
+
+from judging.imports import lease
+from judging.imports.preparing import record_import
+from judging.imports.recovery import MOST_RESUMED, UNCONFIRMED_FOR, resume_imports, tidy_uploads
+from judging.imports.uploads import files_of, store
+from judging.imports.writing import write
+from judging.models import Example, Import
+from judging.runs.lease import new_holder
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+PAIRS = b"question,response_1,response_2\nWhich?,An oak,An elm\n"
+
+
+@pytest.fixture(autouse=True)
+def folder(settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path / "uploads"
+
+
+@pytest.fixture
+def uploaded(project):
+    return record_import(project, None, store([SimpleUploadedFile("pairs.csv", PAIRS)]))
+
+
+def died(imported):
+    """Begun, taken by a worker, and not heard of since."""
+    lease.begin(imported, background=False)
+    lease.take(imported.pk, new_holder())
+    long_ago = timezone.now() - 2 * lease.LEASE
+    Import.objects.filter(pk=imported.pk).update(lease_until=long_ago)
+
+
+def state_of(imported):
+    imported.refresh_from_db()
+    return imported.state
+
+
+def test_an_import_whose_worker_died_goes_on_by_itself(uploaded):
+    died(uploaded)
+    assert resume_imports() == 1
+    assert state_of(uploaded) == Import.State.WRITING
+    assert resume_imports() == 0
+    assert write(uploaded.pk)
+    assert Example.objects.visible().count() == 1
+
+
+def test_what_ends_its_worker_each_time_waits_for_a_person_in_the_end(uploaded):
+    for _ in range(MOST_RESUMED):
+        died(uploaded)
+        assert resume_imports() == 1
+    died(uploaded)
+    assert resume_imports() == 0
+    assert state_of(uploaded) == Import.State.INTERRUPTED
+    assert lease.begin(uploaded, background=False)
+
+
+def test_an_import_of_a_command_waits_for_the_command(project, tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_bytes(PAIRS)
+    imported = record_import(project, None, [path])
+    died(imported)
+    assert resume_imports() == 0
+    assert state_of(imported) == Import.State.INTERRUPTED
+
+
+def test_an_import_that_failed_for_a_reason_is_left_alone(uploaded):
+    died(uploaded)
+    Import.objects.update(state=Import.State.INTERRUPTED, reason="The file has changed.")
+    assert resume_imports() == 0
+
+
+def test_uploads_that_nobody_confirms_are_deleted_after_a_week(project, uploaded):
+    recent = record_import(project, None, store([SimpleUploadedFile("new.csv", PAIRS)]))
+    cut_off = store([SimpleUploadedFile("lost.csv", PAIRS)])[0]
+    old = timezone.now() - UNCONFIRMED_FOR - timedelta(minutes=1)
+    Import.objects.filter(pk=uploaded.pk).update(created_at=old)
+    for file in (*files_of(uploaded), cut_off):
+        os.utime(file.parent, (old.timestamp(), old.timestamp()))
+    assert tidy_uploads() == 2
+    assert state_of(uploaded) == Import.State.UNDONE
+    assert not cut_off.parent.exists()
+    assert not files_of(uploaded)[0].exists()
+    assert state_of(recent) == Import.State.CHECKED
+    assert files_of(recent)[0].exists()
+    assert tidy_uploads() == 0
