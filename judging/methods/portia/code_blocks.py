@@ -12,7 +12,7 @@ from tree_sitter import Language, Node, Parser
 
 # Behind the marks of lists and quotations, as language models write them.
 _PREFIX = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*"
-_OPENING = re.compile(rf"^{_PREFIX}(?P<fence>`{{3,}}(?!.*`)|~{{3,}})(?P<info>.*)$", re.MULTILINE)
+_OPENING = re.compile(rf"^{_PREFIX}(?P<fence>`{{3,}}+(?!.*`)|~{{3,}}+)(?P<info>.*)$", re.MULTILINE)
 
 # Longer blocks are not parsed: a statement a line, they would end as one of 100 pieces anyway.
 MAX_CHARACTERS = 200_000

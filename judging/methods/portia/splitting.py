@@ -11,17 +11,21 @@ from judging.methods.portia.alignment import MAX_SENTENCES, equidistant
 from judging.methods.portia.code_blocks import CodeBlock, code_blocks, statement_starts
 from judging.methods.portia.similarity import UNSPACED
 
+# Characters of a paragraph read at once: sentencex takes quadratic time on some.
+MAX_PASSAGE = 10_000
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTER = re.compile(r"[^\W_]")
 _SPACE = re.compile(r"\s*")
 _MARKER = re.compile(
     r"[ \t]*(?:[-*+•‣▪◦·–]|#{1,6}|[(（]?\d{1,3}[.)）:]|\(?[A-Za-z]\)|>(?:[ \t]*>)*|\|)(?:[ \t]+|$)"
     r"|[ \t]*[(（]?\d{1,3}[、．）]"
 )
-_HEADING = re.compile(r"[ \t]*#{1,6}[ \t]")
-_COLON = re.compile(r"[:：]\W*$")
+_HEADING_OR_ROW = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
 # Neither a sentence of its own nor the end of one: an enumerator, a rule, a row of asterisks.
-_NO_SENTENCE = re.compile(r"[\W_]*(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*")
-_CLOSING_MARKUP = re.compile(r"[*_~`]+(?=\s|$)")
+_NO_SENTENCE = re.compile(r"[\W_]*+(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*+")
+# Markup that closes behind a full stop, which hides the end of the sentence from sentencex.
+_CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
 _ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
 
@@ -49,13 +53,22 @@ def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:
 def _between_sentences(text: str, candidates: set[int]) -> list[int]:
     """The candidates, behind their white space, that leave a sentence on either side."""
     found: list[int] = []
-    for position in sorted({_SPACE.match(text, p).end() for p in candidates}):  # type: ignore[union-attr]
-        last = found[-1] if found else 0
-        if not _NO_SENTENCE.fullmatch(text, last, position):
+    position = 0
+    has_sentence = False
+    for candidate in [*sorted(candidates), len(text)]:
+        if candidate < position:
+            continue
+        start, position = position, _behind_space(text, candidate)
+        has_sentence |= not _NO_SENTENCE.fullmatch(text, start, position)
+        if has_sentence and position < len(text):
             found.append(position)
-    while found and _NO_SENTENCE.fullmatch(text, found[-1]):
-        found.pop()
-    return found
+            has_sentence = False
+    return found if has_sentence else found[:-1]
+
+
+def _behind_space(text: str, position: int) -> int:
+    match = _SPACE.match(text, position)
+    return match.end() if match else position
 
 
 def _code(text: str, block: CodeBlock) -> Iterator[int]:
@@ -70,17 +83,19 @@ def _prose(text: str, start: int, stop: int) -> Iterator[int]:
         yield first
         marker = _MARKER.match(text, first, last)
         content = marker.end() if marker else first
-        passage = _SURROGATE.sub("\ufffd", text[content:last])
-        for sentence in sentencex.get_sentence_boundaries("en", passage):
-            position = content + sentence["start_index"]
-            closing = _CLOSING_MARKUP.match(text, position, last)
-            if position > content and not _is_inside_word(text, position):
-                yield closing.end() if closing else position
+        for begin in range(content, last, MAX_PASSAGE):
+            passage = _SURROGATE.sub("\ufffd", text[begin : min(begin + MAX_PASSAGE, last)])
+            passage = _CLOSING_MARKUP.sub(r"\2\1", passage)
+            for sentence in sentencex.get_sentence_boundaries("en", passage):
+                position = begin + sentence["start_index"]
+                if position > begin and not _is_inside_word(text, position):
+                    yield position
 
 
 def _is_inside_word(text: str, position: int) -> bool:
     """Whether an ASCII full stop stands there with no space behind it, as in Node.JS."""
-    return any(match.end() == position for match in _ASCII_END.finditer(text, max(0, position - 8)))
+    near = _ASCII_END.finditer(text, max(0, position - 8), position + 1)
+    return any(match.end() == position for match in near)
 
 
 def _line_blocks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
@@ -90,10 +105,13 @@ def _line_blocks(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     closed = True
     for line in text[start:stop].splitlines(keepends=True):
         if line.strip():
-            if (closed or _MARKER.match(line)) and position > begin:
+            # A rule belongs to the row or paragraph above it.
+            starts = (closed or _MARKER.match(line)) and _LETTER.search(line)
+            if starts and position > begin:
                 yield begin, position
                 begin = position
-            closed = bool(_HEADING.match(line) or _COLON.search(line))
+            introduces = line.rstrip(" \t\r\n*_").endswith((":", "："))
+            closed = introduces or _HEADING_OR_ROW.match(line) is not None
         else:
             closed = True
         position += len(line)
