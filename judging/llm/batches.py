@@ -108,6 +108,11 @@ class BatchClient(Opened):
     async def cancel(self, batch_id: str) -> BatchState:
         return _state(await self._ask(lambda: self._package.client.batches.cancel(batch_id)))
 
+    async def find(self, mark: str) -> BatchState | None:
+        """The batch of that name, where one was handed in and its answer was lost on the way."""
+        found = await self._ask(lambda: self._marked(mark))
+        return _state(found) if found else None
+
     async def collect(
         self, state: BatchState, requests: Mapping[str, JudgeRequest]
     ) -> dict[str, Reply | CallFailure]:

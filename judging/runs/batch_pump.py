@@ -28,6 +28,10 @@ NOT_TAKEN = (
     "The endpoint did not take the batch: {message} {advice} Nothing recorded is lost. Resume to "
     "try again, or start a run without batches."
 )
+NOT_CANCELLED = (
+    "The endpoint has not ended {n} of the run's batches: {message} It may go on with them and "
+    "bill them. Resume the run to collect what they bring."
+)
 
 
 @dataclass
@@ -40,6 +44,7 @@ class BatchPump:
     report: Callable[["BatchPump"], None] = lambda pump: None
     open: dict[int, BatchState] = field(default_factory=dict)
     worker_ends: bool = False
+    said: str = ""
 
     async def run(self) -> None:
         run = self.desk.run
@@ -116,6 +121,7 @@ class BatchPump:
         try:
             return await asking
         except BatchError as error:
+            self.said = sentence(error.failure.message)
             await self.on_desk(self.refused, error.failure)
             return None
 
@@ -135,15 +141,30 @@ class BatchPump:
 
     async def cancel(self) -> None:
         """Cancel what is open, and collect what was done of it until then."""
-        left = [b for b in await self.on_desk(batches.open_batches, self.desk.run) if b.remote_id]
+        left = await self.on_desk(batches.open_batches, self.desk.run)
         for batch in left:
-            # A batch that is over already can't be cancelled, and is collected all the same.
-            await self.asked(self.client.cancel(batch.remote_id))
+            await self.asked(self.cancel_one(batch))
         until = time.monotonic() + CANCEL_SECONDS
         while left and time.monotonic() < until:
-            left = [batch for batch in left if not await self.advance(batch)]
+            left = [batch for batch in left if batch.pk and not await self.ended(batch)]
             if left:
                 await asyncio.sleep(min(WATCH_SECONDS, POLL_SECONDS))
+        if left:
+            reason = NOT_CANCELLED.format(n=len(left), message=self.said)
+            await self.on_desk(batches.note_reason, self.desk, " ".join(reason.split()))
+
+    async def ended(self, batch: Batch) -> bool:
+        return bool(batch.remote_id) and await self.advance(batch)
+
+    async def cancel_one(self, batch: Batch) -> None:
+        if not batch.remote_id:
+            found = await self.client.find(batches.mark(batch))
+            if found is None:
+                await self.on_desk(batches.forget, self.desk, batch)
+                return
+            await self.on_desk(batches.note_state, batch, found)
+        # A batch that is over already can't be cancelled, and is collected all the same.
+        await self.client.cancel(batch.remote_id)
 
     def interrupt(self) -> None:
         """Ctrl-C: pause. The batches stay at their endpoint."""

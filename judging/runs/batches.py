@@ -100,6 +100,16 @@ def note_state(batch: Batch, state: BatchState) -> None:
     batch.save()
 
 
+def forget(desk: Desk, batch: Batch) -> None:
+    """A batch that never reached its endpoint: its calls were not sent."""
+    claims.give_back(desk.run.pk, desk.holder, list(claims_in(desk, batch).values()))
+    batch.delete()
+
+
+def note_reason(desk: Desk, reason: str) -> None:
+    Run.objects.filter(pk=desk.run.pk, holder=desk.holder).update(reason=reason)
+
+
 def write(
     desk: Desk,
     batch: Batch,

@@ -13,7 +13,7 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from judging.models import Run
+from judging.models import Batch, Run
 from judging.processes import ProcessIdentity
 
 LEASE = timedelta(seconds=20)
@@ -42,22 +42,21 @@ def abandoned(run: Run) -> Q:
     return gone | Q(holder=run.holder) if is_dead(run.holder) else gone
 
 
+def has_open_batches(run_id: int) -> bool:
+    """Whether an endpoint may hold calls of the run, so that stopping it takes a worker."""
+    return Batch.objects.filter(run=run_id, collected_at=None).exists()
+
+
 def take(run: Run, holder: str) -> bool:
     """Make `holder` the only one who may claim calls of the run. False when another one is."""
-    work_is_left = Q(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    taken = (
-        Run.objects.filter(work_is_left, pk=run.pk)
-        .filter(abandoned(run))
-        .update(
-            state=Run.State.RUNNING,
-            holder=holder,
-            lease_until=timezone.now() + LEASE,
-            started_at=Coalesce("started_at", Now()),
-            finished_at=None,
-            reason="",
-        )
-    )
-    return taken == 1
+    held = {"holder": holder, "lease_until": timezone.now() + LEASE, "finished_at": None}
+    ours = Run.objects.filter(pk=run.pk).filter(abandoned(run))
+    to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    started = Coalesce("started_at", Now())
+    if to_work_on.update(state=Run.State.RUNNING, started_at=started, reason="", **held):
+        return True
+    to_stop = ours.filter(state=Run.State.CANCELLING)
+    return has_open_batches(run.pk) and to_stop.update(**held) == 1
 
 
 def renew(run_id: int, holder: str) -> bool:

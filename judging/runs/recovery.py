@@ -43,6 +43,8 @@ def recover(run: Run) -> bool:
     after = AFTER_A_DEATH.get(State(run.state))
     if after is None:
         return False
+    if after == State.CANCELLED and lease.has_open_batches(run.pk):
+        return send_again(run)
     with transaction.atomic():
         ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lease.abandoned(run))
         if not ownerless.update(
@@ -57,19 +59,21 @@ def recover(run: Run) -> bool:
 
 def sweep() -> int:
     """Called by every worker every 15 s; how many runs it set going again."""
-    now = timezone.now()
     held = Run.objects.filter(state__in=AFTER_A_DEATH)
     recovered = sum(recover(run) for run in held)
-    unheard = Q(lease_until=None) | Q(lease_until__lt=now)
-    waiting = Run.objects.filter(unheard, state=State.QUEUED)
+    waiting = Run.objects.filter(unheard(), state=State.QUEUED)
     return recovered + sum(send_again(run) for run in waiting)
 
 
+def unheard() -> Q:
+    return Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+
+
 def send_again(run: Run) -> bool:
-    """Wake a worker for a queued run whose message was lost."""
+    """Wake a worker for a run that waits for one and whose message, or worker, was lost."""
     with transaction.atomic():
-        same = Run.objects.filter(pk=run.pk, state=State.QUEUED, lease_until=run.lease_until)
-        if not same.update(lease_until=timezone.now() + lease.SEND_AGAIN):
+        same = Run.objects.filter(unheard(), pk=run.pk, state=run.state, holder=run.holder)
+        if not same.update(holder="", lease_until=timezone.now() + lease.SEND_AGAIN):
             return False
         states.send(run.pk)
     return True

@@ -11,7 +11,7 @@ from judging.audit import record
 from judging.errors import UserError
 from judging.models import Method, Parse, Project, Run
 from judging.runs.endpoints import stored_url
-from judging.runs.lease import SEND_AGAIN
+from judging.runs.lease import SEND_AGAIN, has_open_batches
 
 State = Run.State
 
@@ -38,16 +38,25 @@ def pause(run: Run, reason: str = "", user: Any = None) -> bool:
 
 
 def cancel(run: Run, user: Any = None) -> bool:
-    """Stop for good. Answers stay, and the run can still be resumed."""
+    """Stop for good. Answers stay, and the run can still be resumed.
+
+    Batches at the endpoint go on without the run, so a worker has to cancel them there.
+    """
+    at_endpoint = has_open_batches(run.pk)
+    waiting = State.CANCELLING if at_endpoint else State.CANCELLED
     moves = {
         State.RUNNING: State.CANCELLING,
         State.PAUSING: State.CANCELLING,
-        State.QUEUED: State.CANCELLED,
-        State.PAUSED: State.CANCELLED,
+        State.QUEUED: waiting,
+        State.PAUSED: waiting,
     }
-    changed = change(run.pk, moves, reason="")
-    if changed:
-        record(run.project, user, "run stopped", run.name)
+    with transaction.atomic():
+        changed = change(run.pk, moves, reason="")
+        unheld = Run.objects.filter(pk=run.pk, state=State.CANCELLING, holder="")
+        if changed and unheld.update(lease_until=timezone.now() + SEND_AGAIN):
+            send(run.pk)
+        if changed:
+            record(run.project, user, "run stopped", run.name)
     return changed
 
 

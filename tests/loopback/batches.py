@@ -25,6 +25,7 @@ class BatchService:
         self.polls = 2
         self.expires_after: int | None = None
         self.cuts_create = 0
+        self.refuses_cancel = False
         self.page = 20
 
     def add_routes(self, app: web.Application) -> None:
@@ -97,6 +98,8 @@ class BatchService:
         return web.json_response(batch)
 
     async def _cancel(self, request: web.Request) -> web.Response:
+        if self.refuses_cancel:
+            return web.json_response({"error": {"message": "Not now."}}, status=400)
         batch = self.batches[request.match_info["id"]]
         await self._work(batch, 0)
         batch["status"] = "cancelled"

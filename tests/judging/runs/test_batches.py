@@ -181,23 +181,6 @@ def test_a_paused_run_leaves_its_batch_at_the_endpoint_and_collects_it_later(set
 
 
 @db
-def test_a_cancelled_run_cancels_its_batch_and_owes_nothing_for_it(settings):
-    with loopback(settings) as server:
-        server.batches.polls = 1_000_000
-        run = started(make_judged_project(3), price=PRICE, batch=True)
-        with in_thread(work_on, run):
-            wait_for(lambda: Batch.objects.exclude(remote_id="").exists())
-            assert states.cancel(run)
-        run.refresh_from_db()
-    assert run.state == Run.State.CANCELLED
-    (batch,) = server.batches.batches.values()
-    assert batch["status"] == "cancelled"
-    assert states_of(run) == {"done": 1}
-    assert run.reserved_usd == 0
-    assert run.verdicts.filter(state="pending").count() == 3
-
-
-@db
 def test_a_budget_is_kept_by_batches_and_used_up_to_its_end(settings):
     with loopback(settings) as server:
         run = judged(
