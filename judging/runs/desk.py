@@ -109,7 +109,7 @@ class Desk:
         `price` is that of calls that don't have the run's own.
         """
         further = recording.record(
-            self.run.pk, self.holder, arrivals, self.questioner.template, price or self.price
+            self.run.pk, self.holder, arrivals, self.questioner, price or self.price
         )
         self.settled += sum(arrival.settled for arrival in arrivals)
         answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)

@@ -13,7 +13,7 @@ from judging.models import Run
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import aligned
 from judging.runs.shots import Shots
-from judging.runs.subjects import Subject
+from judging.runs.subjects import Subject, shown_texts
 from judging.runs.wording import template_of
 
 
@@ -54,6 +54,14 @@ class Questioner:
             schema=self.schema,
             top_logprobs=TOP_LOGPROBS if reads_logprobs else None,
         )
+
+    def quoted(self, subject: Subject, part: str) -> tuple[str, ...]:
+        """What the judge is shown, and of PORTIA each part: a verdict in it is not its own."""
+        texts = shown_texts(subject)
+        if stage_of(part) == UNSPLIT:
+            return texts
+        found = aligned(subject, stage_of(part), self.portia)
+        return (*texts, *found.parts_1, *found.parts_2)
 
     def messages(self, example: Subject, part: str) -> list[Message]:
         """The responses whole, or by PORTIA's aligned parts."""

@@ -1,21 +1,21 @@
 """From a reply to the Parse row that is kept of it."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from judging.llm.parsing import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.replies import Choice, TokenLogprobs
 from judging.llm.templating import Template
 from judging.models import Parse, Sample
-from judging.runs.subjects import Subject, shown_texts
 
 
-def read_choice(choice: Choice, template: Template, subject: Subject, part: str) -> Parse:
-    """Not yet tied to its sample, which may not be saved."""
+def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
+    """Not yet tied to its sample, which may not be saved. `quoted`: what the judge was shown."""
     parsed = parse(
         template,
         choice.text,
         choice.finish_reason,
-        quoted=shown_texts(subject),
+        quoted=quoted,
         refusal=choice.refusal,
         logprobs=choice.logprobs,
         part=part,
@@ -23,13 +23,13 @@ def read_choice(choice: Choice, template: Template, subject: Subject, part: str)
     return parse_row(parsed, template, part)
 
 
-def read_again(sample: Sample, template: Template, subject: Subject, part: str) -> Parse:
+def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[str]) -> Parse:
     """What today's parser reads in a stored reply."""
     parsed = parse(
         template,
         sample.raw_text,
         sample.finish_reason,
-        quoted=shown_texts(subject),
+        quoted=quoted,
         refusal=sample.refusal,
         logprobs=stored_logprobs(sample.logprobs),
         part=part,

@@ -11,11 +11,11 @@ from django.utils import timezone
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Choice, Reply
-from judging.llm.templating import Template
 from judging.models import Call, Parse, Run, Sample
 from judging.runs import budget, rows
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask
+from judging.runs.questions import Questioner
 from judging.runs.reading import failed_parse, read_choice
 
 ZERO = Decimal(0)
@@ -58,7 +58,7 @@ def record(
     run_id: int,
     holder: str,
     arrivals: Sequence[Arrival],
-    template: Template,
+    questioner: Questioner,
     price: PriceSnapshot | None,
 ) -> list[Ask]:
     """Write the arrivals; what their replies left open comes back as further asks.
@@ -68,7 +68,7 @@ def record(
     """
     for arrival in arrivals:
         fill_in(arrival, price)
-    read = {arrival.claim.call.pk: list(samples_in(arrival, template)) for arrival in arrivals}
+    read = {arrival.claim.call.pk: list(samples_in(arrival, questioner)) for arrival in arrivals}
     with transaction.atomic():
         # Everybody takes the run before its calls, so that no two wait for each other.
         Run.objects.select_for_update().only("pk").get(pk=run_id)
@@ -125,7 +125,7 @@ def cost(call: Call) -> Decimal:
     return ZERO if call.usd is None else call.usd
 
 
-def samples_in(arrival: Arrival, template: Template) -> Iterator[tuple[Sample, Parse]]:
+def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sample, Parse]]:
     """A sample and its reading for each slot that the outcome settles.
 
     A failure that stops the run settles nothing: the question was never put to a judge.
@@ -138,9 +138,10 @@ def samples_in(arrival: Arrival, template: Template) -> Iterator[tuple[Sample, P
             sample = Sample(call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
             yield sample, failed_parse(outcome.kind.status)
         return
+    quoted = questioner.quoted(ask.subject, ask.part)
     for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
         sample = sample_of(choice, call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
-        yield sample, read_choice(choice, template, ask.subject, ask.part)
+        yield sample, read_choice(choice, questioner.template, ask.part, quoted)
 
 
 def sample_of(choice: Choice, **place: Any) -> Sample:

@@ -8,10 +8,10 @@ from django.db import transaction
 from judging.errors import UserError
 from judging.llm.parsing import PARSER_VERSION
 from judging.models import Method, Parse, Run
+from judging.runs.questions import Questioner
 from judging.runs.reading import read_again
 from judging.runs.subjects import content_free, subject_of
 from judging.runs.verdicts import rebuild_verdicts
-from judging.runs.wording import template_of
 
 CHUNK = 500
 COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome")
@@ -54,12 +54,12 @@ def next_chunk(run: Run) -> list[Parse]:
 
 def read_chunk(run: Run, older: Sequence[Parse]) -> int:
     """How many are read otherwise than before."""
-    template, inputs = template_of(run), content_free(run)
-    newer = [
-        read_again(old.sample, template, subject_of(call, inputs), call.part)
-        for old in older
-        for call in [old.sample.call]
-    ]
+    asked, inputs = Questioner.of(run), content_free(run)
+    newer = []
+    for old in older:
+        call = old.sample.call
+        quoted = asked.quoted(subject_of(call, inputs), call.part)
+        newer.append(read_again(old.sample, asked.template, call.part, quoted))
     with transaction.atomic():
         Parse.objects.filter(pk__in=[old.pk for old in older]).update(current=False)
         Parse.objects.bulk_create(newer)
