@@ -85,6 +85,12 @@ _TERMS = (
         "contradicts itself most.",
         FAIREVAL + "3.3",
     ),
+    Term(
+        "learned routing",
+        "A random sample of labels teaches where this judge errs, and people then see the examples "
+        "on which an error is most probable.",
+    ),
+    Term("jury", "Several runs as one panel: the mean of their verdicts, and how far they differ."),
     Term("β", "The share of the examples, in per cent, that people label.", FAIREVAL + "3.3"),
     Term("pending", "Not all samples of the example have been asked for yet."),
     Term("unjudged", "Finished, but an order that the method asks for has no valid sample."),

@@ -142,7 +142,10 @@ class Analysis:
         if self.reviewed < selected:
             waiting = selected - self.reviewed
             return Undefined(f"{waiting} of {selected} selected items still wait for a label")
-        return review if isinstance(review, Undefined) else review.lines(self.reviewed)
+        known = self.sheet.known
+        if isinstance(review, Undefined) or isinstance(known, Undefined):
+            return review if isinstance(review, Undefined) else known
+        return review.chosen(self.sheet.selected[known.rows]).lines(self.reviewed)
 
     @cached_property
     def finds_errors(self) -> Figure:

@@ -23,6 +23,7 @@ from annotation.results.vega import as_svg
 from judging.errors import UserError
 from judging.models import Project, Run
 
+SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
 TABLES = ("labels", "votes", "samples")
 MANIFEST = "manifest.json"
 PACKAGES = ("Django", "numpy", "scipy")
@@ -92,8 +93,8 @@ def certificate_sentence(found: Json) -> str:
         return f"none ({found['reason']})."
     return (
         f"with confidence {found['confidence']:.0%}, at most {found['epsilon']:.0%} of the "
-        f"{found['n_from_judge']} labels taken from the judge with a BPDE of at most "
-        f"{found['threshold']:.4f} differ from what this round's people would give. "
+        f"{found['n_from_judge']} labels taken from the judge with {SCORES[found['score']]} of at "
+        f"most {found['threshold']:.4f} differ from what this round's people would give. "
         "In at most 5 of 100 projects is such a certificate issued and untrue."
     )
 

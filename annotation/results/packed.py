@@ -54,6 +54,8 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     if isinstance(audit, Audit):
         described_audit = asdict(audit)
         arrays["audit.places"] = described_audit.pop("places")
+        if (scores := described_audit.pop("scores")) is not None:
+            arrays["audit.scores"] = scores
         context["audit"] = described_audit
     else:
         context["no_audit"] = audit.reason
@@ -105,7 +107,8 @@ class Unpacked(Analysis):
         self.samples = _samples(arrays, context)
         self.audit = Undefined(context.get("no_audit", ""))
         if context["audit"] is not None:
-            self.audit = Audit(**context["audit"], places=arrays["audit.places"])
+            own = {"places": arrays["audit.places"], "scores": arrays.get("audit.scores")}
+            self.audit = Audit(**context["audit"], **own)
         self.costs = _costs(context["costs"])
         self.statuses = context["statuses"]
         self.kept = {

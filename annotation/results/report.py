@@ -24,6 +24,7 @@ recorded data, and one that packs, unpacks and compares, belong to each.
 """
 
 from annotation.results import plots as drawn
+from annotation.results import routing, routing_data
 from annotation.results.ablation import ablation
 from annotation.results.agreement import people
 from annotation.results.analysis import Analysis
@@ -94,6 +95,7 @@ SECTIONS = (
         plots=(drawn.rates,),
     ),
     Section("trust", _trust, "results/_trust.html"),
+    Section("routing", routing.figures, "results/_routing.html", read=routing_data.read_routing),
     Section("models", lambda of: {"models": models(of.sheet, of.rng)}, "results/_models.html"),
     Section(
         "people",

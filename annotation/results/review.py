@@ -1,6 +1,6 @@
 """The examples with a known label, reviewed by rank: the curve, and the honest lines beside it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -9,7 +9,7 @@ from annotation.results.sheet import Sheet
 from judging.methods.accuracy import Ties, credit
 from judging.methods.auroc import auroc
 from judging.methods.bands import CurveBand, curve_band
-from judging.methods.comparison import Codes, Floats
+from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import (
     ErrorsFound,
@@ -89,6 +89,14 @@ class Review:
             question=self.question,
             stratum=self.stratum,
         )
+
+    def chosen(self, reviewed: Booleans) -> "Review":
+        """With these examples first, where people saw others than the first by rank."""
+        m, first = int(reviewed.sum()), reviewed[self.order]
+        if first[:m].all():
+            return self
+        order = np.concatenate((self.order[first], self.order[~first]))
+        return replace(self, level=reviewed.astype(np.float64), order=order)
 
     def lines(self, m: int) -> HonestLines | Undefined:
         """The lines (a) to (c) at a review of the m first by rank (FairEval, Figure 4)."""

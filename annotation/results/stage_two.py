@@ -14,9 +14,11 @@ from annotation.results.sheet import Sheet
 from judging.methods.auroc import AurocDifference
 from judging.methods.comparison import Codes, Floats
 from judging.methods.estimates import Undefined
-from judging.methods.routing import Routing, routing, wrongness
+from judging.methods.routing import Routing, expected_errors, routing, wrongness
 from judging.models import Run
 
+# How far ahead is looked.
+NEXT_LABELS = 20
 logger = logging.getLogger(__name__)
 
 
@@ -50,7 +52,19 @@ def learned_of(round_: Round, run: Run) -> Learned:
     rng = np.random.default_rng(abs(round_.seed))
     found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
     scores = found.probability if found.used else sheet.bpde
-    return Learned(found.used, described(found), _scores(sheet, scores))
+    following = _after_the_cut(round_, sheet, scores, places)
+    fit = described(found) | {"next": expected_errors(found, columns, following, rng).as_json()}
+    return Learned(found.used, fit, _scores(sheet, scores))
+
+
+def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -> Codes:
+    """The examples that the next labels would go to, were the cut extended."""
+    left = np.setdiff1d(np.arange(len(sheet)), sample)
+    # Without a label they come first in the cut, and no error of the judge is found by them.
+    unjudged = int((~sheet.judged[left]).sum())
+    left = left[sheet.judged[left]]
+    start = max(0, round_.parameters["m"] - len(sample) - unjudged)
+    return left[np.argsort(-scores[left], kind="stable")][start : start + NEXT_LABELS]
 
 
 def learning_places(round_: Round, sheet: Sheet) -> Codes:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from annotation.models import Item, Round, Selection
+from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
 from judging.methods.alt_test import AlternativeAnnotatorTest, alternative_annotator_test
@@ -42,6 +42,7 @@ class Audit:
     planned: dict[str, Any] | None
     places: np.ndarray
     resolved: int
+    scores: np.ndarray | None = None
 
 
 def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
@@ -57,6 +58,7 @@ def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
         "epsilon": plan.epsilon,
         "confidence": 1 - plan.alpha,
         "looks": list(plan.looks),
+        "score": score_name(audit),
         "round": audit.number,
         "planned_at": audit.opened_at,
         "resolved": audit.resolved,
@@ -82,7 +84,28 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     closed = found[0].state == Round.State.CLOSED
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
     opened_at = found[0].opened_at.isoformat()
-    return Audit(found[0].number, opened_at, found[0].certificate_plan, in_order, resolved)
+    planned = found[0].certificate_plan
+    scores = _scores_of(found[0], place, len(sheet)) if _by_routing(planned) else None
+    return Audit(found[0].number, opened_at, planned, in_order, resolved, scores)
+
+
+def score_name(audit: Audit) -> str:
+    """What the certified set is cut by."""
+    return "bpde" if audit.scores is None else "routing"
+
+
+def _by_routing(planned: dict[str, Any] | None) -> bool:
+    return planned is not None and planned.get("score") == "routing"
+
+
+def _scores_of(round_: Round, place: dict[int, int], n: int) -> np.ndarray:
+    """In the order of the sheet; fixed when the round selected by them."""
+    scores = np.full(n, np.nan)
+    kept = RoutingScores.objects.get(round=round_)
+    for pk, score in zip(kept.examples, kept.scores, strict=True):
+        if pk in place:
+            scores[place[pk]] = score
+    return scores
 
 
 def stored_plan(audit: Audit) -> CertificatePlan | None:
@@ -150,8 +173,8 @@ def _test(found: AlternativeAnnotatorTest) -> Json:
     }
 
 
-def _score(sheet: Sheet) -> Floats:
-    return np.where(sheet.judged, sheet.bpde, np.nan)
+def _score(sheet: Sheet, audit: Audit) -> Floats:
+    return np.where(sheet.judged, sheet.bpde if audit.scores is None else audit.scores, np.nan)
 
 
 def _wrong(sheet: Sheet) -> Booleans:
@@ -162,12 +185,13 @@ def _wrong(sheet: Sheet) -> Booleans:
 def _tallies(sheet: Sheet, audit: Audit, grid: tuple[float, ...], look: int) -> Tallies:
     audited = np.zeros(len(sheet), bool)
     audited[audit.places[:look]] = True
-    return tallies(grid, _score(sheet), ~sheet.selected, audited, _wrong(sheet))
+    return tallies(grid, _score(sheet, audit), ~sheet.selected, audited, _wrong(sheet))
 
 
 def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
     """Bounds that hold for every threshold shown at once: what may be looked at freely."""
-    grid = np.unique(_score(sheet)[~sheet.selected & sheet.judged & ~np.isnan(sheet.bpde)])
+    scores = _score(sheet, audit)[~sheet.selected]
+    grid = np.unique(scores[np.isfinite(scores)])
     if not len(grid):
         return []
     shown_at = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_SHOWN).astype(int))]
@@ -205,6 +229,7 @@ def _not_issued(reason: Undefined) -> Json:
         "reason": reason.reason,
         "epsilon": None,
         "confidence": None,
+        "score": None,
         "threshold": None,
         "share_from_judge": reason.as_json(),
         "bound": reason.as_json(),

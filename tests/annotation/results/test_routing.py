@@ -1,0 +1,164 @@
+"""The report on learned routing: its figures, its sentences, and everything else under it."""
+
+import json
+import zipfile
+from decimal import Decimal
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+
+from annotation.models import Item
+from annotation.results.analysis import Analysis
+from annotation.results.report import report
+from annotation.results.routing_words import sentence
+from annotation.results.stage_two import go_on
+from annotation.results.verification import verify
+from annotation.rounds import RoundSettings, open_round
+from tests.annotation.results.learning import biased_run, gold, label_all
+from tests.factories import make_annotator, make_run, make_verdict
+
+SETTINGS = RoundSettings(
+    beta=Decimal(65), votes=1, audit=30, learn=40, seed=3, epsilon=0.5, looks=(30,)
+)
+
+
+@pytest.fixture
+def run(project, tmp_path):
+    """With another run beside it that is always right."""
+    found = biased_run(project, tmp_path)
+    other = make_run(project, name="wise")
+    for example in project.examples.all():
+        make_verdict(other, example, 0.0, label=gold(example), rank=1)
+    return found
+
+
+@pytest.fixture
+def learned(project, run):
+    """A round that learned and is done."""
+    person = make_annotator(project)
+    round_ = open_round(project, None, run, SETTINGS)
+    label_all(round_, [person])
+    assert go_on() == 1
+    label_all(round_, [person])
+    round_.refresh_from_db()
+    return round_
+
+
+def routing_of(project, run):
+    return report(Analysis(project, run))["routing"]
+
+
+def test_the_section_says_what_was_learned_and_what_it_found(project, run, learned):
+    found = routing_of(project, run)
+    assert (found["source"], found["round"], found["used"]) == ("round", learned.number, True)
+    assert found["auroc"]["learned"]["value"] > found["auroc"]["bpde"]["value"] + 0.2
+    assert found["held_out"]["learned"]["value"] > found["held_out"]["bpde"]["value"] + 0.2
+    # The other run is always right, so disagreeing with it is being wrong.
+    assert found["auroc"]["jury"]["value"] > 0.9
+    assert any(
+        "Wrong less often the more the other runs agree with it" in one["sentence"]
+        for one in found["coefficients"]
+    )
+    errors = found["errors_found"]
+    assert errors["labels"] == 78
+    chosen = Item.objects.filter(round=learned, selection__kind__in=["learn", "top"])
+    verdicts = dict(run.verdicts.values_list("example", "label"))
+    wrong = [verdicts[item.example_id] != gold(item.example) for item in chosen]
+    assert errors["people"]["value"] == pytest.approx(sum(wrong))
+    for other in ("bpde", "random"):
+        assert errors[other]["low"] <= errors[other]["value"] <= errors[other]["high"]
+        assert errors[other]["value"] < errors["people"]["value"]
+    assert found["next"]["n"] == 20
+    assert found["next"]["low"] <= found["next"]["value"] <= found["next"]["high"]
+
+
+def test_other_figures_take_the_sample_and_the_selection_as_selected(project, run, learned):
+    analysis = Analysis(project, run)
+    sheet, known = analysis.sheet, analysis.sheet.known
+    assert int(sheet.selected.sum()) == 78
+    assert int((sheet.audited & ~sheet.selected).sum()) == 30
+    # 78 stand for themselves, 30 for the other 42
+    assert sorted(set(known.weight.tolist())) == [1.0, 1.4]
+    truth = np.mean([sheet.judge[n] == sheet.human[n] for n in range(len(sheet))])
+    figures = report(analysis)
+    win_rate = figures["win_rate"]["people"]
+    right = [gold(one) == "win" for one in project.examples.all()]
+    assert win_rate["low"] <= np.mean(right) <= win_rate["high"]
+    assert figures["review"]["m"] == 78
+    assert truth < figures["review"]["unreviewed_accuracy"]["value"]
+
+
+def test_the_certificate_goes_by_the_routing_score(project, run, learned):
+    found = report(Analysis(project, run))["certificate"]
+    assert found["score"] == "routing"
+    assert found["looks"] == [30]
+    assert found["issued"] is True
+    assert 0 < found["threshold"] < 1
+    assert found["n_from_judge"] <= 12
+
+
+def test_it_can_be_verified_from_the_file_alone(project, run, learned, tmp_path):
+    path = tmp_path / "report.zip"
+    call_command("report", project.slug, output=path)
+    assert verify(path) == []
+    with zipfile.ZipFile(path) as archive:
+        figures = json.loads(archive.read("report.json"))
+        page = archive.read("report.html").decode()
+        methods = archive.read("methods.md").decode()
+        labels = archive.read("labels.csv").decode()
+    assert figures["routing"]["used"] is True
+    assert "The learned score selected the rest." in page
+    assert "a learned probability of an error of at" in methods
+    assert ",learn," in labels
+
+
+def test_while_it_learns_it_says_how_far_it_is(project, run):
+    round_ = open_round(project, None, run, SETTINGS)
+    first = Item.objects.filter(round=round_).first()
+    Item.objects.filter(pk=first.pk).update(state="complete")
+    assert routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 are settled"
+
+
+def test_without_a_round_that_learned_there_is_a_reason(project, run):
+    assert "no round of this run has learned" in routing_of(project, run)["reason"]
+
+
+def test_with_every_label_known_it_says_what_learning_would_do(project, run):
+    for example in project.examples.all():
+        example.gold_label = gold(example)
+        example.save()
+    found = routing_of(project, run)
+    assert (found["source"], found["n"], found["used"]) == ("known labels", 120, True)
+    assert "every example is known" in found["next"]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio", "expected"),
+    [
+        (
+            "length in favour",
+            (2.1, 1.4, 3.3),
+            "Wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd",
+        ),
+        (
+            "jury agreement",
+            (0.35, 0.13, 0.96),
+            "Wrong less often the more the other runs agree with it: ×0.35 [0.13–0.96] per sd",
+        ),
+        (
+            "gap",
+            (1.1, 0.8, 1.5),
+            "No clear difference the further apart its scores are (|CS₁ − CS₂|): "
+            "×1.1 [0.8–1.5] per sd",
+        ),
+        (
+            "category: coding",
+            (3.0, 1.2, 120.0),
+            "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] against the average category",
+        ),
+    ],
+)
+def test_each_feature_is_a_sentence(name, ratio, expected):
+    given = dict(zip(("value", "low", "high"), ratio, strict=True))
+    assert sentence(name, given) == expected.replace("1.2e+02", "120")
