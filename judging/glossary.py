@@ -106,6 +106,12 @@ _TERMS = (
         FAIREVAL + "2.2",
     ),
     Term(
+        "PORTIA",
+        "Both responses are split and shown in aligned parts, stage after stage, until both orders "
+        "give the same label.",
+        "PORTIA, §3",
+    ),
+    Term(
         "consistency",
         "The share of examples that get the same label in both orders.",
         "PORTIA, §4.2",

@@ -13,10 +13,12 @@ from django.utils.safestring import SafeString
 
 from judging import figures
 from judging.glossary import GLOSSARY
+from judging.llm.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
 
 register = template.Library()
 
 OUTCOMES = ("win", "tie", "lose")
+STAGES = {UNSPLIT: "", "length": "By length: ", "semantic": "By what is alike: "}
 
 register.filter("usd", figures.usd)
 register.filter("duration", figures.duration)
@@ -152,6 +154,19 @@ def term(word: str, shown: str = "") -> SafeString:
         entry.meaning,
         shown or word,
     )
+
+
+@register.filter
+def part_name(part: str) -> str:
+    """Which response was shown first, and of PORTIA how both were split."""
+    try:
+        first = "response 2 shown first" if is_swapped(part) else "response 1 shown first"
+    except UnknownPart:
+        return part
+    if part in PERMUTATIONS:
+        return f"{part}: {first}"
+    stage = STAGES.get(stage_of(part), "")
+    return f"{stage}{first}" if stage else first.capitalize()
 
 
 @register.filter

@@ -18,6 +18,7 @@ from judging.forms.runs import BudgetForm, ResumeForm
 from judging.models import Role, Run, Sample
 from judging.runs import states
 from judging.runs.judge_report import report_on
+from judging.runs.portia.calls import stage_calls
 from judging.runs.primary import choose_primary
 from judging.runs.progress import Progress, progress_of
 from judging.runs.reparse import reparse
@@ -164,6 +165,7 @@ def run_page(
         "run": found,
         **shown(progress),
         "report": report,
+        "stages": stage_calls(found) if report and found.stages else (),
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == found.pk,
         "resume_form": resume_form or ResumeForm(found, progress.statuses),

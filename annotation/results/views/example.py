@@ -8,6 +8,7 @@ from annotation.models import FinalLabel
 from annotation.rendering import render as rendered
 from judging.access import project_for
 from judging.models import Example, Role, Run, Verdict
+from judging.runs.portia.shown import shown_stages
 from judging.runs.transcript import transcript_of
 from judging.views.examples import asked_for
 
@@ -50,9 +51,11 @@ def neighbour(example: Example, condition: str, order: str) -> Example | None:
 
 
 def said_of(example: Example, run: Run) -> dict[str, object]:
+    orders = transcript_of(run, example)
     verdicts = Verdict.objects.filter(run=run, example=example)
     return {
         "verdict": verdicts.first(),
-        "orders": transcript_of(run, example),
+        "orders": orders,
+        "shown_stages": shown_stages(run, example, [order.part for order in orders]),
         "final": FinalLabel.objects.filter(run=run, example=example).first(),
     }

@@ -12,16 +12,20 @@ from judging.models import Call, Run, Verdict
 
 @dataclass(frozen=True, slots=True)
 class StageCalls:
-    """One stage: examples begun, calls and cost. `usd` is None where the price is unknown."""
+    """One stage: examples begun, calls and cost, and how many of the examples it settled.
+
+    `usd` is None where the price is unknown.
+    """
 
     stage: str
     examples: int
     calls: int
     usd: Decimal | None
+    settled: int
 
 
 def stage_calls(run: Run) -> tuple[StageCalls, ...]:
-    """The stages that were asked, in the order of asking. One query."""
+    """The stages that were asked, in the order of asking. Two queries."""
     counted = {
         stage: (
             Count("example", distinct=True, filter=Q(part__in=stage_parts(stage))),
@@ -38,12 +42,19 @@ def stage_calls(run: Run) -> tuple[StageCalls, ...]:
             for name, sum_ in zip(names, sums, strict=True)
         }
     )
-    found = (StageCalls(s, *(sums[f"{s}_{name}"] for name in names)) for s in run.stages)
     priced = run.price is not None
+    ended = Verdict.objects.filter(run=run).order_by().values_list("stage").annotate(n=Count("pk"))
+    settled = dict(ended)
     return tuple(
-        StageCalls(one.stage, one.examples, one.calls, one.usd if priced else None)
-        for one in found
-        if one.calls
+        StageCalls(
+            stage,
+            sums[f"{stage}_examples"],
+            sums[f"{stage}_calls"],
+            sums[f"{stage}_usd"] if priced else None,
+            settled.get(stage, 0),
+        )
+        for stage in run.stages
+        if sums[f"{stage}_calls"]
     )
 
 
