@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
+from threadpoolctl import threadpool_limits
 
 from judging.methods.estimates import Undefined
 from judging.methods.likelihood.scores import of_mean_0_and_range_1
@@ -97,22 +98,38 @@ def _test(problem: Swaps, rng: np.random.Generator, repeats: int) -> Permutation
     n = len(problem.target)
     if n < 2:
         return Undefined(TOO_FEW)
-    exact = n < 63 and 2**n <= repeats
-    correlate = correlations_by_sorting if exact else correlations
     unswapped = np.zeros((1, n), dtype=bool)
-    before, after = (float(correlate(problem, side)[0]) for side in (unswapped, ~unswapped))
+    before, after = (
+        float(correlations_by_sorting(problem, side)[0]) for side in (unswapped, ~unswapped)
+    )
     if not np.isfinite(before + after):
         return Undefined(ALIKE)
+    exact = n < 63 and 2**n <= repeats
     total = 2**n if exact else repeats
-    least, step, extreme = abs(after - before) - SAME, max(1, CHUNK // n), 0
-    for start in range(0, total, step):
-        many = min(step, total - start)
-        swapped = _all_swaps(n, start, many) if exact else _random_swaps(n, many, rng)
-        difference = correlate(problem, swapped) - correlate(problem, ~swapped)
-        # A draw that leaves one side without any order counts as if it were as extreme.
-        extreme += many - int((np.abs(difference) < least).sum())
+    # The vectors are short: handing them to several threads costs more than it saves.
+    with threadpool_limits(limits=1, user_api="blas"):
+        extreme = _as_extreme(problem, total, None if exact else rng)
     p = extreme / total if exact else (extreme + 1) / (total + 1)
     return PermutationTest(before, after, p, n, total, exact)
+
+
+def _as_extreme(problem: Swaps, total: int, rng: np.random.Generator | None) -> int:
+    """In how many draws the two differ by as much as they did; all 2^N draws without an rng."""
+    n = len(problem.target)
+    correlate = correlations if rng else correlations_by_sorting
+
+    def difference(swapped: Booleans) -> Floats:
+        return np.asarray(np.abs(correlate(problem, swapped) - correlate(problem, ~swapped)))
+
+    # Both sides of the comparison round in the same way.
+    least = float(difference(np.zeros((1, n), dtype=bool))[0]) - SAME
+    step, extreme = max(1, CHUNK // n), 0
+    for start in range(0, total, step):
+        many = min(step, total - start)
+        swapped = _random_swaps(n, many, rng) if rng else _all_swaps(n, start, many)
+        # A draw that leaves one side without any order counts as if it were as extreme.
+        extreme += many - int((difference(swapped) < least).sum())
+    return extreme
 
 
 def _all_swaps(n: int, start: int, many: int) -> Booleans:

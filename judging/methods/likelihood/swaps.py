@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
-from threadpoolctl import threadpool_limits
 
 from judging.methods.likelihood.rank_correlation import average_ranks
 from judging.methods.likelihood.scores import of_mean_0_and_range_1
@@ -45,23 +44,22 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
 
     NaN where all that was picked is equal.
     """
-    with threadpool_limits(limits=1, user_api="blas"):
-        if problem.human is None:
-            return _of_one_scale(problem.target, problem.before, problem.after, swapped)
-        spread = _spreads(problem, swapped)
-        order = np.argsort(spread, kind="stable")
-        swapped = swapped[order]
-        found = np.empty(len(spread))
-        values, starts = np.unique(spread[order], return_index=True)
-        for value, start, end in zip(values, starts, [*starts[1:], len(spread)], strict=True):
-            scale = value if value else 1.0
-            found[order[start:end]] = _of_one_scale(
-                problem.target,
-                problem.before / scale - problem.human,
-                problem.after / scale - problem.human,
-                swapped[start:end],
-            )
-        return found
+    if problem.human is None:
+        return _of_one_scale(problem.target, problem.before, problem.after, swapped)
+    spread = _spreads(problem, swapped)
+    order = np.argsort(spread, kind="stable")
+    swapped = swapped[order]
+    found = np.empty(len(spread))
+    values, starts = np.unique(spread[order], return_index=True)
+    for value, start, end in zip(values, starts, [*starts[1:], len(spread)], strict=True):
+        scale = value if value else 1.0
+        found[order[start:end]] = _of_one_scale(
+            problem.target,
+            problem.before / scale - problem.human,
+            problem.after / scale - problem.human,
+            swapped[start:end],
+        )
+    return found
 
 
 def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
