@@ -21,7 +21,11 @@ class EndpointLearned(models.Model):
 
 
 class JudgeTemplate(models.Model):
-    """A template written in the UI. A run keeps its own copy of the text and its hash."""
+    """One version of a template written in the UI. A run keeps its own copy of the text.
+
+    `sha256` is of the text and of how replies are read. A version is never changed; the newest
+    one that is not retired is what the name stands for.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="templates")
     name = models.SlugField(max_length=80)
@@ -33,6 +37,7 @@ class JudgeTemplate(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True)
 
     class Meta:
         constraints = [
