@@ -14,6 +14,7 @@ import numpy as np
 from annotation.results.costs import Costs, project_costs
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
+from annotation.results.length import length
 from annotation.results.methods_table import prompt_share_of
 from annotation.results.other_runs import OtherRun, other_runs
 from annotation.results.position import position
@@ -156,6 +157,10 @@ class Analysis:
     @property
     def no_better_than_chance(self) -> bool:
         return no_better_than_chance(self.finds_errors)
+
+    @cached_property
+    def length(self) -> Json:
+        return length(self.sheet, self.rng)
 
     @cached_property
     def position(self) -> Json:

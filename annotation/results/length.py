@@ -4,6 +4,7 @@ import numpy as np
 
 from annotation.results.figures import Json, lacking
 from annotation.results.sheet import Sheet
+from judging.methods.comparison import Booleans, Floats
 from judging.methods.covariates import (
     CovariateBias,
     CovariateEffect,
@@ -14,26 +15,36 @@ from judging.methods.estimates import Undefined
 
 
 def length(sheet: Sheet, rng: np.random.Generator) -> Json:
-    """`judge` over everything judged; `human` and `bias` over the examples that both labelled."""
-    rows = sheet.judged
+    """By the characters of response 1 less those of response 2."""
+    return preference(sheet, sheet.length.astype(np.float64), rng)
+
+
+def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Json:
+    """`judge` over everything judged; `human` and `bias` over the examples that both labelled.
+
+    difference: (N,) of response 1 less response 2; NaN where it is not known.
+    """
+    there = sheet.judged & ~np.isnan(difference)
     effect = covariate_effect(
-        sheet.length[rows], (sheet.judge[rows] + 1) / 2, rng, question=sheet.question[rows]
+        difference[there], (sheet.judge[there] + 1) / 2, rng, question=sheet.question[there]
     )
     judge = {"judge": effect.as_json() if isinstance(effect, Undefined) else _effect(effect)}
-    both = _bias(sheet, rng)
+    both = _bias(sheet, difference, there, rng)
     if isinstance(both, Undefined):
         return judge | lacking(both, "human", "bias")
     return judge | {"human": _effect(both.human), "bias": both.bias.as_json()}
 
 
-def _bias(sheet: Sheet, rng: np.random.Generator) -> CovariateBias | Undefined:
+def _bias(
+    sheet: Sheet, difference: Floats, there: Booleans, rng: np.random.Generator
+) -> CovariateBias | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
-    inside = sheet.judged[known.rows]
+    inside = there[known.rows]
     rows = known.rows[inside]
     return covariate_bias(
-        sheet.length[rows],
+        difference[rows],
         (sheet.judge[rows] + 1) / 2,
         (sheet.human[rows] + 1) / 2,
         rng,

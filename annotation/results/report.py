@@ -28,6 +28,9 @@ from annotation.results import routing, routing_data
 from annotation.results.ablation import ablation
 from annotation.results.agreement import people
 from annotation.results.analysis import Analysis
+from annotation.results.calibration import calibration
+from annotation.results.calibration_data import read_calibration
+from annotation.results.calibration_plots import calibration_accuracy, calibration_curves
 from annotation.results.categories import by_category
 from annotation.results.costs import Costs
 from annotation.results.curves import hitlc
@@ -36,7 +39,8 @@ from annotation.results.expecting import expectation
 from annotation.results.fewer import is_adaptive
 from annotation.results.figures import Json, usd
 from annotation.results.honest import review, ties
-from annotation.results.length import length
+from annotation.results.judge_card import judge_card
+from annotation.results.judge_card_data import read_card
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
 from annotation.results.portia import portia
@@ -85,9 +89,22 @@ SECTIONS = (
     Section("methods", _methods, "results/_methods.html", plots=(drawn.costs,)),
     Section("position", _position, "results/_position.html", plots=(drawn.gaps,)),
     Section("portia", lambda of: {"portia": portia(of)}, "results/_portia.html", read=read_portia),
+    Section(
+        "calibration",
+        lambda of: {"calibration": calibration(of)},
+        "results/_calibration.html",
+        read=read_calibration,
+        plots=(calibration_accuracy, calibration_curves),
+    ),
     Section("ablation", _ablation, "results/_ablation.html"),
     Section("review", _review, "results/_review.html", plots=(drawn.curves, drawn.distribution)),
-    Section("length", lambda of: {"length": length(of.sheet, of.rng)}, "results/_length.html"),
+    Section("length", lambda of: {"length": of.length}, "results/_length.html"),
+    Section(
+        "judge_card",
+        lambda of: {"judge_card": judge_card(of)},
+        "results/_judge_card.html",
+        read=read_card,
+    ),
     Section(
         "win_rate",
         lambda of: {"win_rate": win_rates(of.sheet)},

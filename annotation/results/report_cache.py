@@ -34,7 +34,12 @@ def fingerprint(project: Project) -> str:
     counted = Slot.objects.filter(round__project=project, vote__isnull=False)
     decided = Adjudication.objects.filter(item__round__project=project)
     state = [
-        list(project.runs.order_by("pk").values_list("pk", "state", "ranked_at", "spent_usd")),
+        list(
+            project.runs.order_by("pk").values_list(
+                "pk", "state", "ranked_at", "spent_usd", "parameters__calibration"
+            )
+        ),
+        _size(project.likelihoods.all()),
         list(rounds.order_by("pk").values_list("pk", "state", "closed_at", "certificate_plan")),
         _size(frame(project).order_by()),
         _size(Item.objects.filter(round__project=project)),

@@ -17,7 +17,7 @@ from tests.factories import make_examples, make_project, make_run, make_verdict
 
 # The keys that scripts depend on.
 KEYS = """project run coverage methods position conflict_by_gap by_category orders hitlc ties people
-win_rate certificate alt_test length ablation models cost portia""".split()
+win_rate certificate alt_test length ablation models cost portia calibration judge_card""".split()
 
 
 def figures_of(run):

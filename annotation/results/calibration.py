@@ -1,0 +1,158 @@
+"""Calibrations of a judge that gives probabilities, against the plain mean of its permutations."""
+
+from typing import Any
+
+import numpy as np
+
+from annotation.results.analysis import Analysis
+from annotation.results.calibration_data import read_calibration
+from annotation.results.figures import Json, lacking, shown
+from annotation.results.sections import Data
+from annotation.results.sheet import Sheet
+from judging.methods.calibration.catalogue import TITLES, method_named
+from judging.methods.calibration.comparison import compare_calibrations
+from judging.methods.calibration.interface import Method
+from judging.methods.calibration.probabilities import ChoiceProbabilities, choice_probabilities
+from judging.methods.calibration.rows import CalibrationComparison, CalibrationRow
+from judging.methods.comparison import Signs
+from judging.methods.estimates import Undefined
+
+SHARES = (10, 25, 50, 75)
+# From here on fits at several sizes take longer than a page may.
+MANY = 5_000
+DRAWN = np.linspace(0, 1, 51)
+WEIGHTED = Undefined(
+    "people saw the contested examples and an audit of the others, and a calibration's accuracy "
+    "is compared on examples that all count alike: label every example, or import its votes"
+)
+TOO_MANY = Undefined(f"left out above {MANY} examples, where each fit takes long")
+
+
+def calibration(of: Analysis) -> Json:
+    """The section's figures; examples without a probability are left out where one is needed."""
+    data = of.own("calibration", read_calibration)
+    if isinstance(data, Undefined):
+        return data.as_json()
+    p, labels = own_probabilities(data), gold(of.sheet)
+    found = compared(of, data, p, labels)
+    return {
+        "asked": data.plain["own"],
+        "labels": labels.as_json() if isinstance(labels, Undefined) else found.labelled,
+        "mass": shown(float(np.nanmean(data.arrays["mass"])), len(p)),
+        "content_free": {name: len(data.plain[name]) for name in ("nothing", "random")},
+        "comparison": in_words(found),
+        "curves": curves(found),
+        "by_share": by_share(of, data, p, labels),
+        "runs": across_runs(of, data, labels),
+    }
+
+
+def own_probabilities(data: Data) -> ChoiceProbabilities:
+    return choice_probabilities(data.arrays["p_t1"], data.plain["own"]["permutations"])
+
+
+def gold(sheet: Sheet) -> Signs | Undefined:
+    """(N,) 1 or -1 where people say which is better; 0 for a tie or no label."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    if not known.plain:
+        return WEIGHTED
+    labels = np.zeros(len(sheet), np.int8)
+    labels[known.rows] = sheet.human[known.rows]
+    return labels
+
+
+def methods_of(data: Data) -> list[Method]:
+    given = {"nothing": data.plain["nothing"], "random": data.plain["random"]}
+    return [method_named(name, **given) for name in data.plain["settings"]["methods"]]
+
+
+def compared(
+    of: Analysis,
+    data: Data,
+    p: ChoiceProbabilities,
+    labels: Signs | Undefined,
+    methods: list[Method] | None = None,
+    share: float | None = None,
+) -> CalibrationComparison:
+    return compare_calibrations(
+        p,
+        methods or methods_of(data),
+        of.rng,
+        gold=None if isinstance(labels, Undefined) else labels,
+        share=float(data.plain["settings"]["estimation_share"]) if share is None else share,
+        question=of.sheet.question,
+        band=data.plain["band"],
+    )
+
+
+def in_words(found: CalibrationComparison) -> Json:
+    rows = [row_of(row) for row in found.rows]
+    because = {"recommended_title": TITLES.get(found.recommended, found.recommended)}
+    return found.as_json() | {"rows": rows} | because
+
+
+def row_of(row: CalibrationRow) -> Json:
+    """Without the many points of a fitted curve, which `curves` has."""
+    kept: dict[str, Any] = row.as_json() | {"title": TITLES.get(row.method, row.method)}
+    fitted = dict(kept["calibration"])
+    return kept | {"calibration": {k: v for k, v in fitted.items() if k not in ("z", "g")}}
+
+
+def curves(found: CalibrationComparison) -> list[Json]:
+    """g of P(t1) for each calibration that is a function of it."""
+    drawn = []
+    for row in found.rows:
+        fitted = row.calibration
+        points = None if isinstance(fitted, Undefined) else fitted.curve(DRAWN)
+        if points is not None:
+            title = TITLES.get(row.method, row.method)
+            drawn.append({"method": row.method, "title": title, "g": points.tolist()})
+    return drawn
+
+
+def by_share(
+    of: Analysis, data: Data, p: ChoiceProbabilities, labels: Signs | Undefined
+) -> list[Json]:
+    """CalibraEval fitted on less, and judged on the rest (Figure 6)."""
+    names = data.plain["settings"]["methods"]
+    method = method_named("calibraeval")
+    if "calibraeval" not in names or isinstance(method.fit(p), Undefined):
+        return []
+    if len(p) > MANY:
+        return [{"share": share} | lacking(TOO_MANY, "kappa", "accuracy") for share in SHARES]
+    rows = []
+    for share in SHARES:
+        row = compared(of, data, p, labels, [method], share).row("calibraeval")
+        figures = {"kappa": row.kappa.as_json(), "accuracy": row.mean.accuracy.as_json()}
+        rows.append({"share": share} | figures)
+    return rows
+
+
+def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Json]:
+    """The same judge under other IDs, prompts, shots or permutations, before and after."""
+    named = [data.plain["own"], *data.plain["beside"]]
+    tables = [data.arrays["p_t1"]]
+    tables += [data.arrays[f"beside.{place}"] for place in range(len(named) - 1)]
+    if len(named) < 2 or len(of.sheet) > MANY:
+        return []
+    rows = []
+    for settings, table in zip(named, tables, strict=True):
+        if np.isnan(table).all():
+            continue
+        p = choice_probabilities(table, settings["permutations"])
+        methods = [method_named("uncalibrated"), method_named("calibraeval")]
+        found = compared(of, data, p, labels, methods)
+        before, after = (found.row(method.name) for method in methods)
+        rows.append(settings | {"before": figures_of(before), "after": figures_of(after)})
+    return rows
+
+
+def figures_of(row: CalibrationRow) -> Json:
+    return {
+        "kappa": row.kappa.as_json(),
+        "rstd": row.average.rstd.as_json(),
+        "accuracy": row.average.accuracy.as_json(),
+        "accuracy_of_mean": row.mean.accuracy.as_json(),
+    }

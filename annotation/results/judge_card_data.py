@@ -1,0 +1,35 @@
+"""What the judge's card reads beside the rest: the cost of each example, and likelihoods."""
+
+import numpy as np
+
+from annotation.results.analysis import Analysis
+from annotation.results.sections import Data
+from judging.models import Parse, Run, Verdict
+from judging.runs.likelihood import pair_differences
+
+USD_PLACES = 10
+
+
+def read_card(of: Analysis) -> Data:
+    """usd: (N,) NaN where not known; likelihood, per_token: response 1 less 2, NaN likewise."""
+    usd = np.full(len(of.sheet), np.nan)
+    place = {int(pk): row for row, pk in enumerate(of.sheet.ids.tolist())}
+    if of.run.price is not None:
+        known = Verdict.objects.filter(run=of.run, usd__isnull=False)
+        for example, cost in known.values_list("example", "usd").iterator(chunk_size=5000):
+            if example in place:
+                usd[place[example]] = float(cost)
+    found = pair_differences(of.project, of.sheet.ids)
+    plain = {
+        "likelihood_model": found.model,
+        "bounded": bounded(of.run),
+        "statuses": of.statuses,
+    }
+    arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
+    return Data(arrays, plain)
+
+
+def bounded(run: Run) -> int:
+    """Samples in which one ID token was missing among the likeliest."""
+    parses = Parse.objects.filter(sample__call__run=run, current=True, bounded=True)
+    return parses.count()

@@ -1,0 +1,101 @@
+"""calibrate PROJECT --run RUN: calibrations of a choice run, against the mean of permutations."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from annotation.results.analysis import Analysis
+from annotation.results.calibration import calibration
+from annotation.results.figures import Json
+from annotation.results.figures_text import figure
+from judging.errors import UserError
+from judging.management.arguments import decimal_argument
+from judging.management.base import FairJudgeCommand
+from judging.methods.calibration.catalogue import NAMES, USUAL
+from judging.projects import project_for_command
+from judging.runs import calibrating
+from judging.runs.finding import find_run
+
+ALL = "all"
+
+
+class Command(FairJudgeCommand):
+    help = "Calibrate a run of the form choice, and compare with the mean of its permutations."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", metavar="PROJECT")
+        parser.add_argument("--run", default="latest", help="number, name or `latest`")
+        parser.add_argument(
+            "--method",
+            action="append",
+            choices=[*NAMES, ALL],
+            help=f"may be repeated; usually {', '.join(USUAL)}. cc and dc ask the judge about "
+            "contents that say nothing, which costs 1 and 20 calls, once",
+        )
+        parser.add_argument(
+            "--estimation-share",
+            type=share,
+            default=Decimal(calibrating.WHOLE),
+            metavar="PERCENT",
+            help="fit on so much of the data, and judge on the rest; 100 fits on all, and judges "
+            "each fifth by a fit on the others",
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        run = find_run(project, options["run"])
+        given = options["method"] or list(USUAL)
+        methods = list(NAMES) if ALL in given else given
+        calibrating.check(run, methods, options["estimation_share"])
+        self.ask(run, methods)
+        calibrating.keep_settings(run, methods, options["estimation_share"])
+        found = calibration(Analysis(project, run))
+        if "reason" in found:
+            raise UserError(f"Run {run.name} can't be calibrated: {found['reason']}.")
+        for line in lines(found):
+            self.stdout.write(line)
+
+    def ask(self, run: Any, methods: list[str]) -> None:
+        before = run.spent_usd
+        asked = len(calibrating.answers(run))
+        now = calibrating.ask_about_nothing(run, methods, say=self.stderr.write)
+        if now > asked:
+            cost = run.spent_usd - before if run.price is not None else None
+            said = "unknown" if cost is None else f"{cost:.6f} USD"
+            self.stdout.write(f"{now - asked} answers about nothing. Cost: {said}.")
+
+
+def share(text: str) -> Decimal:
+    value = decimal_argument(text)
+    if not 0 < value <= calibrating.WHOLE:
+        raise ArgumentTypeError(f"{text!r} is not a percentage above 0 and up to 100")
+    return value
+
+
+def lines(found: Json) -> Iterator[str]:
+    comparison = found["comparison"]
+    asked = found["asked"]
+    yield (
+        f"Run {asked['run']}: {', '.join(asked['permutations'])}; {comparison['n']} examples, "
+        f"{comparison['labelled']} with a label; {comparison['split']}."
+    )
+    if not isinstance(found["labels"], int):
+        yield f"Accuracy and RStd: – ({found['labels']['reason']})"
+    for row in comparison["rows"]:
+        yield ""
+        yield row["title"]
+        if reason := row["calibration"].get("reason"):
+            yield f"  – ({reason})"
+            continue
+        yield f"  Fleiss' kappa                 {figure(row['kappa'])}"
+        yield f"  ICC(2,k)                      {figure(row['icc_2k'])}"
+        yield f"  ICC(3,k)                      {figure(row['icc_3k'])}"
+        yield f"  RStd, mean over permutations  {figure(row['average']['rstd'], 1)}"
+        yield f"  accuracy, over permutations   {figure(row['average']['accuracy'])}"
+        yield f"  accuracy of the mean          {figure(row['mean']['accuracy'])}"
+        yield f"  gain over the plain mean      {figure(row['gain'])}"
+    yield ""
+    yield f"Recommended: {comparison['recommended_title']}. {comparison['because']}"

@@ -1,0 +1,81 @@
+"""Choice runs whose probabilities are computed, not asked: a judge of known biases."""
+
+import math
+from typing import Any
+
+from django.utils import timezone
+
+from judging.llm.catalogue import template
+from judging.llm.parts import first_token_is_first, is_swapped
+from judging.models import Call, Example, Form, Method, Parse, Project, Run, Sample
+from judging.runs.verdicts import rebuild_verdicts
+from judging.runs.wording import output_of
+from tests.factories import make_examples, make_run
+
+
+def make_graded_project(project: Project, gaps: list[float]) -> list[Example]:
+    """Examples whose response 1 is better by these logits, and labelled so."""
+    examples = make_examples(project, len(gaps))
+    for example, gap in zip(examples, gaps, strict=True):
+        example.gold_label = "win" if gap > 0 else "lose"
+    Example.objects.bulk_update(examples, ["gold_label"])
+    return examples
+
+
+def make_choice_run(
+    project: Project,
+    examples: list[Example],
+    gaps: list[float],
+    *,
+    permutations: tuple[str, ...] = ("X0", "X1", "X2", "X3"),
+    position: float = 1.2,
+    token: float = 0.8,
+    **fields: Any,
+) -> Run:
+    """Each permutation once; the logit of the first shown is +-gap + position +- token."""
+    defaults = {
+        "form": Form.CHOICE,
+        "method": Method.MEC_BPC,
+        "k": 1,
+        "model": "loopback-judge",
+        "template_name": "calibraeval-default",
+        "parameters": {
+            "output": output_of(template("calibraeval-default")),
+            "permutations": list(permutations),
+            "shots": {"shown": 0, "drawn": []},
+        },
+    }
+    run = make_run(project, **defaults | fields)
+    pairs = [
+        (example, part, p_first(gap, part, position, token))
+        for example, gap in zip(examples, gaps, strict=True)
+        for part in permutations
+    ]
+    now = timezone.now()
+    calls = Call.objects.bulk_create(
+        Call(run=run, example=e, part=part, slots=[0], state="done", claimed_at=now)
+        for e, part, _ in pairs
+    )
+    samples = Sample.objects.bulk_create(
+        Sample(call=call, index=0, slot=0, raw_text="A") for call in calls
+    )
+    Parse.objects.bulk_create(
+        Parse(
+            sample=sample,
+            version=1,
+            status="valid",
+            p_first=p,
+            mass=0.9,
+            outcome="win" if (p > 0.5) != is_swapped(part) else "lose",
+        )
+        for sample, (_, part, p) in zip(samples, pairs, strict=True)
+    )
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    return run
+
+
+def p_first(gap: float, part: str, position: float, token: float) -> float:
+    logit = -gap if is_swapped(part) else gap
+    logit += position + (token if first_token_is_first(part) else -token)
+    return 1 / (1 + math.exp(-logit))
