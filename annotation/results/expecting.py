@@ -4,12 +4,13 @@ Whoever picks a β by looking at the curve needs the band that holds at all of t
 who are right as often as the others' majority says, not always.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 import numpy as np
 
+from annotation.certifying import ALPHA
 from annotation.results.figures import Json
 from annotation.results.review import BETAS, Review
 from annotation.results.sheet import Sheet
@@ -93,12 +94,18 @@ def beta_for(found: Json, target: float) -> float | None:
     return reached[0] if reached else None
 
 
-def may_certify(audit: int) -> list[dict[str, Any]]:
-    """For each ε how many of so many audit labels may be wrong, if all are in the certified set."""
-    rows = []
-    for epsilon in EPSILONS:
-        allowed = wrong_allowed(epsilon, audit)
-        undefined = isinstance(allowed, Undefined)
-        reason = allowed.reason if undefined else ""
-        rows.append({"epsilon": epsilon, "wrong": None if undefined else allowed, "reason": reason})
-    return rows
+@dataclass(frozen=True)
+class Look:
+    """One look at the audit: for each ε how many of its labels may be wrong, or why none may."""
+
+    size: int
+    wrong: tuple[int | Undefined, ...]
+
+
+def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[Look]:
+    """If all audited are in the certified set, and that is large; the looks share the error."""
+    alpha = ALPHA / len(looks) if looks else ALPHA
+    return [
+        Look(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
+        for size in looks
+    ]

@@ -3,23 +3,28 @@
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from django.db.models import Avg, Count, Q
+
 from annotation.models import Annotation, Annotator
 from annotation.protocols import current_protocol
-from annotation.rounds import RoundSettings, cut_size
-from annotation.selecting import check_audit, check_learning, frame, ranked_examples
+from annotation.results.costs import judge_cost
+from annotation.rounds import RoundSettings, rate_of
+from annotation.selecting import frame, size_for_beta, size_for_budget
 from judging.errors import UserError
 from judging.methods.cost import Rate, human_usd
 from judging.models import Project, Run, Verdict
+
+_DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 
 
 @dataclass(frozen=True)
 class Plan:
     """m items by rank and `audit` at random of `n_frame`; votes, hours and USD if all are new.
 
-    learn: how many of the m are drawn at random first, to learn the rank of the others from.
-
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
     a ranking. known_votes: votes under the same protocol that would count at once.
+    usd_an_item: what one more item costs; all_usd: everything, with as many votes each.
+    judge_usd: spent on the run; None where its price is not known.
     """
 
     m: int
@@ -28,12 +33,13 @@ class Plan:
     votes: int
     hours: Decimal
     usd: Decimal
+    usd_an_item: Decimal
+    judge_usd: Decimal | None
     disputed: float | None
     last_bpde: float | None
     known_votes: int
     people: int
     pending: int
-    learn: int = 0
 
     @property
     def items(self) -> int:
@@ -43,29 +49,33 @@ class Plan:
     def beta(self) -> Decimal:
         return Decimal(100 * self.m) / self.n_frame if self.n_frame else Decimal(0)
 
+    @property
+    def all_usd(self) -> Decimal:
+        return self.usd_an_item * self.n_frame
+
+    @property
+    def total_usd(self) -> Decimal | None:
+        return None if self.judge_usd is None else self.judge_usd + self.usd
+
+    def usd_at(self, beta: float) -> Decimal:
+        """What people cost at another β, with the same audit."""
+        m = size_for_beta(self.n_frame, Decimal(repr(beta)))
+        return self.usd_an_item * min(m + self.audit, self.n_frame)
+
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
-    """Raises UserError where the settings make no round."""
+    """Raises UserError where the settings make no round. A few queries that count."""
     n = frame(project).count()
     if not n:
         raise UserError("There are no examples to label. Import some first.")
     if run is None and not settings.everything:
         raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
-    rate = Rate(project.minutes_per_vote, project.wage_usd)
-    if settings.everything:
-        settings = replace(settings, audit=0, learn=0)
-    m = n if settings.everything else cut_size(project, settings, n)
-    check_audit(settings.audit, n - m)
-    if settings.learn:
-        check_learning(n, m, settings.learn)
-    order = ranked_examples(run) if run else []
-    by_bpde = not settings.learn
-    disputed = [one.bpde is None or one.bpde > 0 for one in order]
+    rate = rate_of(project, settings)
+    settings = replace(settings, audit=0 if settings.everything else settings.audit)
+    m = _size(n, rate, settings)
+    if m + settings.audit > n:
+        raise UserError(f"That is more than the {n} examples there are. Ask for a smaller audit.")
     votes = (m + settings.audit) * settings.votes
-    people = Annotator.objects.filter(project=project, user__isnull=False, left_at=None)
-    protocol = current_protocol(project)
-    chosen = [one.example_id for one in order[:m]]
-    known = Annotation.objects.filter(protocol=protocol, example__in=chosen).count()
     return Plan(
         m=m,
         audit=settings.audit,
@@ -73,13 +83,54 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         votes=settings.votes,
         hours=votes * rate.minutes / 60,
         usd=human_usd(votes, rate),
-        disputed=sum(disputed[:m]) / sum(disputed) if sum(disputed) and by_bpde else None,
-        last_bpde=order[m - 1].bpde if 0 < m <= len(order) and by_bpde else None,
-        known_votes=known,
-        people=people.count(),
+        usd_an_item=human_usd(settings.votes, rate),
+        judge_usd=judge_cost(run) if run else Decimal(0),
+        people=Annotator.objects.filter(project=project, user__isnull=False, left_at=None).count(),
         pending=_pending(run, n),
-        learn=settings.learn,
+        **_reach(project, run, m),
     )
+
+
+def measured_minutes(project: Project) -> tuple[float | None, int]:
+    """Mean active minutes of a vote given on the screen, and over how many votes."""
+    votes = Annotation.objects.filter(
+        item__round__project=project, source=Annotation.Source.SCREEN, active_seconds__isnull=False
+    )
+    found = votes.aggregate(mean=Avg("active_seconds"), n=Count("pk"))
+    return (None if found["mean"] is None else found["mean"] / 60), found["n"]
+
+
+def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int | None]:
+    """What the first m by rank are: the disputed ones they cover, and votes that are there."""
+    nothing = {"disputed": None, "last_bpde": None, "known_votes": 0}
+    if run is None:
+        return nothing
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame(project))
+    disputed = ranked.filter(_DISPUTED)
+    everywhere = disputed.count()
+    last = ranked.order_by("rank").values_list("rank", "bpde")[max(m - 1, 0) : max(m, 1)]
+    if not m or not last:
+        return nothing | {"disputed": 0.0 if everywhere else None}
+    place, bpde = last[0]
+    known = Annotation.objects.filter(
+        protocol=current_protocol(project),
+        example__verdicts__run=run,
+        example__verdicts__rank__lte=place,
+    )
+    covered = disputed.filter(rank__lte=place).count()
+    return {
+        "disputed": covered / everywhere if everywhere else None,
+        "last_bpde": bpde,
+        "known_votes": known.count(),
+    }
+
+
+def _size(n: int, rate: Rate, settings: RoundSettings) -> int:
+    if settings.everything:
+        return n
+    if settings.budget is not None:
+        return size_for_budget(settings.budget, settings.audit, settings.votes, rate, n)
+    return size_for_beta(n, settings.beta or Decimal(0))
 
 
 def _pending(run: Run | None, n: int) -> int:

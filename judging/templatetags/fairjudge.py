@@ -73,6 +73,16 @@ def _coverage(n: int | None, of: int | None) -> SafeString | str:
 
 
 @register.simple_tag
+def cell(value: Any) -> str:
+    """A value in the table under a plot: rounded as in the figure, a dash where there is none."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+@register.simple_tag
 def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
     """`number` for what the analysis returns: value, low, high, n, or a reason."""
 

@@ -31,10 +31,13 @@
     return window.vegaEmbed(figure.querySelector(".drawing"), spec, options);
   }
 
-  function drawAll() {
-    document.querySelectorAll("figure.plot").forEach(draw);
+  function drawAll(root) {
+    root.querySelectorAll("figure.plot").forEach(draw);
   }
 
-  document.addEventListener("themechange", drawAll);
-  drawAll();
+  document.addEventListener("themechange", () => drawAll(document));
+  document.addEventListener("htmx:load", (event) => {
+    if (event.detail.elt !== document.body) drawAll(event.detail.elt);
+  });
+  drawAll(document);
 })();

@@ -1,87 +1,24 @@
 """The planner: what does β buy? A round opens from here with these settings."""
 
-from decimal import Decimal
 from typing import Any
 
-from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.results.expecting import beta_for, expected_at, may_certify
-from annotation.results.planning import Plan
+from annotation.results.advice import advice
+from annotation.results.expecting import EPSILONS, expected_at, may_certify
+from annotation.results.figures import Json
+from annotation.results.plan_form import PlanForm, defaults
+from annotation.results.plan_plot import cost_curve
+from annotation.results.planning import Plan, measured_minutes
 from annotation.results.planning import plan as plan_of
 from annotation.results.report_cache import current_report
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds import open_round
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.models import Project, Role, Run
-
-DEFAULT_EPSILON = Decimal(10)
-HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget buys"), ("all", "everything")]
-
-
-class PlanForm(forms.Form):
-    """β and money are exact decimals; what is left empty does not count."""
-
-    run = forms.ModelChoiceField(Run.objects.none(), required=False, label="Ranked by")
-    how = forms.ChoiceField(choices=HOW_MUCH, initial="beta", label="People label")
-    beta = forms.DecimalField(
-        min_value=0,
-        max_value=100,
-        initial=20,
-        required=False,
-        label="β, percent of all examples",
-        widget=forms.NumberInput(attrs={"type": "range", "step": "1", "min": "1", "max": "100"}),
-    )
-    budget = forms.DecimalField(min_value=0, required=False, label="Budget for people, USD")
-    votes = forms.IntegerField(min_value=1, max_value=99, initial=3, label="Votes an example")
-    audit = forms.IntegerField(
-        min_value=0,
-        initial=0,
-        label="Audit",
-        help_text="Examples drawn at random from the rest. Without it nothing can be said about "
-        "the labels that nobody checks.",
-    )
-    epsilon = forms.DecimalField(
-        min_value=Decimal("0.1"),
-        max_value=50,
-        initial=DEFAULT_EPSILON,
-        required=False,
-        label="Wrong labels to certify at most, percent",
-        help_text="Fixed when the round opens: a certificate that is planned afterwards is false "
-        "more often than it says.",
-    )
-    target = forms.DecimalField(
-        min_value=0,
-        max_value=100,
-        required=False,
-        label="Accuracy to reach, percent",
-        help_text="To be told which β it needs. It changes nothing in the round.",
-    )
-    partial = forms.BooleanField(required=False, label="Open although the run is not finished")
-
-    def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        runs = project.runs.filter(ranked_at__isnull=False).order_by("-number")
-        self.fields["run"].queryset = runs
-        self.fields["run"].initial = project.primary_run or runs.first()
-        if self.fields["run"].initial is None:
-            self.fields["how"].initial = "all"
-        self.fields["run"].empty_label = "no ranking (everything only)"
-
-    def settings(self) -> tuple[Run | None, RoundSettings]:
-        data = self.cleaned_data
-        return data["run"], RoundSettings(
-            beta=data["beta"] if data["how"] == "beta" else None,
-            budget=data["budget"] if data["how"] == "budget" else None,
-            everything=data["how"] == "all",
-            votes=data["votes"],
-            audit=0 if data["how"] == "all" else data["audit"],
-            partial=data["partial"],
-            epsilon=float((data["epsilon"] or DEFAULT_EPSILON) / 100),
-        )
+from judging.models import Role, Run
 
 
 @require_http_methods(["GET", "POST"])
@@ -97,7 +34,8 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
             messages.success(request, f"Round {round_.number} is open.")
             return redirect("round", access.project.slug, round_.number)
     found = {"form": form, "project": access.project, "access": access, "tab": "plan"}
-    found |= _preview(access, form if form.is_bound else _defaults(access.project))
+    found["measured"], found["n_measured"] = measured_minutes(access.project)
+    found |= _preview(access, form if form.is_bound else defaults(access.project))
     return render(request, "results/plan.html", found, status=422 if form.errors else 200)
 
 
@@ -117,30 +55,42 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         plan = plan_of(access.project, run, settings)
     except UserError as error:
         return {"plan_error": str(error), "plan": None}
-    found = {"plan": plan, "certifies": may_certify(plan.audit), "epsilon": settings.epsilon}
-    return found | _expected(access.project, run, plan, form.cleaned_data["target"])
-
-
-def _expected(
-    project: Project, run: Run | None, plan: Plan, target: Decimal | None
-) -> dict[str, Any]:
-    """Nothing without a run to rank by."""
-    if run is None:
-        return {}
-    known = current_report(project, run)["expected"]
-    found = {
-        "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
-        "no_expected": known.get("reason", ""),
-        "target": target,
-    }
-    if target is not None and known["beta"]:
-        found["beta_for_target"] = beta_for(known, float(target) / 100)
+    report = current_report(access.project, run) if run and run.ranked_at else None
+    found = {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
+    found |= _audit(plan, settings.epsilon, settings.looks)
+    found["advice"] = advice(
+        report, plan, form.cleaned_data["target"], settings.epsilon, settings.budget
+    )
+    if report is not None:
+        found |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
     return found
 
 
-def _defaults(project: Project) -> PlanForm:
-    empty = PlanForm(project)
-    first = empty.fields["run"].initial
-    data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
-    data |= {"run": first.pk if first else ""}
-    return PlanForm(project, data)
+def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
+    """The published errors and the one chosen, by the looks chosen."""
+    epsilons = sorted({*EPSILONS, epsilon})
+    sizes = looks or ((plan.audit,) if plan.audit else ())
+    return {"epsilons": epsilons, "looks": may_certify(sizes, epsilons)}
+
+
+def _expected(report: Json, plan: Plan) -> dict[str, Any]:
+    known = report["expected"]
+    found = {
+        "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
+        "no_expected": known.get("reason", ""),
+    }
+    drawn = cost_curve(known, plan)
+    return found | ({"plots": [drawn]} if drawn.table else {})
+
+
+def _at_k(report: Json, run: Run | None, k: int | None) -> dict[str, Any]:
+    """What so many samples in each order cost and reach, where fewer than the run's were asked."""
+    if run is None or not k:
+        return {}
+    orders = len(run.orders) == 2
+    rows = [row for row in report["methods"] if not row["beta"] and row["bpc"] == orders]
+    return {
+        "at_k": next((row for row in rows if row["k"] == k and "run" in row), None)
+        or next((row for row in rows if row["k"] == k), None),
+        "k": k,
+    }

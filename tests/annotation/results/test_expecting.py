@@ -52,6 +52,13 @@ def test_the_beta_for_a_target_is_the_first_whose_band_reaches_it(known):
 
 def test_what_an_audit_can_certify_is_the_published_table():
     # 5 %: 59 labels with none wrong, 93 with one, 124 with two. 10 %: 46 with one. 20 %: 50 with 5.
-    assert [row["wrong"] for row in may_certify(50)] == [None, 1, 5]
-    assert [may_certify(n)[0]["wrong"] for n in (59, 92, 93, 124)] == [0, 0, 1, 2]
-    assert "59" in may_certify(58)[0]["reason"]
+    found = may_certify([50])[0].wrong
+    assert (found[1:], "59" in found[0].reason) == ((1, 5), True)
+    assert [may_certify([n])[0].wrong[0] for n in (59, 92, 93, 124)] == [0, 0, 1, 2]
+
+
+def test_looks_share_the_error_among_them():
+    """Two looks at 97.5 %: at 10 %, ln .025 / ln .9 = 35.01, so that 36 are needed at least."""
+    first, last = may_certify([35, 61], [0.1])
+    assert "36" in first.wrong[0].reason
+    assert last.wrong[0] < may_certify([61], [0.1])[0].wrong[0]

@@ -65,10 +65,24 @@ def test_opening_a_round_from_the_plan(client, owner, judged):
     preview = client.get("/p/vicuna/plan/preview", sent).content.decode()
     assert "3 of 10" in preview
     assert client.post("/p/vicuna/plan", sent).status_code == 302
-    assert Round.objects.get().votes_per_item == 2
+    opened = Round.objects.get()
+    assert (opened.votes_per_item, opened.wage_usd) == (2, judged.project.wage_usd)
     refused = client.post("/p/vicuna/plan", sent | {"beta": "1", "audit": "0"})
     assert refused.status_code == 422
     assert "selects no example" in refused.content.decode()
+
+
+def test_looks_are_chosen_with_the_plan(client, owner, judged):
+    client.force_login(owner)
+    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "4"}
+    preview = client.get("/p/vicuna/plan/preview", sent | {"looks": "2, 4"}).content.decode()
+    assert "over all looks" in preview
+    for looks in ("4, 2", "two", "2, 5", "0, 2"):
+        refused = client.post("/p/vicuna/plan", sent | {"looks": looks})
+        assert refused.status_code == 422
+        assert not Round.objects.exists()
+    assert client.post("/p/vicuna/plan", sent | {"looks": "2, 4"}).status_code == 302
+    assert Round.objects.get().certificate_plan["looks"] == [2, 4]
 
 
 def test_a_researcher_makes_a_project_and_others_cannot(client, db):

@@ -1,0 +1,99 @@
+"""Which β a target or a budget needs, in a sentence, and what that rests on."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from annotation.results.expecting import beta_for
+from annotation.results.figures import Json
+from annotation.results.planning import Plan
+from judging.figures import count, decimals, interval, percent, usd
+from judging.methods.certificate import audit_needed
+
+
+@dataclass(frozen=True)
+class Advice:
+    """beta: what to take, None where no β can be told. warns: it speaks against a review."""
+
+    sentence: str
+    rests_on: str
+    beta: float | None = None
+    warns: bool = False
+
+
+def advice(
+    report: Json | None, plan: Plan, target: Decimal | None, epsilon: float, budget: Decimal | None
+) -> Advice:
+    """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
+    expected = report["expected"] if report else {"beta": [], "reason": "nothing is judged yet"}
+    if not expected["beta"]:
+        return _without_labels(expected["reason"], plan, epsilon)
+    labels = f"{count(expected['known'])} known labels"
+    if target is not None:
+        return _for_target(expected, plan, target, labels)
+    area = report["hitlc"]["auroc"] if report else {}
+    if report and report["hitlc"].get("no_better_than_chance"):
+        found = f"{decimals(area['value'])} [{interval(area['low'], area['high'])}]"
+        return Advice(
+            f"On this judge BPDE finds errors no better than chance (AUROC {found}). A review by "
+            "rank buys what a random one would: spend on an audit, or try another judge.",
+            labels,
+            warns=True,
+        )
+    if budget is not None:
+        return Advice(
+            f"{usd(budget)} buys β = {decimals(float(plan.beta), 1)} % beside this audit: "
+            f"{count(plan.m)} examples by rank.",
+            "the votes, minutes and wage above",
+            float(plan.beta),
+        )
+    return _best_gain(expected, plan, labels)
+
+
+def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
+    needed = audit_needed(epsilon, 0)
+    return Advice(
+        f"No β can be recommended for an accuracy yet: {reason}. Begin with an audit of at least "
+        f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "
+        "unchecked labels are.",
+        "the exact bound for a large set, at 95 % confidence",
+    )
+
+
+def _for_target(expected: Json, plan: Plan, target: Decimal, labels: str) -> Advice:
+    beta = beta_for(expected, float(target) / 100)
+    rests_on = f"the lower band, which holds at every β at once, over {labels}"
+    if beta is None:
+        best = percent(max(expected["lower_band"]), 1)
+        return Advice(
+            f"No β is sure to reach {decimals(float(target), 1)} %: the lower band never exceeds "
+            f"{best}. More known labels narrow it.",
+            rests_on,
+            warns=True,
+        )
+    return Advice(
+        f"For {decimals(float(target), 1)} % take β = {beta:g} %: {usd(plan.usd_at(beta))} for "
+        "people.",
+        rests_on,
+        beta,
+    )
+
+
+def _best_gain(expected: Json, plan: Plan, labels: str) -> Advice:
+    """Where the curve is farthest above a random choice: beyond, a random label corrects more."""
+    beta, accuracy = (np.array(expected[name]) for name in ("beta", "accuracy"))
+    chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
+    best = int((accuracy - chance).argmax())
+    if not best or accuracy[best] - chance[best] < 1e-9:
+        return Advice(
+            "At no β does the review by rank put right more labels than a random one.",
+            labels,
+            warns=True,
+        )
+    return Advice(
+        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: up to there "
+        "each further label corrects more than one taken at random would.",
+        f"the curve over {labels}; it says where to stop, not how accurate the labels become",
+        float(beta[best]),
+    )
