@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 
+from judging.forms.economy import EconomyForm, economy_settings_of
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
 from judging.models import Form, JudgeTemplate, Method, Parse, Project, Run
@@ -66,7 +67,7 @@ def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.I
     )
 
 
-class StartForm(forms.Form):
+class StartForm(EconomyForm):
     """What is left open is decided by `start_run`, for the page as for the command."""
 
     endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
@@ -195,7 +196,7 @@ class StartForm(forms.Form):
         """The arguments of `choose_judge`."""
         given = {name: self.cleaned_data[name] for name in (*JUDGE_FIELDS, *CHOICE_FIELDS)}
         prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
-        given |= {"price": None if prices[0] is None else prices}
+        given |= {"price": None if prices[0] is None else prices, **self.economy}
         if given["method"] == Method.PORTIA:
             of_portia = {name: self.cleaned_data[name] for name in PORTIA_FIELDS}
             given["portia"] = PortiaOptions(**of_portia)
@@ -235,7 +236,7 @@ class StartForm(forms.Form):
 def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
     """The default first, then the project's own and the catalogue's, by form."""
     yield "", "the usual one for method and form"
-    own = JudgeTemplate.objects.filter(project=project, form__in=FORMS)
+    own = JudgeTemplate.objects.filter(project=project, form__in=FORMS, retired_at=None)
     names = sorted(set(own.values_list("name", flat=True)))
     if names:
         yield "of this project", [(name, name) for name in names]
@@ -248,6 +249,7 @@ def settings_of(run: Run) -> dict[str, Any]:
     """What another run like this one starts from; its name and seed are its own."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
+    kept |= economy_settings_of(run)
     return kept | choice_settings_of(run) | portia_settings_of(run)
 
 

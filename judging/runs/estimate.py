@@ -10,6 +10,7 @@ from judging.llm.parts import stage_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
 from judging.models import Call, Example, Project, Run
+from judging.runs.adaptive import FEWEST_PILOT, pilot_size
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits
 from judging.runs.questions import Questioner
@@ -20,15 +21,21 @@ from judging.runs.usual import usual_concurrency
 RENDERED = 200
 # Evidence and two scores, where no earlier run of this judge says better.
 TOKENS_A_SAMPLE = 200
-IN_BATCHES = "Batches cost half, and are done within 24 hours."
+IN_BATCHES = "Batches cost half, and are done within 24 hours each."
 BY_STAGES = (
     "PORTIA asks on where the two orders disagree: the fewest calls are two an example, the most "
     "are made where no stage makes them agree. Tokens and time are of the fewest."
 )
 AT_MOST = (
-    "Adaptive: these are the most calls. Each sample is a call and pays for its prompt, so where "
-    "an endpoint gives several samples a call it saves completion tokens alone."
+    "Adaptive: these are the most calls. {pilot} of the {n} examples are asked in full; of the "
+    "others each sample is a call and pays for its prompt, so where an endpoint gives several "
+    "samples a call it saves completion tokens alone."
 )
+NOTHING_TO_SAVE = (
+    "Adaptive: a pilot of at least {fewest} examples is asked in full, and there are no more than "
+    "that, so nothing is saved."
+)
+BATCH_HOURS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +43,8 @@ class RunEstimate:
     """Dollars are None where the price is unknown, seconds where this judge has not run before.
 
     Calls are from `n_calls` to `n_calls_most`; tokens, `usd` and `seconds` are of the fewest.
-    `usd_most` is reached when every sample is as long as `max_tokens` allows; `basis` says in a
-    sentence where the figures come from.
+    `usd_most` is reached when every sample is as long as `max_tokens` allows; `batch_hours` is the
+    longest that batches take, one after the other; `basis` says where the figures come from.
     """
 
     n_examples: int
@@ -51,6 +58,7 @@ class RunEstimate:
     basis: str
     model: str
     endpoint: str
+    batch_hours: int | None = None
 
 
 def estimate_run(
@@ -61,12 +69,13 @@ def estimate_run(
     run = Run(project=project, **run_fields(judge))
     examples = project.examples.judged()
     n_examples = examples.count()
-    asked = list(rendered(run, examples, n_examples, judge.samples_a_call))
+    asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for one in asked for request in one]
-    each = judge.k // judge.samples_a_call
+    full = n_examples if judge.adaptive is None else pilot_size(n_examples)
     least = 2 if run.stages else len(run.parts)
-    n_calls = n_examples * least * each
-    n_most = round(n_examples * sum(map(len, asked)) / max(1, len(asked)) * each)
+    most_parts = sum(map(len, asked)) / max(1, len(asked))
+    calls_a_part = full + (n_examples - full) * judge.k
+    n_calls = least * calls_a_part
     prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     past = Call.objects.filter(
         run__base_url=run.base_url, run__model=run.model, state=Call.State.DONE
@@ -74,20 +83,21 @@ def estimate_run(
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     tokens = min(tokens, judge.max_tokens)
-    completion = round(tokens * judge.samples_a_call * n_calls)
+    completion = round(tokens * judge.k * least * n_examples)
     places = concurrency or usual_concurrency(judge.endpoint)
     return RunEstimate(
         n_examples,
         n_calls,
-        n_most,
+        round(most_parts * calls_a_part),
         prompt,
         completion,
         cost(judge, prompt, completion, n_calls),
-        most(judge, requests, n_most),
+        most(judge, requests, most_parts * full, most_parts * (n_examples - full)),
         seconds(timed, n_calls, places),
-        basis(judge, known),
+        basis(judge, known, n_examples),
         judge.model,
         judge.endpoint.name,
+        batch_hours(judge, n_examples > full),
     )
 
 
@@ -131,11 +141,25 @@ def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | 
     return judge.price.cost(average) * n_calls
 
 
-def most(judge: Judge, requests: list[JudgeRequest], n_calls: int) -> Decimal | None:
+def most(
+    judge: Judge, requests: list[JudgeRequest], in_full: float, by_rounds: float
+) -> Decimal | None:
+    """`in_full` questions are one call for all samples, `by_rounds` are a call for each."""
     if judge.price is None:
         return None
-    bounds = [judge.price.reserve(r.prompt_tokens, r.n, r.max_tokens) for r in requests]
-    return sum(bounds, Decimal(0)) / max(1, len(bounds)) * n_calls
+    total = Decimal(0)
+    for samples, calls in ((judge.k, in_full), (1, by_rounds * judge.k)):
+        bounds = [judge.price.reserve(r.prompt_tokens, samples, r.max_tokens) for r in requests]
+        total += sum(bounds, Decimal(0)) / max(1, len(bounds)) * Decimal(calls)
+    return total
+
+
+def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
+    """A round waits for the batch of the one before it, and so does a stage."""
+    if not judge.batch:
+        return None
+    stages = len(judge.portia.stages) if judge.portia else 1
+    return BATCH_HOURS * max(judge.k if by_rounds else 1, stages)
 
 
 def seconds(past: QuerySet[Call], n_calls: int, concurrency: int) -> float | None:
@@ -143,7 +167,7 @@ def seconds(past: QuerySet[Call], n_calls: int, concurrency: int) -> float | Non
     return None if average is None else average / 1000 * n_calls / concurrency
 
 
-def basis(judge: Judge, known: bool) -> str:
+def basis(judge: Judge, known: bool, n_examples: int) -> str:
     assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
     sentences = [
         "Tokens and times a call are those of this judge's earlier calls."
@@ -153,5 +177,12 @@ def basis(judge: Judge, known: bool) -> str:
     ]
     sentences += [BY_STAGES] if judge.portia else []
     sentences += [IN_BATCHES] if judge.batch else []
-    sentences += [AT_MOST] if judge.adaptive else []
+    sentences += [adaptive_note(n_examples)] if judge.adaptive else []
     return " ".join(sentences)
+
+
+def adaptive_note(n_examples: int) -> str:
+    pilot = pilot_size(n_examples)
+    if pilot == n_examples:
+        return NOTHING_TO_SAVE.format(fewest=FEWEST_PILOT)
+    return AT_MOST.format(pilot=pilot, n=n_examples)

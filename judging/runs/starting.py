@@ -32,6 +32,7 @@ from judging.runs.lease import SEND_AGAIN
 from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.shots import draw_shots
 from judging.runs.usual import (
+    LEAST_CONFIDENCE,
     ONE_SAMPLE,
     usual_concurrency,
     usual_k,
@@ -48,7 +49,6 @@ LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
 MOST_AT_ONCE = 1000
-LEAST_CONFIDENCE = 0.5
 Price = tuple[Decimal, Decimal]
 
 
@@ -72,11 +72,6 @@ class Judge:
     shots: int = 0
     portia: PortiaSettings | None = None
     criteria: str = ""
-
-    @property
-    def samples_a_call(self) -> int:
-        """An adaptive run asks for one at a time, but of its pilot."""
-        return self.k if self.adaptive is None else 1
 
 
 def choose_judge(

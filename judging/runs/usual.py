@@ -10,6 +10,7 @@ from judging.runs.choices import ChoiceOptions
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
 K = 3
+LEAST_CONFIDENCE = 0.5
 # Two requests of three samples keep the local model's four places busy.
 LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
 LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024

@@ -170,7 +170,11 @@ def estimate_text(estimate: RunEstimate) -> str:
     calls = f"{estimate.n_calls}"
     if estimate.n_calls_most != estimate.n_calls:
         calls += f" to {estimate.n_calls_most}"
-    time_needed = "not known" if estimate.seconds is None else f"{estimate.seconds / 60:.1f} min"
+    time_needed = "not known"
+    if estimate.batch_hours is not None:
+        time_needed = f"up to {estimate.batch_hours} hours"
+    elif estimate.seconds is not None:
+        time_needed = f"about {estimate.seconds / 60:.1f} min"
     return "\n".join(
         [
             f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, "
@@ -178,7 +182,7 @@ def estimate_text(estimate: RunEstimate) -> str:
             f"Tokens: about {estimate.prompt_tokens} prompt, "
             f"{estimate.completion_tokens} completion.",
             f"Cost: about {dollars(estimate.usd)}; at most {dollars(estimate.usd_most)}.",
-            f"Time: about {time_needed}.",
+            f"Time: {time_needed}.",
             estimate.basis,
         ]
     )

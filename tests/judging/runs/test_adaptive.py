@@ -238,16 +238,33 @@ def test_what_can_not_be_adaptive_is_refused(settings, choices, sentence):
 
 @db
 def test_a_run_is_adaptive_only_when_asked_and_its_estimate_says_at_most(settings, project):
-    make_examples(project, 5)
-    price = (Decimal(1), Decimal(1))
+    """Of 100 examples the pilot's 60 take a call an order, the other 40 at most three."""
+    make_examples(project, 100)
+    asked = {"endpoint": "loop", "price": (Decimal(1), Decimal(1))}
     with loopback(settings):
-        plain = estimate_run(project, endpoint="loop", price=price)
-        estimate = estimate_run(project, endpoint="loop", price=price, adaptive=0.95)
-        assert adaptive_of(judged(project)) is None
-    assert (plain.n_calls, estimate.n_calls) == (10, 30)
+        plain = estimate_run(project, **asked)
+        estimate = estimate_run(project, **asked, adaptive=0.95)
+        batched = estimate_run(project, **asked, adaptive=0.95, batch=True)
+    assert (plain.n_calls, estimate.n_calls, estimate.n_calls_most) == (200, 360, 360)
     assert plain.completion_tokens == estimate.completion_tokens
-    assert estimate.prompt_tokens > 2.9 * plain.prompt_tokens
-    assert "most calls" in estimate.basis
+    assert estimate.prompt_tokens == pytest.approx(1.8 * plain.prompt_tokens, rel=1e-3)
+    assert plain.usd < estimate.usd < estimate.usd_most
+    assert estimate.usd_most - plain.usd_most == pytest.approx(
+        Decimal(160) * plain.prompt_tokens / 200 / 10**6, rel=Decimal("0.01")
+    )
+    assert "these are the most calls. 60 of the 100 examples" in estimate.basis
+    assert (plain.batch_hours, estimate.batch_hours, batched.batch_hours) == (None, None, 72)
+
+
+@db
+def test_where_all_examples_are_the_pilot_an_estimate_says_that_nothing_is_saved(settings, project):
+    make_examples(project, 5)
+    with loopback(settings):
+        plain = estimate_run(project, endpoint="loop")
+        estimate = estimate_run(project, endpoint="loop", adaptive=0.95, batch=True)
+        assert adaptive_of(judged(project)) is None
+    assert (estimate.n_calls, estimate.batch_hours) == (plain.n_calls, 24)
+    assert "nothing is saved" in estimate.basis
 
 
 @db

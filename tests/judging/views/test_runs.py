@@ -132,6 +132,50 @@ def test_a_run_is_started_with_what_the_form_says(post, project, examples, serve
     assert run.price_source
 
 
+def test_a_run_in_batches_that_stops_early_is_started_from_the_form(
+    post, as_researcher, project, examples, server
+):
+    post(model="m1", batch="on", adaptive="0.9", price_in="1", price_out="2")
+    run = Run.objects.get()
+    assert run.parameters["adaptive"] == {"confidence": 0.9}
+    assert run.parameters["batch"]["usual_price"]
+    url = reverse("run_start", args=[project.slug])
+    form = as_researcher.get(url, {"like": 1}).context["form"]
+    assert (form["batch"].value(), form["adaptive"].value()) == (True, 0.9)
+    assert form.economy_is_meant()
+    assert not as_researcher.get(url).context["form"].economy_is_meant()
+
+
+@pytest.mark.parametrize(
+    ("fields", "sentence"),
+    [
+        ({"endpoint": "local", "batch": "on"}, "The local judge takes no batches."),
+        ({"adaptive": "0.9", "k": "1"}, "k of at least 2"),
+        ({"adaptive": "0.9", "method": "ec"}, "An adaptive run needs mec_bpc"),
+        ({"adaptive": "0.4"}, "greater than or equal to 0.5"),
+        ({"adaptive": "1"}, "less than or equal to 0.999"),
+        ({"adaptive": "NaN"}, "Enter a number."),
+    ],
+)
+def test_what_can_not_be_cheaper_so_is_refused_and_explained(
+    post, examples, server, fields, sentence
+):
+    response = post(**{"model": "m1", **fields})
+    assert response.status_code == 422
+    assert sentence in response.content.decode()
+    assert response.context["form"].economy_is_meant()
+    assert not Run.objects.exists()
+
+
+def test_the_estimate_is_that_of_batches(post, examples, server):
+    prices = {"model": "m1", "price_in": "1000", "price_out": "1000"}
+    usual = post("run_estimate", part=True, **prices)
+    batched = post("run_estimate", part=True, **prices, batch="on")
+    assert batched.context["estimate"].usd == usual.context["estimate"].usd / 2
+    assert "up to 24 hours" in batched.content.decode()
+    assert "up to 24 hours" not in usual.content.decode()
+
+
 def test_an_ec_run_takes_one_sample_whatever_k_says(post, examples, server):
     post(method="ec", model="m1", k="3")
     assert Run.objects.get().k == 1
