@@ -83,7 +83,8 @@ def test_a_project_is_deleted_only_when_its_name_was_typed(log_in, owner, projec
 @pytest.mark.parametrize("options", [{}, {"color_scheme": "dark"}, PHONE], ids=str)
 def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items, options):
     for name in ("ana", "ben"):
-        make_vote(items[0], make_annotator(project, name), "win" if name == "ana" else "lose")
+        label = "win" if name == "ana" else "lose"
+        make_vote(items[0], make_annotator(project, name), label, comment="Quite clear. " * 20)
     invite(project, owner, Terms(note="class of May"))
     page = log_in(owner, reverse("rounds", args=[project.slug]), **options)
     for name, *more in (
@@ -94,3 +95,7 @@ def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items,
         assert serious(page) == [], name
         wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
         assert wider <= 0, name
+        if name == "round_item":
+            # What people said is read without scrolling sideways, comments and all.
+            said = page.get_by_role("region", name="What people said")
+            assert said.evaluate("region => region.scrollWidth - region.clientWidth") <= 0
