@@ -30,7 +30,7 @@ class Optimiser(Protocol):
 class Lbfgs:
     """Stops when a step lowers the loss per example by less than `tolerance` of it."""
 
-    tolerance: float = 1e-9
+    tolerance: float = 1e-8
     most_steps: int = 2_000
 
     def minimise(self, points: Points, strength: float, kind: Objective) -> Minimum:

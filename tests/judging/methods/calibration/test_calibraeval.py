@@ -41,7 +41,7 @@ def test_the_papers_descent_comes_where_the_reference_came(table, three, golden)
     assert found.loss > CalibraEval().fit(three(table("calibraeval_K100.csv"))).loss
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(samples, st.sampled_from(["both", "tokens", "positions"]), st.sampled_from([0, 0.1, 0.5, 2]))
 def test_g_is_increasing_between_0_and_1_or_there_is_a_reason(rows, objective, strength):
     p = choice_probabilities(np.array(rows), THREE)

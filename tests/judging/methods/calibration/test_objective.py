@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.methods.calibration.objective import (
@@ -43,6 +43,7 @@ def test_a_step_of_the_papers_rate_is_the_references(table, golden):
     assert loss == pytest.approx(float(expected["loss_after_one_step"]), abs=1e-9)
 
 
+@settings(max_examples=40)
 @given(samples, st.sampled_from(OBJECTIVES), st.floats(0, 2), st.integers(0, 2**32 - 1))
 def test_the_gradient_is_what_finite_differences_give(rows, kind, strength, seed):
     points = Points.of(np.array(rows))
@@ -58,6 +59,7 @@ def test_the_gradient_is_what_finite_differences_give(rows, kind, strength, seed
         assert gradient[place] == pytest.approx((above - below) / (2 * h), abs=1e-8)
 
 
+@settings(max_examples=40)
 @given(samples, st.floats(-50, 50))
 def test_a_shift_of_all_d_changes_nothing(rows, shift):
     points = Points.of(np.array(rows))
