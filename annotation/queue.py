@@ -26,7 +26,7 @@ _CANDIDATES = 16
 class NoItem:
     """Why there is nothing to hand out. `until` is when a lease of somebody else's ends."""
 
-    reason: str  # done | in_work | not_assigned | limit | left | paused | closed
+    reason: str  # done | more_to_come | in_work | not_assigned | limit | left | paused | closed
     until: datetime | None = None
 
 
@@ -260,4 +260,7 @@ def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
         .exclude(item__example__in=voted.values("example"))
     )
     until = others.aggregate(first=Min("lease_until"))["first"]
-    return NoItem("in_work", until) if until else NoItem("done")
+    if until:
+        return NoItem("in_work", until)
+    # The rest of the round is selected once what it learns from is settled.
+    return NoItem("more_to_come" if round_.stage == Round.Stage.LEARN else "done")

@@ -16,6 +16,7 @@ class Ending:
     next_url: str = ""
     next_text: str = ""
     return_url: str = ""
+    goes_on: bool = False
 
 
 _TEXTS = {
@@ -27,6 +28,11 @@ _TEXTS = {
     "left": (
         "You left this round",
         "What you voted is stored and counts. Nothing more is handed out to you.",
+    ),
+    "more_to_come": (
+        "More pairs are coming",
+        "The next pairs of this round are being put together, which waits for the last votes on "
+        "the first ones. This page goes on by itself as soon as they are there.",
     ),
     "in_work": (
         "Nothing is free at the moment",
@@ -56,7 +62,7 @@ _WITHOUT_VOTES = {
     "paused": ("This round is paused", "Its owner paused it. Come back later."),
     "closed": ("This round is closed", "It takes no more votes."),
 }
-_WAITING = ("in_work", "paused")
+_WAITING = ("in_work", "more_to_come", "paused")
 
 
 def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
@@ -65,7 +71,9 @@ def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
     title, text = texts[nothing.reason]
     again = address_of(round_) if nothing.reason in _WAITING else ""
     back = return_address_of(round_) if nothing.reason == "left" else ""
-    return Ending(title, text, nothing.until, again, "Look again" if again else "", back)
+    look = "Look again" if again else ""
+    goes_on = nothing.reason == "more_to_come"
+    return Ending(title, text, nothing.until, again, look, back, goes_on)
 
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:

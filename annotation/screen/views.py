@@ -47,6 +47,8 @@ def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)
     handed = claim_next(round_, annotator)
+    if request.headers.get("HX-Request"):
+        return _turned_up(handed)
     if isinstance(handed, NoItem):
         return show_nothing(request, handed, round_, annotator)
     query = f"?skipped={skipped}" if (skipped := _skipped(request)) else ""
@@ -105,6 +107,15 @@ def show_nothing(
     has_voted = progress_of(round_, annotator).done > 0
     ending = ending_of(nothing, round_, has_voted=has_voted)
     return show_ending(request, ending, round_, annotator)
+
+
+def _turned_up(handed: Draft | NoItem) -> HttpResponse:
+    """For the page that waits: nothing new yet, or where to go on."""
+    if isinstance(handed, NoItem):
+        waits = handed.reason == "more_to_come"
+        return HttpResponse(status=204, headers={} if waits else {"HX-Refresh": "true"})
+    address = reverse("annotate_item", args=[handed.token])
+    return HttpResponse(status=204, headers={"HX-Redirect": address})
 
 
 def show_ending(
