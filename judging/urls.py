@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from judging.views import examples, imports, run, runs
+from judging.views import examples, imports, run, runs, scores, templates
 
 urlpatterns = [
     path("p/<slug:slug>/examples", examples.examples, name="examples"),
@@ -15,6 +15,14 @@ urlpatterns = [
         "p/<slug:slug>/imports/<int:number>/refused/<int:index>",
         imports.import_refused,
         name="import_refused",
+    ),
+    path("p/<slug:slug>/scores/", scores.scores, name="scores"),
+    path("p/<slug:slug>/scores/<int:number>/undo", scores.scores_undo, name="scores_undo"),
+    path("p/<slug:slug>/templates/", templates.templates, name="templates"),
+    path("p/<slug:slug>/templates/write", templates.template_write, name="template_write"),
+    path("p/<slug:slug>/templates/<int:pk>", templates.template, name="template"),
+    path(
+        "p/<slug:slug>/templates/<int:pk>/retire", templates.template_retire, name="template_retire"
     ),
     path("p/<slug:slug>/runs/", runs.runs, name="runs"),
     path("p/<slug:slug>/runs/start", runs.run_start, name="run_start"),

@@ -22,7 +22,7 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from judging.imports.preparing import record_import
 from judging.imports.refused import refused_path
-from judging.models import Membership
+from judging.models import JudgeTemplate, Membership
 from tests.factories import (
     make_examples,
     make_project,
@@ -49,7 +49,8 @@ TABLE = {
         import_refused import_undo imports plan plan_preview plot report_file results round
         round_close round_extend round_item round_pause round_reopen round_resume round_standing
         round_votes rounds run run_budget run_cancel run_estimate run_models run_pause run_primary
-        run_progress run_reparse run_resume run_start runs
+        run_progress run_reparse run_resume run_start runs template template_retire template_write
+        templates
     """,
     "owner": "invitation_revoke member people project_delete settings trail",
 }
@@ -58,8 +59,8 @@ NAMES = {name: group for group, names in TABLE.items() for name in names.split()
 SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
 # Looking at these shows judge output, so votes given after it are marked.
 UNBLINDING = {
-    "": set("plot results run run_progress".split()),
-    "?run=1": set("example examples plot results run run_progress".split()),
+    "": set("plot results run run_progress run_reparse".split()),
+    "?run=1": set("example examples plot results run run_progress run_reparse".split()),
 }
 
 
@@ -101,6 +102,13 @@ def arguments_of(project, annotator, folder):
     invitation = invite(project, None, Terms(uses=9))
     member = Membership.objects.get(project=project, user=annotator)
     uid = urlsafe_base64_encode(force_bytes(annotator.pk))
+    template = JudgeTemplate.objects.create(
+        project=project,
+        name="own",
+        form="score",
+        text="{question} {first} {second}",
+        output={"reply": "score_lines"},
+    )
     here = {"slug": project.slug}
     numbers = {
         "import": {"number": import_with_refused_rows(project, folder).number},
@@ -121,6 +129,7 @@ def arguments_of(project, annotator, folder):
         "password_reset_confirm": {
             "uidb64": uid, "token": default_token_generator.make_token(annotator)
         },
+        **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},
     }  # fmt: skip
     numberless = {"run_start", "run_estimate", "run_models"}

@@ -81,7 +81,7 @@ def choose_judge(
     model: str = "",
     method: str = "",
     form: str = Form.SCORE,
-    template: str = "",
+    template: str | Template = "",
     k: int | None = None,
     max_tokens: int | None = None,
     price: Price | None = None,

@@ -3,6 +3,7 @@
 import time
 from argparse import ArgumentTypeError
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
@@ -23,6 +24,7 @@ from judging.runs.pump import Pump
 from judging.runs.reparse import reparse
 from judging.runs.replay import replay_run
 from judging.runs.starting import start_run
+from judging.runs.wording import template_from
 from judging.runs.working import work_on
 
 State = Run.State
@@ -79,7 +81,7 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         names = (*JUDGE, *MODE, *OF_CHOICE)
         judge = {name: options[name] for name in names if options[name] is not None}
-        judge |= portia_options(options)
+        judge |= portia_options(options) | template_file(options)
         pace = {name: options[name] for name in PACE if options[name] is not None}
         if options["resume"] and options["adaptive"] and options["estimate"]:
             run = find_run(project, options["resume"])
@@ -193,7 +195,7 @@ def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument("--model")
     parser.add_argument("--method", choices=[m for m in Method.values if m != Method.IMPORTED])
     parser.add_argument("--form", choices=Form.values)
-    parser.add_argument("--template", metavar="NAME")
+    parser.add_argument("--template", metavar="NAME|FILE.toml")
     parser.add_argument("--criteria", metavar="TEXT", help="fills a template's {criteria}")
     parser.add_argument("--k", type=positive, help="samples in each order")
     parser.add_argument("--max-tokens", type=positive)
@@ -234,6 +236,15 @@ def add_portia_arguments(parser: CommandParser) -> None:
     parser.add_argument(
         "--without", choices=WITHOUT, help="of PORTIA: leave out the alignment by length, or other"
     )
+
+
+def template_file(options: dict[str, Any]) -> dict[str, Any]:
+    """A template from a file, which says itself what form it is of."""
+    name = options["template"] or ""
+    if not name.endswith(".toml"):
+        return {}
+    found = template_from(Path(name))
+    return {"template": found, "form": options["form"] or found.form.value}
 
 
 def portia_options(options: dict[str, Any]) -> dict[str, Any]:

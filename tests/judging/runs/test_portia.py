@@ -426,3 +426,64 @@ def test_verdicts_are_rebuilt_alike_and_unranked_while_a_stage_is_due(settings):
     assert counts.pending == 2
     assert set(Verdict.objects.filter(run=run).values_list("stage", "rank")) == {("", None)}
     assert states_of(run) == {"done": 6}
+
+
+OWN = """form = "relation"
+sample_reply = "[[B]]"
+text = '''
+{Q}
+[The Start of A]
+{R1}
+[The End of A]
+
+[The Start of B]
+{R2}
+[The End of B]
+
+%s
+Say [[A]], [[B]] or [[C]].
+'''
+"""
+
+
+@db
+def test_a_template_from_a_file_is_kept_with_the_run_and_shows_parts(settings, tmp_path):
+    path = tmp_path / "own.toml"
+    path.write_text(OWN % "{criteria}")
+    with loopback(settings, lambda asked: completion("[[C]]")) as server:
+        call_command(
+            "judge", make_pairs(1).slug, "--method", "portia", "--template", str(path),
+            "--endpoint", ENDPOINT, "--criteria", "Brevity alone.",
+        )  # fmt: skip
+        prompt = server.log[0].body["messages"][0]["content"]
+    run = Run.objects.get()
+    assert (run.template_name, run.form) == ("own", "relation")
+    assert "[The Start of A part 3]" in prompt
+    assert "Brevity alone." in prompt
+    assert stages_of(run) == {"length": 1}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("form = ", "is no judge template. The template file is not TOML"),
+        (OWN.replace("{R2}", "") % "", "The slot {second} is missing."),
+        (OWN.replace('[[B]]"', 'fine"') % "", "holds no verdict that can be read"),
+        ("\x00", "is no judge template"),
+        (None, "can't be read: No such file or directory"),
+        (OWN.replace("[The End of B]", "") % "", "can't show a response in parts"),
+    ],
+)
+def test_a_template_file_that_does_not_fit_starts_nothing(settings, tmp_path, text, sentence):
+    path = tmp_path / "own.toml"
+    if text is not None:
+        path.write_text(text)
+    project = make_pairs(1)
+    with loopback(settings), pytest.raises(CommandError) as refused:
+        call_command(
+            "judge", project.slug, "--method", "portia", "--template", str(path),
+            "--endpoint", ENDPOINT,
+        )  # fmt: skip
+    assert sentence in str(refused.value)
+    assert not Run.objects.exists()
