@@ -27,6 +27,7 @@ NEAR = 0.25
 FEW_NEAR = 0.10
 # From here on the resamples see the covariate in steps of 0.01, which moves gamma by 1e-4.
 MANY = 500
+CONSTANT = "every pair differs by the same in this respect, so none shows how equals would fare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +104,14 @@ def _fits(
     """For each score its effect, and the slopes of the sample itself and of the resamples."""
     delta = np.asarray(difference, dtype=np.float64)
     weights = np.ones(len(delta)) if weight is None else np.asarray(weight, dtype=np.float64)
-    sd = float(delta.std(ddof=1)) if len(delta) > 1 else 0.0
-    if sd == 0:
+    if len(delta) == 1:
+        return Undefined("one pair alone shows no preference")
+    if not delta.any():
         return Undefined("the responses of every pair are alike in this respect")
-    near = float(weights @ (np.abs(delta) < NEAR * sd) / weights.sum())
-    x = np.tanh(delta / sd)
+    constant = bool((delta == delta[0]).all())
+    scale = abs(float(delta[0])) if constant else float(delta.std(ddof=1))
+    near = float(weights @ (np.abs(delta) < NEAR * scale) / weights.sum())
+    x = np.tanh(delta / scale)
     columns = [np.asarray(score, dtype=np.float64) for score in scores]
     coarse: Floats = np.asarray(np.round(x, 2) if len(x) > MANY else x, dtype=np.float64)
     cell, first = cells(coarse, weights, *columns)
@@ -117,14 +121,15 @@ def _fits(
     )
     fits = []
     for y in columns:
-        point, separated = _logit_fit(x, y, weights[None, :])
-        resampled, _ = _logit_fit(coarse[first], y[first], counts)
+        fit = _mirrored_fit if constant else _logit_fit
+        point, separated = fit(x, y, weights[None, :])
+        resampled, _ = fit(coarse[first], y[first], counts)
         both = np.vstack((point, resampled))
         raw = np.concatenate(([weights @ y / weights.sum()], counts @ y[first] / counts.sum(1)))
         equal = 1 / (1 + np.exp(-both[:, 0]))
         effect = CovariateEffect(
             raw=_estimate(raw, len(x)),
-            equal=_estimate(equal, len(x)),
+            equal=Undefined(CONSTANT) if constant else _estimate(equal, len(x)),
             slope=_estimate(both[:, 1], len(x)),
             near=near,
             separated=bool(separated[0]),
@@ -137,6 +142,12 @@ def _estimate(values: Floats, n: int) -> Estimate:
     low, high, lacking = interval(values[1:])
     note = f"undefined in {lacking} of {len(values) - 1} resamples" if lacking else ""
     return Estimate(float(values[0]), n, low, high, note)
+
+
+def _mirrored_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:
+    """The same with every pair told from both sides, which keeps alpha at 0."""
+    both = np.concatenate((x, -x)), np.concatenate((y, 1 - y))
+    return _logit_fit(*both, np.hstack((counts, counts)) / 2)
 
 
 def _logit_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:

@@ -88,3 +88,49 @@ def test_weights_count_like_repeated_examples(rng):
     assert covariate_effect(difference, y, rng, weight=weight).slope.value == pytest.approx(
         expected, abs=1e-5
     )
+
+
+def test_a_judge_whose_kin_is_always_response_1_still_has_a_self_preference(rng):
+    """One pair of models, one of them the judge's: the commonest project."""
+    human = np.repeat([1.0, 0.5, 0.0], [50, 20, 50])
+    judge = np.repeat([1.0, 0.5, 0.0], [75, 20, 25])
+    one = covariate_bias(np.ones(120), judge, human, rng)
+    share = (75 + 10) / 120
+    slope = np.log(share / (1 - share)) / np.tanh(1)
+    assert one.judge.slope.value == pytest.approx(slope, abs=1e-6)
+    assert one.human.slope.value == pytest.approx(0, abs=1e-9)
+    assert one.bias.value == pytest.approx(slope, abs=1e-6)
+    assert 0 < one.bias.low < one.bias.value < one.bias.high
+    assert "how equals would fare" in one.judge.equal.reason
+    other = covariate_bias(-np.ones(120), 1 - judge, 1 - human, rng)
+    assert other.bias.value == pytest.approx(one.bias.value, abs=1e-9)
+
+
+def test_a_judge_that_always_prefers_its_kin_has_a_finite_slope(rng):
+    effect = covariate_effect(np.ones(40), np.ones(40), rng)
+    assert effect.separated
+    assert 1 < effect.slope.value < 15
+    assert "one pair" in covariate_effect([1.0], [1.0], rng).reason
+    assert covariate_effect(np.zeros(5), np.ones(5), rng) == Undefined(
+        "the responses of every pair are alike in this respect"
+    )
+
+
+def test_kin_on_either_side_is_told_from_the_responses_numbers(rng):
+    """Response 1 wins more often by 0.5, kin by 1.0 of log-odds, in a judge that knows both."""
+    kin = rng.choice([1.0, 0.0, -1.0], 6_000)
+    chance = 1 / (1 + np.exp(-(0.5 + 1.0 * kin)))
+    effect = covariate_effect(kin, (rng.random(6_000) < chance).astype(float), rng)
+    assert effect.slope.value * np.tanh(1 / kin.std(ddof=1)) == pytest.approx(1.0, abs=0.1)
+    assert effect.equal.value == pytest.approx(1 / (1 + np.exp(-0.5)), abs=0.03)
+
+
+def test_likelihood_differences_are_a_covariate_like_any_other(rng):
+    """Log-probabilities in the hundreds, negative, with people who don't share the preference."""
+    difference = rng.normal(0, 80, 800)
+    quality = rng.normal(0, 1, 800)
+    human = (quality > 0).astype(float)
+    judge = (quality + difference / 80 > 0).astype(float)
+    found = covariate_bias(difference, judge, human, rng)
+    assert found.bias.low > 0.5
+    assert found.human.slope.low < 0 < found.human.slope.high
