@@ -22,7 +22,7 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from judging.imports.preparing import record_import
 from judging.imports.refused import refused_path
-from judging.models import JudgeTemplate, Membership
+from judging.models import Import, JudgeTemplate, Membership
 from tests.factories import (
     make_examples,
     make_project,
@@ -49,8 +49,8 @@ TABLE = {
         import_refused import_undo imports plan plan_preview plot report_file results round
         round_close round_extend round_item round_pause round_reopen round_resume round_standing
         round_votes rounds run run_budget run_cancel run_estimate run_models run_pause run_primary
-        run_progress run_reparse run_resume run_start runs template template_retire template_write
-        templates
+        run_progress run_reparse run_resume run_start runs scores scores_undo template
+        template_retire template_write templates
     """,
     "owner": "invitation_revoke member people project_delete settings trail",
 }
@@ -126,6 +126,7 @@ def arguments_of(project, annotator, folder):
         "member": {"number": member.pk},
         "plot": {"name": "bpde", "kind": "svg"},
         "report_file": {"kind": "html"},
+        "scores_undo": {"number": scores_of(project).number},
         "password_reset_confirm": {
             "uidb64": uid, "token": default_token_generator.make_token(annotator)
         },
@@ -144,6 +145,12 @@ def arguments_of(project, annotator, folder):
             name in SIGNED) else here | found  # fmt: skip
 
     return {name: arguments(name) for name in NAMES}
+
+
+def scores_of(project):
+    number = project.imports.count() + 1
+    kind = Import.Kind.POINTS
+    return Import.objects.create(project=project, number=number, kind=kind, state="done")
 
 
 def import_with_refused_rows(project, folder: Path):

@@ -1,0 +1,247 @@
+"""Scores of single responses become items and human scores: whole or not at all.
+
+The same file again adds nothing. Another score by the same rater of the same item and criterion is
+listed as a conflict, and the one that is there stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Max
+from django.utils import timezone
+
+from judging import audit
+from judging.errors import UserError
+from judging.imports.preparing import digest
+from judging.imports.problems import Refused
+from judging.imports.scores import ScoreRow, read_scores
+from judging.models import HumanScore, Import, PointItem, Project
+from judging.numbering import next_number
+
+CHUNK = 1000
+SHOWN = 20
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresImported:
+    """number is None for a dry run."""
+
+    number: int | None
+    items: int
+    scores: int
+    known: int
+    conflicts: tuple[str, ...]
+
+
+def import_scores(
+    project: Project | None,
+    user: Any,
+    path: Path,
+    *,
+    file_format: str = "auto",
+    rater: str = "",
+    dry_run: bool = False,
+) -> ScoresImported:
+    """Raises UserError with the lines that are wrong, and nothing written.
+
+    Without a project, as in a dry run of a new one, everything is new.
+    """
+    sha256 = digest([path])
+    rows = all_rows(path, file_format, rater)
+    with transaction.atomic():
+        if project is not None:
+            # Two imports at once wait here for each other.
+            Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
+        fresh = compare(project, rows, path)
+        if dry_run or project is None:
+            number = None
+        else:
+            number = write(project, user, path, sha256, fresh, len(rows))
+    return ScoresImported(
+        number, len(fresh.items), len(fresh.scores), fresh.known, tuple(fresh.conflicts)
+    )
+
+
+def all_rows(path: Path, file_format: str, rater: str) -> list[ScoreRow]:
+    rows: list[ScoreRow] = []
+    problems: list[str] = []
+    items: dict[str, ScoreRow] = {}
+    scored: dict[Key, ScoreRow] = {}
+    for row in read_scores(path, file_format, rater):
+        if isinstance(row, Refused):
+            problems += [f"{one.place}: {one.sentence}" for one in row.problems]
+            continue
+        first = items.setdefault(row.external_id, row)
+        before = scored.setdefault((row.external_id, row.criterion, row.rater), row)
+        if first.content != row.content:
+            problems.append(
+                f"{path.name}, line {row.line}: the item {row.external_id} stands on line "
+                f"{first.line} with other texts."
+            )
+        elif before is not row and before.value != row.value:
+            problems.append(
+                f"{path.name}, line {row.line}: {row.rater} scored {row.criterion} of "
+                f"{row.external_id} in line {before.line} already, as {before.value}."
+            )
+        elif before is row:
+            rows.append(row)
+    if problems:
+        more = f"\n… and {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
+        raise UserError("Nothing was imported.\n" + "\n".join(problems[:SHOWN]) + more)
+    if not rows:
+        raise UserError(f"{path.name} holds no score. Nothing was imported.")
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """What a file adds: one row of each new item, and the new scores."""
+
+    items: list[ScoreRow]
+    scores: list[ScoreRow]
+    known: int
+    conflicts: list[str]
+
+
+def compare(project: Project | None, rows: Sequence[ScoreRow], path: Path) -> Fresh:
+    items, values = {}, {}
+    if project is not None:
+        visible = PointItem.objects.filter(project=project).visible()
+        there = visible.values_list("external_id", "input", "output", "model")
+        items = {name: tuple(content) for name, *content in there.iterator(chunk_size=5000)}
+        values = held_values(project)
+    fresh = Fresh([], [], sum((r.external_id, r.criterion, r.rater) in values for r in rows), [])
+    new: set[str] = set()
+    for row in rows:
+        content = items.get(row.external_id)
+        if content is not None and content != row.content:
+            raise UserError(
+                f"Nothing was imported.\n{path.name}, line {row.line}: the item "
+                f"{row.external_id} is in the project with other texts. Give it another id."
+            )
+        if content is None and row.external_id not in new:
+            new.add(row.external_id)
+            fresh.items.append(row)
+        held = values.get((row.external_id, row.criterion, row.rater))
+        if held is None:
+            fresh.scores.append(row)
+        elif held != row.value:
+            fresh.conflicts.append(
+                f"line {row.line}: {row.rater} scored {row.criterion} of {row.external_id} "
+                f"{held.normalize():f} before, now {row.value}. The earlier score stays."
+            )
+    return fresh
+
+
+def held_values(project: Project) -> dict[Key, Decimal]:
+    scores = HumanScore.objects.filter(point_item__project=project)
+    visible = scores.filter(point_item__source__state=Import.State.DONE)
+    rows = visible.values_list("point_item__external_id", "criterion", "rater", "value")
+    return {(name, criterion, rater): value for name, criterion, rater, value in rows}
+
+
+def write(project: Project, user: Any, path: Path, sha256: str, fresh: Fresh, n_rows: int) -> int:
+    imported = Import.objects.create(
+        project=project,
+        number=next_number(project, Import),
+        kind=Import.Kind.POINTS,
+        state=Import.State.DONE,
+        file_names=[path.name],
+        sha256=sha256,
+        n_rows=n_rows,
+        n_written=len(fresh.scores),
+        n_known=fresh.known - len(fresh.conflicts),
+        n_conflicts=len(fresh.conflicts),
+        summary={"items": len(fresh.items), "conflicts": fresh.conflicts[:SHOWN]},
+        created_by=user,
+        finished_at=timezone.now(),
+    )
+    last = PointItem.objects.filter(project=project).aggregate(last=Max("number"))["last"]
+    PointItem.objects.bulk_create(
+        [
+            PointItem(
+                project=project,
+                source=imported,
+                external_id=row.external_id,
+                number=number,
+                input=row.input,
+                output=row.output,
+                model=row.model,
+            )
+            for number, row in enumerate(fresh.items, 0 if last is None else last + 1)
+        ],
+        batch_size=CHUNK,
+    )
+    add_scores(imported, fresh.scores)
+    audit.record(
+        project, user, "scores imported", f"import {imported.number}", file=path.name, sha256=sha256
+    )
+    return imported.number
+
+
+def add_scores(imported: Import, rows: Sequence[ScoreRow]) -> None:
+    """Those of items that were there before are listed, so that an undo finds them."""
+    items = PointItem.objects.filter(project=imported.project_id)
+    place = {name: (pk, source) for name, pk, source in
+             items.values_list("external_id", "pk", "source_id")}  # fmt: skip
+    made = HumanScore.objects.bulk_create(
+        [
+            HumanScore(
+                point_item_id=place[row.external_id][0],
+                criterion=row.criterion,
+                rater=row.rater,
+                value=row.value,
+            )
+            for row in rows
+        ],
+        batch_size=CHUNK,
+    )
+    elsewhere = [
+        score.pk
+        for score, row in zip(made, rows, strict=True)
+        if place[row.external_id][1] != imported.pk
+    ]
+    if elsewhere:
+        imported.summary["scores_of_earlier_items"] = elsewhere
+        imported.save(update_fields=["summary"])
+
+
+def undo_scores(imported: Import, user: Any) -> bool:
+    """Take an import of scores back; False when it was undone before.
+
+    Raises UserError when its items have been judged, or later files scored them: those stay.
+    """
+    items = PointItem.objects.filter(source=imported)
+    if imported.state == Import.State.DONE and items.filter(calls__isnull=False).exists():
+        raise UserError(
+            f"Items of import {imported.number} have been judged, so they stay. "
+            "Nothing was changed."
+        )
+    later = Import.objects.filter(
+        project=imported.project_id,
+        kind=Import.Kind.POINTS,
+        state=Import.State.DONE,
+        number__gt=imported.number,
+    )
+    borrowed = [pk for one in later for pk in one.summary.get("scores_of_earlier_items", [])]
+    if HumanScore.objects.filter(pk__in=borrowed, point_item__source=imported).exists():
+        raise UserError(
+            f"A later import scored items of import {imported.number}. Undo that one first. "
+            "Nothing was changed."
+        )
+    with transaction.atomic():
+        others = Import.objects.filter(pk=imported.pk).exclude(state=Import.State.UNDONE)
+        if not others.update(state=Import.State.UNDONE):
+            return False
+        scores = imported.summary.get("scores_of_earlier_items", [])
+        HumanScore.objects.filter(pk__in=scores).delete()
+        items.delete()
+        audit.record(imported.project, user, "import undone", f"import {imported.number}")
+    return True

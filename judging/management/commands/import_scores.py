@@ -1,0 +1,69 @@
+"""`manage.py import_scores`: what people scored single responses."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.errors import UserError
+from judging.imports.score_writing import ScoresImported, import_scores, undo_scores
+from judging.imports.scores import FORMATS
+from judging.management.base import FairJudgeCommand
+from judging.models import Import, Project
+from judging.projects import project_for_command
+
+
+class Command(FairJudgeCommand):
+    help = "Import single responses with people's scores. The same file again adds nothing."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", metavar="PROJECT", help="slug; created when new")
+        parser.add_argument(
+            "file",
+            metavar="FILE",
+            nargs="?",
+            type=Path,
+            help="columns input, output, criterion, rater, score; model and external_id if known",
+        )
+        parser.add_argument("--format", choices=FORMATS, default="auto")
+        parser.add_argument("--rater", default="", help="who scored, where no column says it")
+        parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
+        parser.add_argument("--owner", metavar="USER", help="who owns a new project")
+        parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        slug = options["project"]
+        if options["undo"] is not None:
+            self.undo(slug, options["undo"])
+            return
+        if options["file"] is None:
+            raise UserError("No file was named. Nothing was imported.")
+        given = {"file_format": options["format"], "rater": options["rater"].strip()}
+        existing = Project.objects.filter(slug=slug).first()
+        if options["dry_run"] or existing is None:
+            # A file that is wrong makes no project.
+            found = import_scores(existing, None, options["file"], dry_run=True, **given)
+            if options["dry_run"]:
+                self.describe(found)
+                self.stdout.write("Nothing was written.")
+                return
+        project = project_for_command(slug, options["owner"], create=True)
+        found = import_scores(project, None, options["file"], **given)
+        self.describe(found)
+        self.stdout.write(f"Written to {project.slug} as import {found.number}.")
+
+    def describe(self, found: ScoresImported) -> None:
+        self.stdout.write(
+            f"{found.items} new items, {found.scores} new scores; {found.known} scores were there."
+        )
+        for sentence in found.conflicts:
+            self.stdout.write(f"Conflict: {sentence}")
+
+    def undo(self, slug: str, number: int) -> None:
+        project = project_for_command(slug)
+        imported = project.imports.filter(number=number, kind=Import.Kind.POINTS).first()
+        if imported is None:
+            raise UserError(f"Project {slug} has no import of scores with the number {number}.")
+        done = undo_scores(imported, None)
+        said = "is undone" if done else "was undone before"
+        self.stdout.write(f"Import {number} {said}.")
