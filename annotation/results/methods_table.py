@@ -104,12 +104,12 @@ def _of_run(
         reason = Undefined(f"needs a {name} run of this judge with {samples} in one order")
         return row | {"judge_usd": None, "human_usd": "0"} | lacking(reason, "accuracy", "kappa")
     cost = {"judge_usd": usd(run.judge_usd), "human_usd": "0", "run": run.name}
-    return row | cost | _agreement(sheet, run.judge, run.judged, rng)
+    return row | cost | agreement_of(sheet, run.judge, run.judged, rng)
 
 
 def _own(sheet: Sheet, run: Run, costs: Costs, rng: np.random.Generator) -> Json:
     cost = {"judge_usd": usd(costs.judge_usd), "human_usd": "0", "run": run.name}
-    return _own_row(run, 0) | cost | _agreement(sheet, sheet.judge, sheet.judged, rng)
+    return _own_row(run, 0) | cost | agreement_of(sheet, sheet.judge, sheet.judged, rng)
 
 
 def _hitlc(
@@ -129,7 +129,7 @@ def _hitlc(
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
         done = {"m": int(done_by_people.sum()), "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
-        yield row | _agreement(sheet, sheet.final, sheet.has_final, rng)
+        yield row | agreement_of(sheet, sheet.final, sheet.has_final, rng)
 
 
 def _reviewed(
@@ -154,7 +154,7 @@ def _reviewed(
     }
 
 
-def _agreement(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
+def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
     compared = sheet.comparison(labels, there)
     if isinstance(compared, Undefined):
         return lacking(compared, "accuracy", "accuracy_over_all", "kappa")

@@ -170,4 +170,6 @@ def rates(report: Json) -> Plot:
 
 def _method(row: Json) -> str:
     beta = f", β {row['beta']:g} %" if row["beta"] else ""
+    if row["k"] is None:
+        return f"{row['name']}{beta}"
     return f"{row['name']} (k {row['k']}{beta})"

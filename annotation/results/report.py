@@ -41,6 +41,7 @@ from annotation.results.figures import Json, usd
 from annotation.results.honest import review, ties
 from annotation.results.judge_card import judge_card
 from annotation.results.judge_card_data import read_card
+from annotation.results.jury import cascades, jury_rows
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
 from annotation.results.portia import portia
@@ -56,7 +57,13 @@ from judging.models import Run
 
 def _methods(of: Analysis) -> Json:
     given = (of.others, of.prompt_share, of.fewer, of.review, of.costs, of.rng)
-    return {"methods": methods(of.sheet, of.run, *given)}
+    rows = methods(of.sheet, of.run, *given)
+    reviewed = next((n for n, row in enumerate(rows) if row["beta"]), len(rows))
+    return {"methods": [*rows[:reviewed], *jury_rows(of), *rows[reviewed:]]}
+
+
+def _routing(of: Analysis) -> Json:
+    return routing.figures(of) | {"cascades": cascades(of)}
 
 
 def _position(of: Analysis) -> Json:
@@ -112,7 +119,7 @@ SECTIONS = (
         plots=(drawn.rates,),
     ),
     Section("trust", _trust, "results/_trust.html"),
-    Section("routing", routing.figures, "results/_routing.html", read=routing_data.read_routing),
+    Section("routing", _routing, "results/_routing.html", read=routing_data.read_routing),
     Section("models", lambda of: {"models": models(of.sheet, of.rng)}, "results/_models.html"),
     Section(
         "people",
