@@ -22,7 +22,11 @@ UNSPACED = (
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 )
 _WORD = re.compile(rf"[{UNSPACED}]|[^\W{UNSPACED}]+")
-_ASCII_WORD = re.compile(r"\w+", re.ASCII)
+# The same for ASCII, several times as fast: lower case, and a space for all that is no word.
+_ASCII_WORDS = "".join(
+    character.lower() if character.isalnum() or character == "_" else " "
+    for character in map(chr, range(128))
+)
 
 
 class Similarities(Protocol):
@@ -55,8 +59,9 @@ def segment_bounds(n: int) -> tuple[Indices, Indices]:
 
 def word_tokens(text: str) -> set[str]:
     """Runs of letters and digits in lower case; of Chinese and Japanese, the characters."""
-    pattern = _ASCII_WORD if text.isascii() else _WORD
-    return set(pattern.findall(text.lower()))
+    if text.isascii():
+        return set(text.translate(_ASCII_WORDS).split())
+    return set(_WORD.findall(text.lower()))
 
 
 def split_tokens(text: str) -> set[str]:
@@ -96,8 +101,10 @@ class _TokenOverlaps:
     def rows(self, segments: slice | Indices) -> Values:
         similarity: Values = np.maximum(self._sizes_1[segments], self._sizes_2)
         common = np.zeros(similarity.shape, dtype=np.uint16)
+        both = np.empty(similarity.shape, dtype=np.uint64)
         for one, two in zip(self._words_1, self._words_2, strict=True):
-            common += np.bitwise_count(one[segments] & two)
+            np.bitwise_and(one[segments], two, out=both)
+            common += np.bitwise_count(both)
         np.divide(common, similarity, out=similarity)
         return similarity
 

@@ -1,4 +1,5 @@
 import hashlib
+import re
 from fractions import Fraction
 from itertools import combinations, pairwise
 
@@ -162,3 +163,9 @@ def test_chinese_and_japanese_are_compared_by_character():
     assert word_tokens("猫がいる。Cat's") == {"猫", "が", "い", "る", "cat", "s"}
     assert word_tokens("한국어 문장") == {"한국어", "문장"}
     assert split_tokens("The cat. the") == {"The", "cat.", "the"}
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_words_of_ascii_are_those_of_any_text(text):
+    assert word_tokens(text) == set(re.findall(r"\w+", text.lower()))
+    assert word_tokens(text + " é") == word_tokens(text) | {"é"}
