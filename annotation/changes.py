@@ -14,7 +14,7 @@ from annotation.learning import ranking_of
 from annotation.models import Item, Round, Selection, Slot
 from annotation.rounds import add_items
 from annotation.selecting import Ranked, frame, size_for_beta
-from annotation.settling import settle, settle_skipped
+from annotation.settling import settle_all, settle_skipped
 from judging import audit
 from judging.errors import UserError
 
@@ -50,8 +50,7 @@ def reopen(round_: Round, user: AbstractUser | None) -> None:
     if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
         raise UserError(f"Round {round_.number} is not closed.")
     count_earlier_votes(round_)
-    for item in Item.objects.filter(round=round_, slots__vote=None).distinct().iterator():
-        settle(item)
+    settle_all(Item.objects.filter(round=round_, slots__vote=None))
     audit.record(round_.project, user, "round reopened", f"round {round_.number}")
 
 
@@ -177,6 +176,4 @@ def _change(round_: Round, before: list[str], after: str, **fields: object) -> b
 
 
 def _settle_unfinished(round_: Round) -> None:
-    unfinished = Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE)
-    for item in unfinished.iterator():
-        settle(item)
+    settle_all(Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE))

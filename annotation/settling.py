@@ -1,15 +1,19 @@
 """When an item is settled: n votes are in, or nobody is left who could vote."""
 
+from collections import defaultdict
 from collections.abc import Iterable
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.functional import cached_property
 
-from annotation.models import Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.models import Adjudication, Annotator, Item, Round, Seat, Selection, Skip, Slot
 from annotation.waking import wake_when_learned
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
 from judging.models import Project
+
+_CHUNK = 500
 
 
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
@@ -30,43 +34,92 @@ def settle(item: Item) -> str:
 
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
-    with transaction.atomic(savepoint=False):
-        # Not the key: a vote that is being stored refers to it, and would be waited for forever.
-        locked = Item.objects.select_for_update(of=("self",), no_key=True)
-        locked = locked.select_related("round", "selection")
-        found = locked.get(pk=item.pk)
-        item.state = _state_of(found)
-        if item.state != found.state:
-            Item.objects.filter(pk=item.pk).update(state=item.state)
-        if item.state == Item.State.COMPLETE:
-            wake_when_learned(found)
+    item.state = _settle([item.pk])[0].state
     return item.state
 
 
-def _state_of(item: Item) -> str:
-    asked = list(Slot.objects.filter(item=item).values_list("vote__label", flat=True))
-    labels = [label for label in asked if label is not None]
-    closed = item.round.state == Round.State.CLOSED
-    if len(labels) < len(asked) and not closed:
-        if not _skipped_by_all(item):
-            return Item.State.OPEN
-        settled = item.selection.kind == Selection.Kind.CHECK or item.adjudications.exists()
-        return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
-    if item.adjudications.exists():
-        return Item.State.COMPLETE
-    if not labels:
-        # Closed without a vote: there is nothing to merge, and the judge's label stays. What
-        # everybody skipped still waits for a person.
-        waits = _skipped_by_all(item) and item.selection.kind != Selection.Kind.CHECK
-        return Item.State.ADJUDICATE if waits else Item.State.OPEN
-    undecided = needs_decision(item.round, item.selection.kind, labels)
-    return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+def settle_all(items: QuerySet[Item]) -> None:
+    """The same for many, some hundreds at a time, so that no vote waits long for its turn."""
+    keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
+    for start in range(0, len(keys), _CHUNK):
+        _settle(keys[start : start + _CHUNK])
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
     """The skipped among these: fewer people can vote on them now, or more votes are asked for."""
-    for item in items.filter(skips__isnull=False).distinct().iterator():
-        settle(item)
+    settle_all(items.filter(skips__isnull=False))
+
+
+def _settle(keys: list[int]) -> list[Item]:
+    with transaction.atomic(savepoint=False):
+        # Not the key: a vote that is being stored refers to it, and would be waited for forever.
+        locked = Item.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=keys)
+        items = list(locked.select_related("round", "selection").order_by("pk"))
+        changed: dict[str, list[int]] = defaultdict(list)
+        facts = _Facts(items)
+        for item in items:
+            before, item.state = item.state, facts.state_of(item)
+            if item.state != before:
+                changed[item.state].append(item.pk)
+        for state, those in changed.items():
+            Item.objects.filter(pk__in=those).update(state=state)
+        complete = [item for item in items if item.state == Item.State.COMPLETE]
+        # One of each kind tells whether its round has learned.
+        for item in {item.selection_id: item for item in complete}.values():
+            wake_when_learned(item)
+    return items
+
+
+class _Facts:
+    """What the states of some items follow from. What no item needs is not asked for."""
+
+    def __init__(self, items: list[Item]) -> None:
+        self.keys = [item.pk for item in items]
+        self.votes: dict[int, list[tuple[str | None, int | None]]] = defaultdict(list)
+        slots = Slot.objects.filter(item__in=self.keys)
+        for key, label, annotator in slots.values_list("item", "vote__label", "vote__annotator"):
+            self.votes[key].append((label, annotator))
+        self.could_vote: dict[int, set[int]] = {}
+
+    @cached_property
+    def skips(self) -> dict[int, set[int]]:
+        skips: dict[int, set[int]] = defaultdict(set)
+        rows = Skip.objects.filter(item__in=self.keys).values_list("item", "annotator")
+        for key, annotator in rows:
+            skips[key].add(annotator)
+        return skips
+
+    @cached_property
+    def decided(self) -> set[int]:
+        rows = Adjudication.objects.filter(item__in=self.keys)
+        return set(rows.values_list("item", flat=True))
+
+    def state_of(self, item: Item) -> str:
+        labels = [label for label, _ in self.votes[item.pk] if label is not None]
+        is_check = item.selection.kind == Selection.Kind.CHECK
+        if len(labels) < len(self.votes[item.pk]) and item.round.state != Round.State.CLOSED:
+            if not self.skipped_by_all(item):
+                return Item.State.OPEN
+            settled = is_check or item.pk in self.decided
+            return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
+        if item.pk in self.decided:
+            return Item.State.COMPLETE
+        if not labels:
+            # Closed without a vote: there is nothing to merge, and the judge's label stays. What
+            # everybody skipped still waits for a person.
+            waits = self.skipped_by_all(item) and not is_check
+            return Item.State.ADJUDICATE if waits else Item.State.OPEN
+        undecided = needs_decision(item.round, item.selection.kind, labels)
+        return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+
+    def skipped_by_all(self, item: Item) -> bool:
+        skipped = self.skips.get(item.pk)
+        if not skipped:
+            return False
+        if item.round_id not in self.could_vote:
+            self.could_vote[item.round_id] = could_vote(item.round)
+        voted = {annotator for _, annotator in self.votes[item.pk] if annotator is not None}
+        return not self.could_vote[item.round_id] - skipped - voted
 
 
 def could_vote(round_: Round) -> "set[int]":
@@ -78,13 +131,3 @@ def could_vote(round_: Round) -> "set[int]":
         people = people.filter(Exists(seats))
     people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
     return set(people.values_list("pk", flat=True))
-
-
-def _skipped_by_all(item: Item) -> bool:
-    skipped = set(Skip.objects.filter(item=item).values_list("annotator_id", flat=True))
-    if not skipped:
-        return False
-    voted = set(
-        Slot.objects.filter(item=item, vote__isnull=False).values_list("vote__annotator", flat=True)
-    )
-    return not could_vote(item.round) - skipped - voted

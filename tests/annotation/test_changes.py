@@ -3,6 +3,8 @@
 from decimal import Decimal
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from annotation import changes
 from annotation.models import Item, Slot
@@ -10,7 +12,7 @@ from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
-from tests.factories import make_annotator, make_examples, make_run, make_verdict
+from tests.factories import make_annotator, make_examples, make_project, make_run, make_verdict
 
 pytestmark = [pytest.mark.databases]
 
@@ -77,3 +79,21 @@ def test_a_second_extension_with_what_it_read_before_the_first_repeats_nothing(p
     with pytest.raises(UserError, match="adds nothing"):
         changes.extend(round_, None, Decimal(20))
     assert Slot.objects.filter(round=round_).count() == 4
+
+
+def queries_to_close_and_reopen(n):
+    project = make_project()
+    make_examples(project, n)
+    round_ = everything(project, votes=2)
+    for name in ("ana", "ben"):
+        record_vote(claim_next(round_, make_annotator(project, f"{name}-{n}")), {"overall": "tie"})
+    counts = []
+    for change in (changes.close, changes.reopen):
+        with CaptureQueriesContext(connection) as captured:
+            change(round_, None)
+        counts.append(len(captured))
+    return counts
+
+
+def test_closing_a_large_round_takes_no_more_queries_than_closing_a_small_one(db):
+    assert queries_to_close_and_reopen(3) == queries_to_close_and_reopen(40)
