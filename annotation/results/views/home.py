@@ -18,7 +18,8 @@ class NewProject(forms.Form):
     name = forms.CharField(
         max_length=200,
         label="Name of the new project",
-        help_text="Such as “Vicuna 80, gpt35 against vicuna-13b”. It can be changed later.",
+        help_text="Such as “Vicuna 80”. Annotators see it, so let it name neither model. It can be "
+        "changed later.",
     )
 
 
