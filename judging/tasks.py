@@ -7,6 +7,7 @@ from celery import shared_task
 from judging.errors import UserError
 from judging.imports import writing
 from judging.models import Run
+from judging.runs import rereading
 from judging.runs.working import work_on
 
 
@@ -16,6 +17,13 @@ def pump_run(run_id: int) -> None:
     run = Run.objects.filter(pk=run_id).first()
     if run is not None:
         work_on(run)
+
+
+@shared_task
+def reparse_run(run_id: int, token: str) -> None:
+    run = Run.objects.filter(pk=run_id).first()
+    if run is not None:
+        rereading.work_on(run, token)
 
 
 @shared_task

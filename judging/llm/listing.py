@@ -33,7 +33,7 @@ async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
         reason = "it did not answer in time" if isinstance(error, TimeoutError) else str(error)
         raise ListingError(
             f"The endpoint {endpoint.name} did not list its models ({reason}). "
-            "Check that it runs, or name the model with --model."
+            "Check that it runs, or name the model."
         ) from error
     finally:
         await client.close()
@@ -44,9 +44,9 @@ def only_model(models: tuple[str, ...]) -> str:
     if len(models) == 1:
         return models[0]
     if not models:
-        raise ListingError("The endpoint serves no model. Name one with --model.")
+        raise ListingError("The endpoint serves no model. Name one.")
     named = ", ".join(models[:MOST_NAMED]) + (", …" if len(models) > MOST_NAMED else "")
-    raise ListingError(f"The endpoint serves several models: name one with --model ({named}).")
+    raise ListingError(f"The endpoint serves several models. Name one: {named}.")
 
 
 @dataclass(frozen=True, slots=True)

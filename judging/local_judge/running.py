@@ -80,7 +80,7 @@ def start_server(folder: Path, report: Callable[[str], None]) -> tuple[subproces
     if importlib.util.find_spec("xllamacpp") is None:
         raise UserError(
             "The local judge needs the package xllamacpp, which is not installed. Install it with "
-            "pip install 'fairjudge[local]', or choose another endpoint with --endpoint."
+            "pip install 'fairjudge[local]', or choose another endpoint."
         )
     model_file = local_model(folder / "models", report)
     report(f"Starting the local judge {MODEL_NAME} …")
@@ -114,7 +114,7 @@ def wait_until_healthy(server: subprocess.Popen[str], folder: Path) -> str:
         time.sleep(0.05)
     raise UserError(
         "The local judge did not start. No call was made and nothing is lost. "
-        f"Its log is {folder / 'local_judge.log'}; another endpoint can be chosen with --endpoint."
+        f"Its log is {folder / 'local_judge.log'}. Another endpoint can be chosen."
     )
 
 

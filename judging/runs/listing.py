@@ -8,6 +8,10 @@ from judging.local_judge.model import MODEL_NAME
 from judging.runs.endpoints import key_of, named_endpoint
 
 
+class ModelNotChosen(UserError):
+    """No model was named, and the endpoint does not leave just one."""
+
+
 def models_at(name: str) -> tuple[str, ...]:
     """In the endpoint's own order. Raises UserError for an endpoint that gives no list."""
     endpoint = named_endpoint(name)

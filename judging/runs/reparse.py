@@ -1,9 +1,10 @@
 """Reading the stored replies again with today's parser, without a call."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from judging.errors import UserError
 from judging.llm.parsing import PARSER_VERSION
@@ -23,47 +24,56 @@ class ReparseCounts:
     changed: int
 
 
-def reparse(run: Run) -> ReparseCounts:
+def reparse(
+    run: Run, advance: Callable[[ReparseCounts], None] = lambda counts: None
+) -> ReparseCounts:
     """Add a version to every reply that an older parser read, and rebuild the verdicts.
 
     Interrupted and repeated it goes on where it was: what today's parser has read is left alone.
+    `advance` is told after each chunk how far it is.
     """
+    check_replies(run)
+    counts = ReparseCounts(0, 0)
+    while chunk := next_chunk(run):
+        changed = read_chunk(run, chunk)
+        counts = ReparseCounts(counts.read + len(chunk), counts.changed + changed)
+        advance(counts)
+    rebuild_verdicts(run)
+    return counts
+
+
+def check_replies(run: Run) -> None:
     if run.method == Method.IMPORTED:
         raise UserError(f"Run {run.name} was recorded elsewhere: it holds no replies to read.")
-    read = changed = 0
-    while chunk := next_chunk(run):
-        changed += read_chunk(run, chunk)
-        read += len(chunk)
-    rebuild_verdicts(run)
-    return ReparseCounts(read, changed)
 
 
-def next_chunk(run: Run) -> list[Parse]:
-    older = Parse.objects.filter(
+def older(run: Run) -> QuerySet[Parse]:
+    """What an older parser read."""
+    return Parse.objects.filter(
         sample__call__run=run,
         sample__raw_text__isnull=False,
         current=True,
         version__lt=PARSER_VERSION,
     )
-    return list(
-        older.select_related("sample__call__example", "sample__call__point_item").order_by("pk")[
-            :CHUNK
-        ]
-    )
 
 
-def read_chunk(run: Run, older: Sequence[Parse]) -> int:
+def next_chunk(run: Run) -> list[Parse]:
+    about = "sample__call__example", "sample__call__point_item"
+    return list(older(run).select_related(*about).order_by("pk")[:CHUNK])
+
+
+def read_chunk(run: Run, chunk: Sequence[Parse]) -> int:
     """How many are read otherwise than before."""
     asked, inputs = Questioner.of(run), content_free(run)
     newer = []
-    for old in older:
+    for old in chunk:
         call = old.sample.call
         quoted = asked.quoted(subject_of(call, inputs), call.part)
         newer.append(read_again(old.sample, asked.template, call.part, quoted))
     with transaction.atomic():
-        Parse.objects.filter(pk__in=[old.pk for old in older]).update(current=False)
+        Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
         Parse.objects.bulk_create(newer)
-    return sum(values(old) != values(new) for old, new in zip(older, newer, strict=True))
+    return sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
 
 
 def values(parse: Parse) -> tuple[object, ...]:

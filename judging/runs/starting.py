@@ -29,6 +29,7 @@ from judging.runs.endpoints import (
     named_endpoint,
 )
 from judging.runs.lease import SEND_AGAIN
+from judging.runs.listing import ModelNotChosen
 from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.shots import draw_shots
 from judging.runs.usual import (
@@ -223,7 +224,7 @@ def choose_model(endpoint: Endpoint) -> str:
     try:
         return only_model(asyncio.run(list_models(endpoint, key_of(endpoint))))
     except ListingError as error:
-        raise UserError(str(error)) from None
+        raise ModelNotChosen(str(error)) from None
 
 
 def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:

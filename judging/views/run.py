@@ -8,26 +8,22 @@ from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_GET, require_POST
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
 from django_htmx.http import HttpResponseClientRefresh
 
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.figures import count
 from judging.forms.runs import BudgetForm, ResumeForm
-from judging.models import Role, Run, Sample
-from judging.runs import states
+from judging.models import Role, Run
+from judging.runs import rereading, states
 from judging.runs.judge_report import report_on
 from judging.runs.portia.calls import stage_calls
 from judging.runs.primary import choose_primary
 from judging.runs.progress import Progress, progress_of
-from judging.runs.reparse import reparse
 from judging.views.bars import drawn
 from judging.views.runs import MAY_NOT_START
 
 BETA = Decimal(20)
-# About a second a thousand, measured on a busy machine of two cores.
-MOST_REPLIES = 5000
 
 
 def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
@@ -94,17 +90,23 @@ def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     )
 
 
-@require_POST
+@require_http_methods(["GET", "POST"])
 def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Read the stored replies again; it costs nothing."""
+    """Have the stored replies read again, which costs nothing; and the part that says how far."""
     access, found = run_for(request, slug, number)
-    try:
-        refuse_many_replies(found)
-        counts = reparse(found)
-    except UserError as error:
-        return refused(request, access, found, error)
-    messages.success(request, f"{counts.read} replies read again, {counts.changed} differently.")
-    return redirect("run", slug, number)
+    if request.method == "POST":
+        try:
+            rereading.begin(found, access.user)
+        except UserError as error:
+            return refused(request, access, found, error)
+        return redirect("run", slug, number)
+    reading = rereading.rereading_of(found)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("run", slug, number)
+    if reading is None or not reading.under_way:
+        return HttpResponseClientRefresh()
+    context = {"project": access.project, "run": found, "reading": reading}
+    return render(request, "judging/runs/_detail_rereading.html", context)
 
 
 @require_POST
@@ -116,17 +118,6 @@ def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         return refused(request, access, found, error)
     messages.success(request, f"{found.name} is the primary run now.")
     return redirect("run", slug, number)
-
-
-def refuse_many_replies(run: Run) -> None:
-    """A page waits for a few seconds of reading, and no longer."""
-    replies = Sample.objects.filter(call__run=run).count()
-    if replies > MOST_REPLIES:
-        raise UserError(
-            f"Run {run.name} holds {count(replies)} replies, more than a page can wait for. "
-            "Nothing was changed. Read them again with: "
-            f"manage.py judge {run.project.slug} --resume {run.number} --reparse"
-        )
 
 
 def spend(
@@ -171,6 +162,7 @@ def run_page(
         "resume_form": resume_form or ResumeForm(found, progress.statuses),
         "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
         "budget_form": budget_form or BudgetForm(found),
+        "reading": rereading.rereading_of(found),
     }
     return render(request, "judging/runs/detail.html", context, status=status)
 

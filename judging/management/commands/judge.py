@@ -18,10 +18,11 @@ from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump
 from judging.runs.estimate import RunEstimate, estimate_run
 from judging.runs.finding import find_run
+from judging.runs.listing import ModelNotChosen
 from judging.runs.portia.settings import PARTS, TOKENS, WITHOUT, PortiaOptions
 from judging.runs.progress import progress_of
 from judging.runs.pump import Pump
-from judging.runs.reparse import reparse
+from judging.runs.reparse import older, reparse
 from judging.runs.replay import replay_run
 from judging.runs.starting import start_run
 from judging.runs.wording import template_from
@@ -78,6 +79,12 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self.judge(options)
+        except ModelNotChosen as error:
+            raise UserError(f"{error} The flag is --model.") from None
+
+    def judge(self, options: dict[str, Any]) -> None:
         project = project_for_command(options["project"])
         names = (*JUDGE, *MODE, *OF_CHOICE)
         judge = {name: options[name] for name in names if options[name] is not None}
@@ -104,7 +111,8 @@ class Command(FairJudgeCommand):
 
     def resume(self, run: Run, options: dict[str, Any]) -> None:
         if options["reparse"]:
-            counts = reparse(run)
+            with self.progress("Reading", older(run).count()) as bar:
+                counts = reparse(run, lambda counts: bar.move_to(counts.read))
             self.stdout.write(f"{counts.read} replies read again, {counts.changed} differently.")
             return
         if run.state in (State.PAUSING, State.CANCELLING):

@@ -1,6 +1,7 @@
 from decimal import Decimal
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
 from judging.models import AuditEvent, JudgeTemplate, Run
@@ -94,8 +95,11 @@ def test_a_budget_is_refused_to_a_run_whose_price_is_unknown(project, settings):
 
 
 def test_several_models_must_be_chosen_from(project, settings):
-    with loopback(settings, models=["a", "b"]), pytest.raises(UserError, match="--model"):
-        started(project)
+    with loopback(settings, models=["a", "b"]):
+        with pytest.raises(UserError, match=r"several models. Name one: a, b.$"):
+            started(project)
+        with pytest.raises(CommandError, match="The flag is --model"):
+            call_command("judge", project.slug, "--endpoint", "loop")
     settings.FAIRJUDGE_JUDGE_MODEL = "b"
     with loopback(settings, models=["a", "b"]):
         assert started(project).model == "b"

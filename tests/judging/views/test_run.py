@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from judging.models import AuditEvent, Call, Membership, Parse, Run, Sample, Worker
+from judging.models import AuditEvent, Call, Membership, Run, Sample, Worker
 from judging.runs import states
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_run
@@ -261,28 +261,6 @@ def test_the_budget_is_raised_and_no_amount_is_refused(act, project, examples, s
     assert run.budget_usd == Decimal("12.5")
     assert act("run_budget", budget="NaN").status_code == 422
     assert act("run_budget", budget="-1").status_code == 422
-
-
-def test_replies_are_read_again_without_a_call(act, project, examples, server):
-    finish(project)
-    Parse.objects.update(version=0, status=Parse.Status.UNPARSED, score_1=None, score_2=None)
-    before = server.requests
-    response = act("run_reparse")
-    assert response.status_code == 302
-    assert server.requests == before
-    assert Parse.objects.filter(current=True, status="valid").count() == 16
-
-
-def test_more_replies_than_a_page_can_wait_for_are_left_to_the_command(
-    act, project, examples, server, monkeypatch
-):
-    finish(project)
-    monkeypatch.setattr("judging.views.run.MOST_REPLIES", 15)
-    Parse.objects.update(version=0)
-    response = act("run_reparse")
-    assert response.status_code == 422
-    assert "manage.py judge vicuna --resume 1 --reparse" in response.content.decode()
-    assert not Parse.objects.exclude(version=0).exists()
 
 
 def test_the_primary_run_is_chosen_and_one_without_verdicts_is_not(act, project, examples):

@@ -1,0 +1,148 @@
+"""Replies are read again by a worker; the page says how far it is."""
+
+from datetime import timedelta
+
+import pytest
+from django.urls import reverse
+from django.utils import timezone
+
+from judging.errors import UserError
+from judging.models import AuditEvent, Parse, Run, Worker
+from judging.runs import reparse, rereading, states
+from judging.runs.rereading import begin, rereading_of
+from judging.tasks import reparse_run
+from tests.factories import make_examples, make_run
+from tests.judging.runs.judging import judged, loopback
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run(settings, project):
+    """A run of 24 replies that an older parser could not read."""
+    make_examples(project, 4)
+    with loopback(settings):
+        run = judged(project, model="loopback-judge")
+    unread = {"status": Parse.Status.UNPARSED, "score_1": None, "score_2": None, "outcome": None}
+    Parse.objects.update(version=0, **unread)
+    return run
+
+
+@pytest.fixture
+def messages(monkeypatch):
+    """What the broker would carry."""
+    sent = []
+    monkeypatch.setattr(reparse_run, "delay_on_commit", lambda *values: sent.append(values))
+    return sent
+
+
+def now(run):
+    run.refresh_from_db()
+    return rereading_of(run)
+
+
+def test_a_worker_reads_them_without_a_call_and_says_how_far(run, messages, monkeypatch):
+    monkeypatch.setattr(reparse, "CHUNK", 10)
+    seen = []
+    note = rereading.note
+    monkeypatch.setattr(
+        rereading, "note", lambda run, now, *more, **named: seen.append(now.read)
+        or note(run, now, *more, **named)
+    )  # fmt: skip
+    begin(run, None)
+    waiting = now(run)
+    assert (waiting.state, waiting.read, waiting.total) == ("waiting", 0, 24)
+    assert waiting.under_way
+    reparse_run(*messages[0])
+    done = now(run)
+    assert (done.state, done.read, done.changed) == ("done", 24, 24)
+    assert seen == [0, 10, 20, 24, 24]
+    assert Parse.objects.filter(current=True, status="valid").count() == 24
+    assert run.verdicts.filter(state="judged").count() == 4
+    assert AuditEvent.objects.filter(action="replies read again").count() == 1
+
+
+def test_a_second_press_and_a_second_message_change_nothing(run, messages):
+    begin(run, None)
+    begin(run, None)
+    assert len(messages) == 1
+    reparse_run(*messages[0])
+    done = now(run)
+    reparse_run(*messages[0])
+    assert now(run) == done
+
+
+def test_a_reader_that_died_is_followed_by_another_press_and_writes_no_more(run, messages):
+    first = begin(run, None)
+    long_ago = (timezone.now() - timedelta(minutes=2)).isoformat()
+    run.refresh_from_db()
+    kept = run.progress["rereading"] | {"state": "reading", "read": 8, "at": long_ago}
+    Run.objects.filter(pk=run.pk).update(progress={"rereading": kept})
+    assert now(run).stopped
+    second = begin(run, None)
+    assert second.token != first.token
+    with pytest.raises(rereading.TakenOver):
+        rereading.note(run, first)
+    reparse_run(*messages[1])
+    assert now(run).state == "done"
+
+
+def test_a_run_that_goes_on_ends_the_reading(run, messages):
+    begin(run, None)
+    assert states.resume(run, background=False)
+    reparse_run(*messages[0])
+    assert not Parse.objects.filter(status="valid").exists()
+    with pytest.raises(UserError, match="still at work"):
+        begin(run, None)
+
+
+def test_an_error_is_told_and_another_press_tries_again(run, messages, monkeypatch):
+    def broken(*values):
+        raise ValueError("the parser broke")
+
+    begin(run, None)
+    with monkeypatch.context() as patched:
+        patched.setattr(reparse, "read_chunk", broken)
+        with pytest.raises(ValueError, match="broke"):
+            reparse_run(*messages[0])
+    assert (now(run).state, now(run).reason) == ("failed", "ValueError: the parser broke")
+    begin(run, None)
+    reparse_run(*messages[1])
+    assert now(run).state == "done"
+
+
+def test_a_recorded_run_holds_no_replies(project):
+    with pytest.raises(UserError, match="recorded elsewhere"):
+        begin(make_run(project, method="imported"), None)
+
+
+def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
+    run, messages, project, client, researcher
+):
+    client.force_login(researcher)
+    url = reverse("run_reparse", args=[project.slug, run.number])
+    page = reverse("run", args=[project.slug, run.number])
+    as_part = {"HX-Request": "true"}
+    assert "Read again" in client.get(page).content.decode()
+    assert client.post(url).url == page
+    part = client.get(url, headers=as_part).content.decode()
+    assert part.lstrip().startswith('<div id="rereading"')
+    assert "0 of 24 replies" in part
+    assert "No worker is running." in part
+    assert 'hx-trigger="every 1s"' in part
+    moment = timezone.now()
+    Worker.objects.create(name="w", queues="quick", started_at=moment, seen_at=moment)
+    assert "No worker is running." not in client.get(url, headers=as_part).content.decode()
+    reparse_run(*messages[0])
+    assert client.get(url, headers=as_part).headers["HX-Refresh"] == "true"
+    assert client.get(url).url == page
+    html = client.get(page).content.decode()
+    assert "24 replies were read again, 24 differently." in html
+    assert 'hx-trigger="every 1s"' not in html
+
+
+def test_the_task_goes_to_the_quick_queue(settings):
+    from fairjudge_site.celery import app
+
+    assert app.amqp.router.route({}, "judging.tasks.reparse_run")["queue"].name == "quick"
+    assert app.amqp.router.route({}, "judging.tasks.pump_run")["queue"].name == "runs"
