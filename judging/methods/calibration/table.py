@@ -25,6 +25,8 @@ NO_SPREAD = "all examples have the same mean probability here"
 NO_SET = "no balanced set of permutations was asked"
 
 
+# With fewer labelled questions no gain is taken for more than chance.
+FEWEST = 20
 # The plain mean, which stands in the table whether or not it is asked for.
 PLAIN = ""
 
@@ -39,6 +41,7 @@ class ComparisonTable:
         self._columns: list[Floats] = []
         self._place: dict[tuple[str, str], slice] = {}
         self._sums: Floats = np.zeros((1, 0))
+        self._labelled_questions = 0
 
     def add(self, method: str, calibrated: ChoiceProbabilities) -> None:
         p = calibrated.of_response_1()
@@ -58,6 +61,9 @@ class ComparisonTable:
         self._columns.append(columns)
 
     def resample(self, rng: np.random.Generator, question: ArrayLike | None) -> None:
+        labelled = np.flatnonzero(self._gold)
+        units = labelled if question is None else np.asarray(question)[labelled]
+        self._labelled_questions = len(np.unique(units))
         self._sums = resampled_sums(np.hstack(self._columns), rng, question=question)
 
     def row(self, method: str, calibration: Calibration | Undefined) -> CalibrationRow:
@@ -65,6 +71,9 @@ class ComparisonTable:
             return self._unfitted(method, calibration)
         alone = {name: self._recalls(method, name) for name in self.permutations}
         gain, beats_mean = self._gain(method)
+        if isinstance(calibration, MeanCalibration) and not calibration.balanced:
+            # What it gains is its own bias, towards the response that these labels favour.
+            beats_mean = False
         kappa, icc_2k, icc_3k = self._consistency(method, calibration)
         return CalibrationRow(
             method=method,
@@ -134,7 +143,8 @@ class ComparisonTable:
         gain = figure(values, n, NO_LABELS)
         methods = len({name for name, _ in self._place} - {PLAIN})
         low, _, _ = interval(values[1:], 1 - 0.05 / methods)
-        return gain, bool(gain) and low > 0
+        enough = self._labelled_questions >= FEWEST
+        return gain, isinstance(gain, Estimate) and enough and low > 0
 
 
 def figure(values: Floats, n: int, reason: str) -> Figure:

@@ -60,7 +60,7 @@ def before_after(
     for name, (earlier, people) in first.items():
         later = second[name][0]
         # The two tests are about the same items.
-        gold = np.where(np.isnan(likelihood), np.nan, np.asarray(people, dtype=np.float64))
+        gold = np.where(np.isfinite(likelihood), np.asarray(people, dtype=np.float64), np.nan)
         found[name] = BeforeAfter(
             bias_test(likelihood, earlier, later, gold, rng, repeats=repeats),
             performance_test(earlier, later, gold, rng, repeats=repeats),

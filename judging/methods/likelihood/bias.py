@@ -65,16 +65,18 @@ def likelihood_bias(
     tokens: ArrayLike | None = None,
     question: ArrayLike | None = None,
 ) -> LikelihoodBias:
-    """All (N,); NaN where a likelihood or a score is missing, and such items are left out.
+    """All (N,); an item without a finite likelihood or a score (NaN) is left out.
 
     length: of the outputs, in characters or words.  question: resampled with all its rows.  The
     resamples keep the scale of the sample, since the bootstrap of a range says nothing.
     """
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
-    rows = ~np.isnan(ls + judged + people)
+    rows = np.isfinite(ls + judged + people)
     ls, judged, people = ls[rows], judged[rows], people[rows]
     size = _known(length, rows, NO_LENGTH)
     number = _known(tokens, rows, NO_TOKENS)
+    if not isinstance(number, Undefined) and not (number > 0).all():
+        number = Undefined("an output has no tokens")
     each = number if isinstance(number, Undefined) else ls / number
     over: Floats | Undefined = Undefined(ALIKE)
     if len(ls) and np.ptp(judged) > 0 and np.ptp(people) > 0:

@@ -55,7 +55,7 @@ def most_biased(
     train: (N,) the part that they are taken from, and that LS and US are normalised over.
     """
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
-    rows = ~np.isnan(ls + judged + people)
+    rows = np.isfinite(ls + judged + people)
     if train is not None:
         rows &= np.asarray(train, dtype=bool)
     places = np.flatnonzero(rows)

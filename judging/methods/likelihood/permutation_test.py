@@ -90,7 +90,7 @@ def performance_test(
 
 def _complete(*columns: ArrayLike) -> list[Floats]:
     arrays = [np.asarray(column, dtype=np.float64) for column in columns]
-    rows = ~np.isnan(np.sum(arrays, axis=0))
+    rows = np.isfinite(np.sum(arrays, axis=0))
     return [array[rows] for array in arrays]
 
 

@@ -136,6 +136,18 @@ def test_a_calibration_is_recommended_where_it_beats_the_mean_beyond_chance():
     assert "beyond chance" in found.because
     few = compare_calibrations(noisy.rows(np.arange(12)), methods, rng, gold=truth[:12])
     assert few.recommended == "mean"
+    one_question = compare_calibrations(noisy, methods, rng, gold=truth, question=["q"] * 400)
+    assert one_question.recommended == "mean"
+
+
+def test_an_unbalanced_mean_is_never_recommended_for_its_own_bias():
+    """With labels that favour response 1 it gains by favouring response 1."""
+    rng = np.random.default_rng(25)
+    p, truth = ChoiceJudge(token=1.5, clear=1.0, noise=1.0).judge(2_000, rng, THREE)
+    rows = (truth == 1) | (rng.random(2_000) < 0.1)
+    found = compare_calibrations(p.rows(rows), named("mean", "mean_three"), rng, gold=truth[rows])
+    assert found.row("mean_three").gain.low > 0
+    assert found.recommended == "mean"
 
 
 def test_the_recommendation_needs_labels_and_a_balanced_set():

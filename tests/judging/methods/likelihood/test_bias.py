@@ -118,6 +118,10 @@ def test_what_has_no_order_is_undefined_with_the_reason(rng):
     assert "same for all items" in found.performance.reason
     assert found.length == Undefined("the lengths are not known")
     assert found.per_token == Undefined("the numbers of tokens are not known")
+    no_tokens = likelihood_bias(ls, ls, -ls, rng, tokens=np.zeros(6))
+    assert no_tokens.per_token == Undefined("an output has no tokens")
+    impossible = likelihood_bias([-np.inf, *ls[1:]], ls, -ls, rng)
+    assert impossible.n == 5
     few = likelihood_bias(ls[:3], ls[:3], ls[:3], rng)
     assert "fewer than 4" in few.bias.reason
     nothing = likelihood_bias([np.nan] * 5, ls[:5], ls[:5], rng)
