@@ -60,7 +60,8 @@ class CurveCalibration:
         return np.asarray(np.interp(p_t1, self.z, self.g))
 
     def as_json(self) -> dict[str, object]:
-        at = np.linspace(0, 1, DRAWN)
+        # Spread over the probabilities as they are, since judges' crowd at 0 and 1.
+        some = np.unique(np.linspace(0, len(self.z) - 1, DRAWN).astype(int))
         return {
             "method": self.method,
             "loss": self.loss,
@@ -68,8 +69,8 @@ class CurveCalibration:
             "loss_uncalibrated": self.uncalibrated,
             "n": self.n,
             "steps": self.steps,
-            "z": at.tolist(),
-            "g": self.curve(at).tolist(),
+            "z": self.z[some].tolist(),
+            "g": self.g[some].tolist(),
         }
 
 

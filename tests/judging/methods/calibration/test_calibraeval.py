@@ -122,6 +122,20 @@ def test_new_examples_are_calibrated_by_the_same_curve():
     assert after.mean() > before.mean() + 0.1
 
 
+@pytest.mark.parametrize("examples", [20, 2_000])
+def test_the_drawn_points_are_the_curves_own_and_few_enough_to_draw(examples):
+    """A judge that is almost always sure has all its points next to 0 and 1."""
+    judge = ChoiceJudge(token=1.0, clear=12.0, noise=1.0)
+    p, _ = judge.judge(examples, np.random.default_rng(7), THREE)
+    found = CalibraEval().fit(p)
+    drawn = found.as_json()
+    assert len(drawn["z"]) == len(drawn["g"]) == min(len(found.z), 501)
+    assert (drawn["z"][0], drawn["z"][-1], drawn["g"][-1]) == (0, 1, 1)
+    assert found.curve(np.array(drawn["z"])) == pytest.approx(drawn["g"])
+    outside = [z for z in drawn["z"] if 0.01 < z < 0.99]
+    assert len(outside) < len(drawn["z"]) / 2
+
+
 def test_an_example_without_a_permutation_is_left_out_of_the_fit_and_still_calibrated():
     p, _ = CONFUSED.judge(50, np.random.default_rng(6), THREE)
     present = p.present.copy()
