@@ -41,6 +41,7 @@ MOST_AT_ONCE = 1000
 LARGEST_SEED = 2**31 - 1
 PORTIA_FIELDS = ("parts", "tokens", "unsplit_first", "without")
 CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
+POINT_FIELDS = ("criteria", "scale")
 JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
 KEPT_FIELDS = (
     *(name for name in JUDGE_FIELDS if name != "template"),
@@ -138,6 +139,18 @@ class StartForm(EconomyForm):
         help_text="None when left out, as in the paper.",
         widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
     )
+    criteria = forms.CharField(
+        label="Criteria",
+        required=False,
+        max_length=400,
+        help_text="Such as fluency, relevance; those that people scored by when left out.",
+    )
+    scale = forms.CharField(
+        label="Scale",
+        required=False,
+        max_length=20,
+        help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
+    )
     shots = whole(
         "Examples shown before",
         MOST_SHOTS,
@@ -189,12 +202,17 @@ class StartForm(EconomyForm):
             values["method"] = ""
         else:
             values |= dict.fromkeys(CHOICE_FIELDS)
+        if values.get("form") == Form.POINTWISE:
+            values["method"] = ""
+        else:
+            values |= dict.fromkeys(POINT_FIELDS, "")
         return values
 
     @property
     def judge(self) -> dict[str, Any]:
         """The arguments of `choose_judge`."""
-        given = {name: self.cleaned_data[name] for name in (*JUDGE_FIELDS, *CHOICE_FIELDS)}
+        names = (*JUDGE_FIELDS, *CHOICE_FIELDS, *POINT_FIELDS)
+        given = {name: self.cleaned_data[name] for name in names}
         prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
         given |= {"price": None if prices[0] is None else prices, **self.economy}
         if given["method"] == Method.PORTIA:
@@ -223,6 +241,12 @@ class StartForm(EconomyForm):
 
     def choice_fields(self) -> list[forms.BoundField]:
         return [self[name] for name in CHOICE_FIELDS]
+
+    def point_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in POINT_FIELDS]
+
+    def points_are_meant(self) -> bool:
+        return self["form"].value() == Form.POINTWISE
 
     def choice_is_meant(self) -> bool:
         """Whether what concerns a choice alone must not stay folded."""

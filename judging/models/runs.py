@@ -112,10 +112,13 @@ class Run(models.Model):
     def parts(self) -> tuple[str, ...]:
         """What every example is asked: the orders, or the permutations of a choice.
 
-        Of PORTIA what an example may be asked, in the order of asking.
+        Of PORTIA what an example may be asked, in the order of asking; of single responses one
+        part a criterion.
         """
         if self.stages:
             return tuple(part for stage in self.stages for part in stage_parts(stage))
+        if items := self.parameters.get("items"):
+            return tuple(f"item:{criterion}" for criterion in items)
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property

@@ -3,18 +3,20 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import Avg, QuerySet, Sum
 
 from judging.llm.parts import stage_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
-from judging.models import Call, Example, Project, Run
+from judging.models import Call, Project, Run
 from judging.runs.adaptive import FEWEST_PILOT, pilot_size
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits
 from judging.runs.questions import Questioner
 from judging.runs.starting import Judge, choose_judge, run_fields
+from judging.runs.subjects import Subject, subjects_of
 from judging.runs.usual import usual_concurrency
 
 # As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
@@ -67,7 +69,7 @@ def estimate_run(
     """`choices` are those of `choose_judge`."""
     judge = choose_judge(project, **choices)
     run = Run(project=project, **run_fields(judge))
-    examples = project.examples.judged()
+    examples = subjects_of(run)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
     requests = [request for one in asked for request in one]
@@ -102,18 +104,18 @@ def estimate_run(
 
 
 def rendered(
-    run: Run, examples: QuerySet[Example], count: int, samples: int
+    run: Run, examples: QuerySet[Any], count: int, samples: int
 ) -> Iterator[list[JudgeRequest]]:
     """The requests of examples evenly spread over the project: all that each may come to."""
     questioner = Questioner.of(run)
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
-    for example in Example.objects.filter(pk__in=ids).iterator(chunk_size=50):
+    for example in examples.filter(pk__in=ids).order_by().iterator(chunk_size=50):
         parts = parts_of(run, example)
         yield [questioner.request(example, part, samples) for part in parts]
 
 
-def parts_of(run: Run, example: Example) -> tuple[str, ...]:
+def parts_of(run: Run, example: Subject) -> tuple[str, ...]:
     portia = PortiaSettings.of(run)
     if portia is None:
         return run.parts

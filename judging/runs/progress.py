@@ -14,6 +14,7 @@ from judging.models import Call, Parse, Run, Sample, Worker
 from judging.runs.batches import BatchStanding, standing_of
 from judging.runs.notes import notes_of
 from judging.runs.portia.calls import slots_expected
+from judging.runs.subjects import subject_field, subjects_of
 
 RATE_WINDOW = timedelta(seconds=60)
 EVIDENCES = 3
@@ -102,7 +103,7 @@ class Progress:
 
 def progress_of(run: Run) -> Progress:
     run.refresh_from_db()
-    examples = run.project.examples.judged().count()
+    examples = subjects_of(run).count()
     counts = slot_counts(run)
     by_order = {
         part: OrderCounts(slots, status_counts(counts, part))
@@ -150,7 +151,8 @@ def expected_slots(run: Run, examples: int) -> dict[str, int]:
 
 def slot_counts(run: Run) -> Counter[tuple[str, str]]:
     """Slots by order and status, the last attempt of each only."""
-    parses = Parse.objects.filter(sample__call__run=run, current=True)
+    about_nothing = Q(sample__call__example=None, sample__call__point_item=None)
+    parses = Parse.objects.filter(~about_nothing, sample__call__run=run, current=True)
     retried = Sample.objects.filter(call__run=run, attempt__gt=0).exists()
     rows = parses.order_by().values_list("sample__call__part", "status").annotate(n=Count("pk"))
     counts = Counter({(part, status): n for part, status, n in rows})
@@ -162,16 +164,17 @@ def slot_counts(run: Run) -> Counter[tuple[str, str]]:
 def superseded(run: Run) -> Counter[tuple[str, str]]:
     """Attempts that a later one replaced. Few, since only failures are asked again."""
     later = Sample.objects.filter(call__run=run, attempt__gt=0)
-    places = set(later.values_list("call__example_id", "call__part", "slot"))
+    subject = f"call__{subject_field(run)}"
+    places = set(later.exclude(**{subject: None}).values_list(subject, "call__part", "slot"))
     rows = Parse.objects.filter(
         sample__call__run=run,
         current=True,
-        sample__call__example__in={example_id for example_id, _, _ in places},
+        **{f"sample__{subject}__in": {subject_id for subject_id, _, _ in places}},
     ).order_by("sample__attempt")
     last: dict[tuple[int, str, int], str] = {}
     replaced: Counter[tuple[str, str]] = Counter()
     for *place, status in rows.values_list(
-        "sample__call__example_id", "sample__call__part", "sample__slot", "status"
+        f"sample__{subject}", "sample__call__part", "sample__slot", "status"
     ):
         example_id, part, slot = place
         if (earlier := last.get((example_id, part, slot))) is not None:

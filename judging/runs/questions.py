@@ -1,19 +1,20 @@
 """From an example and its part to the request that is sent."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 from judging.llm.listing import TOP_LOGPROBS
 from judging.llm.messages import Message
 from judging.llm.parts import UNSPLIT, stage_of
-from judging.llm.prompts import render, render_parts
+from judging.llm.prompts import render, render_parts, render_point
 from judging.llm.requests import JudgeRequest
-from judging.llm.templating import ReplyFormat, Template
-from judging.models import Run
+from judging.llm.templating import Form, Template
+from judging.models import PointItem, Run
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import aligned
 from judging.runs.shots import Shots
-from judging.runs.subjects import Subject, shown_texts
+from judging.runs.subjects import ITEM, Subject, shown_texts
 from judging.runs.wording import template_of
 
 
@@ -29,6 +30,7 @@ class Questioner:
     shots: Shots
     criteria: str = ""
     portia: PortiaSettings | None = None
+    items: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -41,10 +43,11 @@ class Questioner:
             Shots.of(run),
             run.parameters.get("criteria", ""),
             PortiaSettings.of(run),
+            run.parameters.get("items", {}),
         )
 
     def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
-        reads_logprobs = self.template.reply is ReplyFormat.CHOICE_TOKEN
+        reads_logprobs = self.template.form in (Form.CHOICE, Form.POINTWISE)
         return JudgeRequest(
             tuple(self.messages(subject, part)),
             self.model,
@@ -64,7 +67,10 @@ class Questioner:
         return (*texts, *found.parts_1, *found.parts_2)
 
     def messages(self, example: Subject, part: str) -> list[Message]:
-        """The responses whole, or by PORTIA's aligned parts."""
+        """One response alone; else both, whole or by PORTIA's aligned parts."""
+        if isinstance(example, PointItem):
+            criteria = self.items[part.removeprefix(ITEM)]
+            return render_point(self.template, example.input, example.output, criteria=criteria)
         filled = {"reference": example.reference, "criteria": self.criteria}
         if stage_of(part) != UNSPLIT:
             found = aligned(example, stage_of(part), self.portia)

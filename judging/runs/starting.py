@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -20,7 +21,7 @@ from judging.llm.templating import Template
 from judging.local_judge.model import MODEL_NAME
 from judging.models import Form, Method, Project, Run
 from judging.runs import choices as choice
-from judging.runs import learned, states
+from judging.runs import learned, pointwise, states
 from judging.runs.choices import ChoiceOptions
 from judging.runs.endpoints import (
     default_endpoint_name,
@@ -33,6 +34,7 @@ from judging.runs.listing import ModelNotChosen
 from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.shots import draw_shots
 from judging.runs.usual import (
+    BY_LOGPROBS,
     LEAST_CONFIDENCE,
     ONE_SAMPLE,
     usual_concurrency,
@@ -41,10 +43,10 @@ from judging.runs.usual import (
     usual_method,
     usual_temperature,
 )
-from judging.runs.wording import choose_template, chosen_criteria, kept_fields, output_of
+from judging.runs.wording import chosen_criteria, kept_fields, output_of
 
 METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE)
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE, Form.POINTWISE)
 MOST_K = 100
 LARGEST_SEED = 2**31
 LONGEST_NAME = 120
@@ -73,6 +75,7 @@ class Judge:
     shots: int = 0
     portia: PortiaSettings | None = None
     criteria: str = ""
+    items: Mapping[str, str] = field(default_factory=dict)
 
 
 def choose_judge(
@@ -90,6 +93,7 @@ def choose_judge(
     adaptive: float | None = None,
     portia: PortiaOptions | None = None,
     criteria: str = "",
+    scale: str = "",
     **of_choice: Any,
 ) -> Judge:
     """Fill in what was left open. Raises UserError for what can't be asked.
@@ -101,7 +105,10 @@ def choose_judge(
     check_kind(method, form, k)
     check_adaptive(method, form, k, adaptive)
     chosen = named_endpoint(endpoint or default_endpoint_name())
-    wording = choose_template(project, template, method, form, local=chosen.is_local)
+    pointwise.check_form(form, scale)
+    wording, items = pointwise.choose_wording(
+        project, template, method, form, criteria, scale, chosen
+    )
     if form == Form.CHOICE:
         wording = choice.worded(wording, options)
     if batch and chosen.is_local:
@@ -124,7 +131,8 @@ def choose_judge(
         permutations=choice.permutations_of(options) if form == Form.CHOICE else (),
         shots=options.shots or 0,
         portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
-        criteria=chosen_criteria(project, wording, criteria),
+        criteria="" if items else chosen_criteria(project, wording, criteria),
+        items=items,
     )
 
 
@@ -143,8 +151,7 @@ def start_run(
     **choices: Any,
 ) -> Run:
     """Make the run, and wake a worker unless the caller pumps it. `choices`: see choose_judge."""
-    if not project.examples.judged().exists():
-        raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
+    pointwise.check_subjects(project, choices.get("form", Form.SCORE))
     judge = choose_judge(project, **choices)
     temperature = usual_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
@@ -154,7 +161,7 @@ def start_run(
             "be kept. Nothing was started. Give the price (USD a million prompt and completion "
             "tokens) or leave the budget out."
         )
-    if judge.form == Form.CHOICE:
+    if judge.form in BY_LOGPROBS:
         choice.check_logprobs(judge.endpoint, judge.model)
     known, _ = learned.recall_for(judge.endpoint.base_url, judge.model)
     seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
@@ -253,6 +260,8 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
         kept["portia"] = judge.portia.to_json()
     if judge.criteria:
         kept["criteria"] = judge.criteria
+    if judge.items:
+        kept["items"] = dict(judge.items)
     if judge.permutations:
         kept["permutations"] = list(judge.permutations)
         kept["shots"] = draw_shots(judge.project, judge.shots, seed)
@@ -266,7 +275,7 @@ def create(name: str, fields: dict[str, Any]) -> Run:
     Project.objects.select_for_update().only("pk").get(pk=project.pk)
     last = project.runs.aggregate(last=Max("number"))["last"] or 0
     model = fields["model"].rpartition("/")[2][:80]
-    kind = fields["form"] if fields["form"] == Form.CHOICE else fields["method"]
+    kind = fields["form"] if fields["form"] in BY_LOGPROBS else fields["method"]
     default = f"{model} {kind} {last + 1}".strip()
     try:
         with transaction.atomic():

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from judging.audit import record
 from judging.errors import UserError
-from judging.models import Method, Parse, Project, Run
+from judging.models import Form, Method, Parse, Project, Run
 from judging.runs.endpoints import stored_url
 from judging.runs.lease import SEND_AGAIN, has_open_batches
 
@@ -148,7 +148,8 @@ def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bo
 
 def make_primary(run: Run) -> None:
     """The first run that is done is its project's primary one until a person chooses another."""
-    done = Run.objects.filter(pk=run.pk, state=State.DONE).exists()
+    about_pairs = Run.objects.exclude(form=Form.POINTWISE)
+    done = about_pairs.filter(pk=run.pk, state=State.DONE).exists()
     if done:
         Project.objects.filter(pk=run.project_id, primary_run=None).update(primary_run=run.pk)
 

@@ -12,6 +12,9 @@ from django.db.models import QuerySet
 
 from judging.models import Call, Example, Form, PointItem, Run
 
+# Before a criterion, in the part of a call about a single response.
+ITEM = "item:"
+
 
 @dataclass(frozen=True, slots=True)
 class ContentFree:

@@ -39,6 +39,9 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
 
     For all examples at once only what they are ranked by is held in memory.
     """
+    if run.form == Form.POINTWISE:
+        # Single responses have scores, and no verdict.
+        return VerdictCounts()
     candidates, ids, adaptive = [], [], adaptive_of(run)
     rows = samples_of(run)
     while chunk := list(islice(rows, CHUNK)):

@@ -20,6 +20,7 @@ from tests.loopback.choice import ChoiceJudge
 from tests.loopback.judges import BiasedJudge, fixed_judge
 from tests.loopback.latency import fixed, lognormal
 from tests.loopback.log import Asked, LogEntry
+from tests.loopback.points import PointJudge
 from tests.loopback.quirks import Quirks
 from tests.loopback.server import LoopbackServer
 
@@ -30,6 +31,7 @@ __all__ = [
     "ChoiceJudge",
     "LogEntry",
     "LoopbackServer",
+    "PointJudge",
     "Quirks",
     "completion",
     "cut_in_body",

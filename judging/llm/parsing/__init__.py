@@ -10,13 +10,14 @@ from judging.llm.parsing.answer import Answer, read_answer
 from judging.llm.parsing.choice import parse_choice
 from judging.llm.parsing.lines import parse_rating_line, parse_score_pair
 from judging.llm.parsing.parsed import Parsed, Preferred, Reading, Status, turn_back
+from judging.llm.parsing.points import parse_point
 from judging.llm.parsing.refusals import declines
 from judging.llm.parsing.relation import parse_verdict_line, parse_verdict_mark
 from judging.llm.parsing.score_json import parse_score_json
 from judging.llm.parsing.score_lines import parse_score_lines
 from judging.llm.parts import shown_ids
 from judging.llm.replies import TokenLogprobs
-from judging.llm.templating import ReplyFormat, Template
+from judging.llm.templating import Form, ReplyFormat, Template
 
 __all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
 
@@ -51,6 +52,8 @@ def parse(
             return found
     answer = read_answer(text or "", quoted)
     found = _read(template, answer, cut=reason in CUT)
+    if template.form is Form.POINTWISE:
+        found = parse_point(logprobs, template.scale, found)
     if found is not None:
         return found
     if reason in CUT:

@@ -31,7 +31,7 @@ from judging.runs.working import work_on
 State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
-OF_CHOICE = ("permutations", "ids", "band", "shots")
+OF_CHOICE = ("permutations", "ids", "band", "shots", "scale")
 OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 # What a run keeps as it was started.
 FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
@@ -204,7 +204,11 @@ def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument("--method", choices=[m for m in Method.values if m != Method.IMPORTED])
     parser.add_argument("--form", choices=Form.values)
     parser.add_argument("--template", metavar="NAME|FILE.toml")
-    parser.add_argument("--criteria", metavar="TEXT", help="fills a template's {criteria}")
+    parser.add_argument(
+        "--criteria",
+        metavar="TEXT",
+        help="fills a template's {criteria}; of a pointwise run names, such as fluency,relevance",
+    )
     parser.add_argument("--k", type=positive, help="samples in each order")
     parser.add_argument("--max-tokens", type=positive)
     parser.add_argument(
@@ -222,6 +226,9 @@ def add_choice_arguments(parser: CommandParser) -> None:
     parser.add_argument("--ids", metavar="A,B", help="of a choice: its two option IDs")
     parser.add_argument(
         "--band", type=amount, metavar="B", help="of a choice: a P within B of ½ is a tie"
+    )
+    parser.add_argument(
+        "--scale", metavar="LOW,HIGH", help="of a pointwise run: the scores that may be given"
     )
     parser.add_argument(
         "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"

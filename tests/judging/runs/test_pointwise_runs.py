@@ -1,0 +1,143 @@
+"""Runs over single responses: each criterion a part, the expected score over score tokens."""
+
+import pytest
+
+from judging.errors import UserError
+from judging.imports.score_writing import import_scores
+from judging.models import Call, Parse, PointItem, Run, Verdict
+from judging.runs import states
+from judging.runs.estimate import estimate_run
+from judging.runs.progress import progress_of
+from judging.runs.reparse import reparse
+from judging.runs.verdicts import rebuild_verdicts
+from judging.runs.working import work_on
+from tests.factories import make_examples
+from tests.judging.runs.judging import judged, loopback, started
+from tests.loopback import PointJudge, error
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def project(project, tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = [
+        f"<x>{n}</x>,It is {n}.,{criterion},ana,{1 + (n + len(criterion)) % 5}"
+        for n in range(6)
+        for criterion in ("fluency", "correctness")
+    ]
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    return project
+
+
+def scored(project, settings, *script, judge=None, **choices):
+    with loopback(settings, *script, judge=judge or PointJudge()) as server:
+        run = judged(project, form="pointwise", **choices)
+        return run, server.log
+
+
+def test_each_criterion_is_a_part_and_its_score_is_expected_over_tokens(project, settings):
+    run, log = scored(project, settings)
+    assert run.parts == ("item:correctness", "item:fluency")
+    assert (run.method, run.k, run.temperature, run.state) == ("vanilla", 1, 0, "done")
+    assert len(log) == 1 + 12
+    judge = PointJudge()
+    for call in Call.objects.filter(run=run).select_related("point_item"):
+        text = f"[The Start of the Output]\n{call.point_item.output}\n[The End of the Output]"
+        shares = judge.probabilities(text)
+        expected = sum(score * share for score, share in shares.items())
+        parse = Parse.objects.get(sample__call=call)
+        assert float(parse.rating) == pytest.approx(expected)
+        assert (parse.outcome, parse.score_1, parse.p_first) == (None, None, None)
+    assert progress_of(run).statuses == {"valid": 12}
+    assert progress_of(run).expected == 12
+
+
+def test_the_prompt_names_criterion_and_scale(project, settings):
+    _, log = scored(project, settings, criteria="relevance", scale="0,10")
+    prompt = log[-1].body["messages"][0]["content"]
+    assert "Relevance: (0-10) 0 is the lowest score, 10 is the highest." in prompt
+
+
+def test_a_published_criterion_has_its_own_prompt(project, settings):
+    run, _ = scored(project, settings, criteria="Fluency")
+    assert run.template_name == "ohi-fluency"
+    assert run.parts == ("item:Fluency",)
+
+
+def test_ten_as_two_tokens(project, settings):
+    """(1 x .2 + 10 x .5 + 9 x .3) = 7.9"""
+    judge = PointJudge(shares={1: 0.2, 9: 0.3, 10: 0.5})
+    run, _ = scored(project, settings, judge=judge, criteria="relevance", scale="1,10")
+    ratings = Parse.objects.filter(sample__call__run=run).values_list("rating", "bounded")
+    assert {(round(float(rating), 9), bounded) for rating, bounded in ratings} == {(7.9, False)}
+
+
+def test_a_pointwise_run_has_no_verdicts_and_is_never_the_primary_one(project, settings):
+    run, _ = scored(project, settings)
+    rebuild_verdicts(run)
+    project.refresh_from_db()
+    run.refresh_from_db()
+    assert project.primary_run is None
+    assert run.ranked_at is None
+    assert not Verdict.objects.exists()
+
+
+def test_what_failed_is_asked_again_and_nothing_else(project, settings):
+    fault = error(400, "Something is wrong.")
+    with loopback(settings, judge=PointJudge()) as server:
+        run = started(project, form="pointwise")
+        server._queued.append(fault)
+        assert work_on(run)
+        assert Parse.objects.filter(status="error").count() == 1
+        asked = server.requests
+        run.refresh_from_db()
+        states.resume(run, background=False)
+        run.refresh_from_db()
+        assert work_on(run)
+        assert server.requests == asked + 1
+    assert progress_of(run).statuses == {"valid": 12}
+
+
+def test_read_again_it_says_the_same(project, settings):
+    run, _ = scored(project, settings)
+    Parse.objects.update(version=0)
+    assert reparse(run).changed == 0
+
+
+def test_it_is_estimated_without_asking(project, settings):
+    with loopback(settings) as server:
+        estimate = estimate_run(project, endpoint="loop", form="pointwise")
+    assert (estimate.n_examples, estimate.n_calls) == (6, 12)
+    assert server.requests == 0
+
+
+@pytest.mark.parametrize(
+    ("choices", "sentence"),
+    [
+        ({"scale": "1"}, "scale is two whole numbers"),
+        ({"scale": "5,1"}, "scale is two whole numbers"),
+        ({"scale": "a,b"}, "scale is two whole numbers"),
+        ({"criteria": "c" * 51}, "at most 50 characters"),
+        ({"template": "ohi-fluency"}, "rates one criterion, and 2 were named"),
+        ({"template": "ohi-fluency", "criteria": "fluency", "scale": "1,5"}, "asks for 0 to 4"),
+        ({"permutations": 2}, "settings of the form choice"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_a_sentence(project, settings, choices, sentence):
+    with loopback(settings), pytest.raises(UserError, match=sentence):
+        started(project, form="pointwise", **choices)
+    assert not Run.objects.exists()
+
+
+def test_without_single_responses_the_way_to_them_is_told(project, settings):
+    PointItem.objects.all().delete()
+    with loopback(settings), pytest.raises(UserError, match="import_scores"):
+        started(project, form="pointwise")
+
+
+def test_a_scale_belongs_to_single_responses(project, settings):
+    make_examples(project, 1)
+    with loopback(settings), pytest.raises(UserError, match="a setting of the form pointwise"):
+        started(project, form="score", scale="1,5")
