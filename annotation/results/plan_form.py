@@ -6,13 +6,17 @@ from typing import Any
 
 from django import forms
 
-from annotation.rounds import RoundSettings
+from annotation.rounds import LEARN, RoundSettings
 from judging.methods.cost import Rate
 from judging.models import Project, Run
 
 DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = 20
 HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget buys"), ("all", "everything")]
+ROUTES = [
+    ("bpde", "where the judge contradicts itself (BPDE)"),
+    ("learned", "where a random sample shows that it errs"),
+]
 _MOST_LOOKS = 20
 
 
@@ -38,6 +42,20 @@ class PlanForm(forms.Form):
     )
     k = forms.IntegerField(
         min_value=1, max_value=99, required=False, label="k, the judge's samples in each order"
+    )
+    route = forms.ChoiceField(
+        choices=ROUTES,
+        initial="bpde",
+        required=False,
+        label="People first see",
+    )
+    learn = forms.IntegerField(
+        min_value=1,
+        initial=LEARN,
+        required=False,
+        label="Random sample to learn from",
+        help_text="Labelled first and counted in the cut. What it teaches selects the rest, if it "
+        "finds this judge's errors better than BPDE; otherwise BPDE does, and the report says why.",
     )
     audit = forms.IntegerField(
         min_value=0,
@@ -68,6 +86,13 @@ class PlanForm(forms.Form):
         label="Accuracy to reach, percent",
         help_text="To be told which β it needs. It changes nothing in the round.",
     )
+    second = forms.ModelChoiceField(
+        Run.objects.none(),
+        required=False,
+        label="A second judge on the contested part",
+        help_text="What another run's label would bring and cost there. It changes nothing in the "
+        "round.",
+    )
     partial = forms.BooleanField(required=False, label="Open although the run is not finished")
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
@@ -77,6 +102,8 @@ class PlanForm(forms.Form):
         self.fields["run"].queryset = runs
         first = project.primary_run or runs.first()
         self.fields["run"].initial = first
+        self.fields["second"].queryset = runs
+        self.fields["second"].empty_label = "none"
         self.fields["run"].empty_label = "no ranking (everything only)"
         self.fields["minutes"].initial = project.minutes_per_vote.normalize()
         self.fields["wage"].initial = project.wage_usd.normalize()
@@ -116,6 +143,7 @@ class PlanForm(forms.Form):
             votes=data["votes"],
             audit=0 if everything else data["audit"],
             partial=data["partial"],
+            learn=(data["learn"] or LEARN) if data["route"] == "learned" and not everything else 0,
             epsilon=float((data["epsilon"] or DEFAULT_EPSILON) / 100),
             looks=() if everything else data["looks"],
             rate=Rate(

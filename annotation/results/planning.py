@@ -8,10 +8,10 @@ from django.db.models import Avg, Count, Q
 from annotation.models import Annotation, Annotator
 from annotation.protocols import current_protocol
 from annotation.results.costs import judge_cost
-from annotation.rounds import RoundSettings, rate_of
-from annotation.selecting import frame, size_for_beta, size_for_budget
+from annotation.rounds import RoundSettings, cut_size, rate_of
+from annotation.selecting import check_audit, check_learning, frame, size_for_beta
 from judging.errors import UserError
-from judging.methods.cost import Rate, human_usd
+from judging.methods.cost import human_usd
 from judging.models import Project, Run, Verdict
 
 _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
@@ -20,6 +20,8 @@ _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 @dataclass(frozen=True)
 class Plan:
     """m items by rank and `audit` at random of `n_frame`; votes, hours and USD if all are new.
+
+    learn: how many of the m are drawn at random first; the rank of the others is learned then.
 
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
     a ranking. known_votes: votes under the same protocol that would count at once.
@@ -40,6 +42,7 @@ class Plan:
     known_votes: int
     people: int
     pending: int
+    learn: int = 0
 
     @property
     def items(self) -> int:
@@ -71,10 +74,12 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     if run is None and not settings.everything:
         raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
     rate = rate_of(project, settings)
-    settings = replace(settings, audit=0 if settings.everything else settings.audit)
-    m = _size(n, rate, settings)
-    if m + settings.audit > n:
-        raise UserError(f"That is more than the {n} examples there are. Ask for a smaller audit.")
+    if settings.everything:
+        settings = replace(settings, audit=0, learn=0)
+    m = n if settings.everything else cut_size(project, settings, n)
+    check_audit(settings.audit, n - m)
+    if settings.learn:
+        check_learning(n, m, settings.learn)
     votes = (m + settings.audit) * settings.votes
     return Plan(
         m=m,
@@ -87,7 +92,8 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=Annotator.objects.filter(project=project, user__isnull=False, left_at=None).count(),
         pending=_pending(run, n),
-        **_reach(project, run, m),
+        learn=settings.learn,
+        **_reach(project, None if settings.learn else run, m),
     )
 
 
@@ -123,14 +129,6 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int |
         "last_bpde": bpde,
         "known_votes": known.count(),
     }
-
-
-def _size(n: int, rate: Rate, settings: RoundSettings) -> int:
-    if settings.everything:
-        return n
-    if settings.budget is not None:
-        return size_for_budget(settings.budget, settings.audit, settings.votes, rate, n)
-    return size_for_beta(n, settings.beta or Decimal(0))
 
 
 def _pending(run: Run | None, n: int) -> int:

@@ -63,6 +63,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     )
     if report is not None:
         found |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
+        found |= _cascade(report, form.cleaned_data["second"])
     return found
 
 
@@ -94,3 +95,11 @@ def _at_k(report: Json, run: Run | None, k: int | None) -> dict[str, Any]:
         or next((row for row in rows if row["k"] == k), None),
         "k": k,
     }
+
+
+def _cascade(report: Json, second: Run | None) -> dict[str, Any]:
+    """What asking the second judge about the most contested would reach and cost."""
+    if second is None:
+        return {}
+    rows = [row for row in report["cascades"] if row["run"] == second.name]
+    return {"second": second, "cascades": rows}
