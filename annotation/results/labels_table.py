@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from annotation.models import Annotator
+from annotation.models import Annotator, RoutingScores
 from annotation.results.merging import Merged, merged
 from judging.models import Project, Run
 
@@ -20,8 +20,20 @@ def label_rows(project: Project, run: Run | None, *, names: bool) -> Iterator[di
     """Every example in import order. Without `names` a deciding person is a pseudonym."""
     people = Annotator.objects.filter(project=project, user__isnull=False)
     pseudonyms = {one.user.username: one.pseudonym for one in people.select_related("user")}
+    learned = _learned_scores(run)
     for one in merged(project, run):
-        yield _row(one, run, pseudonyms, names=names)
+        row = _row(one, run, pseudonyms, names=names)
+        if one.example.pk in learned:
+            row["routing_score"] = learned[one.example.pk]
+        yield row
+
+
+def _learned_scores(run: Run | None) -> dict[int, float]:
+    """By example, what the newest round of the run that learned went by."""
+    kept = RoutingScores.objects.filter(round__run=run).order_by("-round__number").first()
+    if run is None or kept is None:
+        return {}
+    return dict(zip(kept.examples, kept.scores, strict=True))
 
 
 def _row(

@@ -1,5 +1,7 @@
 """The report on learned routing: its figures, its sentences, and everything else under it."""
 
+import csv
+import io
 import json
 import zipfile
 from decimal import Decimal
@@ -110,7 +112,12 @@ def test_it_can_be_verified_from_the_file_alone(project, run, learned, tmp_path)
     assert figures["routing"]["used"] is True
     assert "The learned score selected the rest." in page
     assert "a learned probability of an error of at" in methods
-    assert ",learn," in labels
+    rows = list(csv.DictReader(io.StringIO(labels)))
+    assert sum(row["selection"] == "learn" for row in rows) == 40
+    scores = {row["external_id"]: float(row["routing_score"]) for row in rows}
+    assert len(scores) == 120
+    for item in Item.objects.filter(round=learned, selection__kind="top"):
+        assert scores[item.example.external_id] == item.routing_score
 
 
 def test_while_it_learns_it_says_how_far_it_is(project, run):
