@@ -4,7 +4,8 @@
 
 The ideal is the list schedule of the same latencies at the same limit with no overhead. The span
 is from the first request that the server saw to the last result stored. Each row is a process and
-a database of its own.
+a database of its own. In the rows of two workers another process tries all the time to work on the
+same run: only one may hold it, and the other must cost it nothing.
 """
 
 import argparse
@@ -15,19 +16,28 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 CASES = {
     "32 × 200 ms": (1000, 32, 0.2, 0.0),
     "32 × 200 ms log-normal": (1000, 32, 0.2, 0.5),
     "256 × 1 s": (4000, 256, 1.0, 0.0),
     "256 × 1 s log-normal": (4000, 256, 1.0, 0.5),
+    "32 × 200 ms, two workers": (1000, 32, 0.2, 0.0),
 }
+TWO_WORKERS = "two workers"
+# How often a second worker tries; a real one is woken by the sweep every 15 s.
+TRIES_EVERY = 0.2
 TEXT = "A sentence of a response that is judged. " * 30
 
 
-def measure(calls: int, concurrency: int, seconds: float, sigma: float) -> dict[str, float]:
+def measure(
+    calls: int, concurrency: int, seconds: float, sigma: float, two_workers: bool = False
+) -> dict[str, float]:
     """One run in a fresh database. Imports wait until Django is set up."""
     import django
 
@@ -42,7 +52,7 @@ def measure(calls: int, concurrency: int, seconds: float, sigma: float) -> dict[
         name = connection.creation.create_test_db(verbosity=0)
         try:
             log = Path(folder) / "log.jsonl"
-            span, cpu = run_once(calls, concurrency, seconds, sigma, log)
+            span, cpu = run_once(calls, concurrency, seconds, sigma, log, two_workers)
         finally:
             connection.creation.destroy_test_db(name, verbosity=0)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -51,7 +61,7 @@ def measure(calls: int, concurrency: int, seconds: float, sigma: float) -> dict[
 
 
 def run_once(
-    calls: int, concurrency: int, seconds: float, sigma: float, log: Path
+    calls: int, concurrency: int, seconds: float, sigma: float, log: Path, two_workers: bool
 ) -> tuple[float, float]:
     from django.conf import settings
 
@@ -84,12 +94,54 @@ def run_once(
         run = prepared("measured", calls // 2, url)
         # The judge is known to answer: the pump's cautious first call is not measured.
         EndpointLearned.objects.create(base_url=url, model=run.model, learned={})
-        before = cpu_seconds()
-        work_on(run)
-        cpu = cpu_seconds() - before
+        with second_worker(run.pk) if two_workers else nullcontext():
+            before = cpu_seconds()
+            work_on(run)
+            cpu = cpu_seconds() - before
     assert run.calls.filter(state=Call.State.DONE).count() == calls
-    arrived = min(json.loads(line)["arrived"] for line in log.read_text().splitlines())
-    return stored_at - arrived, cpu
+    arrived = [json.loads(line)["arrived"] for line in log.read_text().splitlines()]
+    assert len(arrived) == calls
+    return stored_at - min(arrived), cpu
+
+
+@contextmanager
+def second_worker(run_id: int) -> Iterator[None]:
+    """A process that would work on the same run, over the same database."""
+    from django.db import connection
+
+    name = connection.settings_dict["NAME"]
+    url = f"sqlite:///{name}"
+    if connection.vendor != "sqlite":
+        url = urlsplit(os.environ["DATABASE_URL"])._replace(path=f"/{name}").geturl()
+    command = [sys.executable, "-m", "benchmarks.engine", "--second", str(run_id)]
+    environment = os.environ | {"DATABASE_URL": url}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdout=pipe, text=True) as process:
+        assert process.stdout is not None
+        # It has imported everything once it has tried for the first time.
+        process.stdout.readline()
+        yield
+        process.terminate()
+        held = process.stdout.read()
+    assert not held, "the second worker took the run from its holder"
+
+
+def try_to_work_on(run_id: int) -> None:
+    import django
+
+    django.setup()
+    from judging.models import Run
+    from judging.runs.recovery import take_over
+
+    sys.stdout.write("tries\n")
+    sys.stdout.flush()
+    waiting = Run.State.QUEUED
+    while True:
+        run = Run.objects.get(pk=run_id)
+        if run.state not in (waiting, Run.State.DONE) and take_over(run, "a second worker"):
+            sys.stdout.write("held\n")
+            sys.stdout.flush()
+        time.sleep(TRIES_EVERY)
 
 
 def cpu_seconds() -> float:
@@ -117,16 +169,20 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="32 × 200 ms only")
     parser.add_argument("--postgres", metavar="URL", help="measure there too")
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--second", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.second:
+        try_to_work_on(options.second)
     if options.case:
-        sys.stdout.write(json.dumps(measure(*CASES[options.case])) + "\n")
+        found = measure(*CASES[options.case], TWO_WORKERS in options.case)
+        sys.stdout.write(json.dumps(found) + "\n")
         return
     databases = {"SQLite": ""} | ({"PostgreSQL": options.postgres} if options.postgres else {})
     for database, url in databases.items():
         for case in list(CASES)[:1] if options.quick else CASES:
             found = row(case, url)
             line = (
-                f"{database:10} {case:24} {found['ratio']:5.2f} × ideal  "
+                f"{database:10} {case:26} {found['ratio']:5.2f} × ideal  "
                 f"{found['cpu_ms']:5.2f} ms CPU a call  {found['megabytes']:4.0f} MB"
             )
             sys.stdout.write(line + "\n")
