@@ -24,7 +24,9 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
 
 def portia_note(run: Run) -> str:
     said = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
-    stages = ", then ".join(said[Stage(stage)] for stage in run.stages)
+    # The whole responses come last only where nothing else can be shown.
+    asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
+    stages = ", then ".join(said[Stage(stage)] for stage in asked)
     split = PortiaSettings.of(run)
     parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
     return (

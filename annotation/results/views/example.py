@@ -55,7 +55,7 @@ def said_of(example: Example, run: Run) -> dict[str, object]:
     verdicts = Verdict.objects.filter(run=run, example=example)
     return {
         "verdict": verdicts.first(),
-        "orders": orders,
+        "order_rows": [orders[place : place + 2] for place in range(0, len(orders), 2)],
         "shown_stages": shown_stages(run, example, [order.part for order in orders]),
         "final": FinalLabel.objects.filter(run=run, example=example).first(),
     }
