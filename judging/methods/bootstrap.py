@@ -83,6 +83,14 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
     return float(low), float(high), len(array) - len(there)
 
 
+def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 0.95) -> Estimate:
+    """A value with the percentile limits of its resamples; says in how many it doesn't exist."""
+    drawn = np.asarray(resampled, dtype=np.float64)
+    low, high, lacking = interval(drawn, confidence)
+    note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
+    return Estimate(value, n, low, high, note)
+
+
 def bootstrap_estimate(
     statistic: Statistic,
     columns: Sequence[ArrayLike],
@@ -110,6 +118,4 @@ def bootstrap_estimate(
     if not np.isfinite(value):
         return Undefined(reason)
     counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=repeats)
-    low, high, lacking = interval(statistic(counts, values), confidence)
-    note = f"undefined in {lacking} of {repeats} resamples" if lacking else ""
-    return Estimate(value, n, low, high, note)
+    return estimate_of(value, statistic(counts, values), n, confidence)

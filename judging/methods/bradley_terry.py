@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from judging.methods.bootstrap import cells, interval, resampled_counts
+from judging.methods.bootstrap import cells, estimate_of, resampled_counts
 from judging.methods.estimates import Estimate, Undefined
 
 Floats = NDArray[np.float64]
@@ -105,12 +105,6 @@ def bradley_terry(
         for i, model in enumerate(models)
     ]
     return sorted(ranked, key=lambda entry: -entry.strength.value)
-
-
-def estimate_of(value: float, resampled: Floats, n: int) -> Estimate:
-    low, high, lacking = interval(resampled)
-    note = f"undefined in {lacking} of {len(resampled)} resamples" if lacking else ""
-    return Estimate(value, n, low, high, note)
 
 
 def disconnected(models: Sequence[str], wins: Floats) -> str:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import cells, interval, resampled_counts
-from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.bootstrap import cells, estimate_of, resampled_counts
+from judging.methods.estimates import Figure, Undefined
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -87,9 +87,8 @@ def covariate_bias(
     if isinstance(fits, Undefined):
         return fits
     (of_judge, judge_slopes), (of_human, human_slopes) = fits
-    low, high, _ = interval(judge_slopes[1:] - human_slopes[1:])
-    value = float(judge_slopes[0] - human_slopes[0])
-    bias = Estimate(value, len(np.asarray(difference)), low, high)
+    beyond = judge_slopes - human_slopes
+    bias = estimate_of(float(beyond[0]), beyond[1:], len(np.asarray(difference)))
     return CovariateBias(of_judge, of_human, bias)
 
 
@@ -128,20 +127,16 @@ def _fits(
         raw = np.concatenate(([weights @ y / weights.sum()], counts @ y[first] / counts.sum(1)))
         equal = 1 / (1 + np.exp(-both[:, 0]))
         effect = CovariateEffect(
-            raw=_estimate(raw, len(x)),
-            equal=Undefined(CONSTANT) if constant else _estimate(equal, len(x)),
-            slope=_estimate(both[:, 1], len(x)),
+            raw=estimate_of(float(raw[0]), raw[1:], len(x)),
+            equal=Undefined(CONSTANT)
+            if constant
+            else estimate_of(float(equal[0]), equal[1:], len(x)),
+            slope=estimate_of(float(both[0, 1]), both[1:, 1], len(x)),
             near=near,
             separated=bool(separated[0]),
         )
         fits.append((effect, both[:, 1]))
     return fits
-
-
-def _estimate(values: Floats, n: int) -> Estimate:
-    low, high, lacking = interval(values[1:])
-    note = f"undefined in {lacking} of {len(values) - 1} resamples" if lacking else ""
-    return Estimate(float(values[0]), n, low, high, note)
 
 
 def _mirrored_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:

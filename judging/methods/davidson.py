@@ -12,13 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import cells, resampled_counts
+from judging.methods.bootstrap import cells, estimate_of, resampled_counts
 from judging.methods.bradley_terry import (
     REPEATS,
     STEPS,
     RankedModel,
     disconnected,
-    estimate_of,
     strongly_connected,
 )
 from judging.methods.estimates import Estimate, Undefined

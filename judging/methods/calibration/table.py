@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.bootstrap import interval
+from judging.methods.bootstrap import estimate_of, interval
 from judging.methods.calibration.interface import Calibration
 from judging.methods.calibration.permutation_mean import MeanCalibration, mean_probability
 from judging.methods.calibration.permutations import Floats, balanced_set
@@ -151,9 +151,7 @@ def figure(values: Floats, n: int, reason: str) -> Figure:
     """The first value is the sample's, the rest are the resamples'."""
     if not np.isfinite(values[0]):
         return Undefined(reason)
-    low, high, lacking = interval(values[1:])
-    note = f"undefined in {lacking} of {len(values) - 1} resamples" if lacking else ""
-    return Estimate(float(values[0]), n, low, high, note)
+    return estimate_of(float(values[0]), values[1:], n)
 
 
 NO_MEAN = Quality(Undefined(NO_SET), Undefined(NO_SET))

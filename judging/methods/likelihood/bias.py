@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import interval, resampled_counts
-from judging.methods.estimates import Estimate, Figure, Undefined, figures_as_json
+from judging.methods.bootstrap import estimate_of, resampled_counts
+from judging.methods.estimates import Figure, Undefined, figures_as_json
 from judging.methods.likelihood.rank_correlation import partial_correlation, spearman_of_counts
 from judging.methods.likelihood.scores import total_score, unfairness
 
@@ -189,6 +189,4 @@ def _of_counts(counts: Floats, x: Floats, y: Floats, given: Floats | None) -> Fl
 def _figure(value: float, drawn: Floats, n: int) -> Figure:
     if not np.isfinite(value):
         return Undefined(ALIKE)
-    low, high, lacking = interval(drawn)
-    note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
-    return Estimate(value, n, low, high, note)
+    return estimate_of(value, drawn, n)
