@@ -16,18 +16,21 @@ from judging.methods.routing_features import (
     Features,
     Judged,
     features,
+    in_favour,
     judged_features,
     jury_agreement,
     smoothed_entropies,
 )
 from judging.models import Form, Project, Run, Verdict
+from judging.runs.likelihood import pair_differences
 
 # Beyond it a probability's logit says more of rounding than of the judge.
 _SUREST = 1 - 1e-6
 
 
 def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
-    """Lengths in characters, and PORTIA's stage, in the order of the sheet. Two queries."""
+    """Lengths in characters, and what some runs and projects have: PORTIA's stage, and how much
+    likelier a language model finds response 1 a token. In the order of the sheet."""
     lengths = frame(project).values_list(
         "pk", Length("response_1"), Length("response_2"), Length("question")
     )
@@ -36,7 +39,10 @@ def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
     rows = np.array([found.get(pk, (0, 0, 0)) for pk in sheet.ids.tolist()], dtype=np.float64)
     rows = rows.reshape(-1, 3)
     arrays = {"length_1": rows[:, 0], "length_2": rows[:, 1], "question": rows[:, 2]}
-    return Data(arrays | _stages(sheet, stages))
+    likelihood = pair_differences(project, sheet.ids).per_token
+    if np.isfinite(likelihood).any():
+        arrays["likelihood"] = likelihood
+    return Data(arrays | _stages(sheet, run, stages))
 
 
 def columns_of(
@@ -60,6 +66,8 @@ def columns_of(
     columns = judged_features(judged)
     if run.form == Form.CHOICE:
         columns.append(Feature("log-probability margin", _margin(sheet.gap)))
+    if "likelihood" in texts.arrays:
+        columns.append(in_favour("likelihood in favour", texts.arrays["likelihood"], judged.sign))
     if "stage" in texts.arrays:
         columns.append(Feature("PORTIA's stage", texts.arrays["stage"]))
     if others:
@@ -74,11 +82,10 @@ def _margin(gap: Floats) -> Floats:
     return np.asarray(np.log1p(sure) - np.log1p(-sure))
 
 
-def _stages(sheet: Sheet, stages: dict[int, str]) -> dict[str, Floats]:
-    """1 for the first in the names' order; nothing where the run has no stages."""
-    names = sorted(set(stages.values()))
-    if len(names) < 2:
+def _stages(sheet: Sheet, run: Run, stages: dict[int, str]) -> dict[str, Floats]:
+    """Which of the stages settled an example, 1 for the first; nothing for runs without them."""
+    if not stages:
         return {}
-    number = {name: float(place) for place, name in enumerate(names, start=1)}
+    number = {name: float(place) for place, name in enumerate(run.stages, start=1)}
     values = [number.get(stages.get(pk, ""), np.nan) for pk in sheet.ids.tolist()]
     return {"stage": np.array(values)}
