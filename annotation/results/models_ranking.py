@@ -37,6 +37,7 @@ def models(sheet: Sheet, rng: np.random.Generator) -> Json:
             }
             for one in pairs
         ],
+        "same_places": len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
         "davidson": {"ranking": [], "reason": with_ties.reason}
         if isinstance(with_ties, Undefined)
         else {"tie": with_ties.tie.as_json(), "ranking": _ranked(with_ties.ranked)},

@@ -37,13 +37,14 @@ def curves(report: Json) -> Plot:
         for place, beta in enumerate(curves["beta"])
         if curves[name][place]["value"] is not None
     ]
+    drawn = list(dict.fromkeys(row["ranking"] for row in rows))
     line = {
         "mark": {"type": "line", "point": {"size": 18}},
         "encoding": {
             "x": x_axis("beta", "β, percent reviewed"),
             "y": y_axis("value", "accuracy"),
-            "color": colour("ranking", list(CURVES.values())),
-            "strokeDash": colour("ranking", list(CURVES.values())),
+            "color": colour("ranking", drawn),
+            "strokeDash": colour("ranking", drawn),
             "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
         },
     }
@@ -140,14 +141,21 @@ def agreement(report: Json) -> Plot:
         if pair["kappa"]["value"] is not None:
             kappa = pair["kappa"]["value"]
             rows += [{"first": x, "second": y, "kappa": kappa} for x, y in ((a, b), (b, a))]
+    shared = {
+        "x": {"field": "first", "type": "nominal", "title": None},
+        "y": {"field": "second", "type": "nominal", "title": None},
+        "tooltip": tooltip("first", "second", "kappa"),
+    }
+    shade = {"field": "kappa", "type": "quantitative", "title": "kappa"}
+    # Kappa has a scale of its own: shades over what there is would make small differences large.
+    shade["scale"] = {"domain": [0, 1], "clamp": True}
+    strong = {"condition": {"test": "datum.kappa > 0.55", "value": "white"}, "value": "black"}
+    number = {"field": "kappa", "type": "quantitative", "format": ".2f"}
     matrix = {
-        "mark": "rect",
-        "encoding": {
-            "x": {"field": "first", "type": "nominal", "title": None},
-            "y": {"field": "second", "type": "nominal", "title": None},
-            "color": {"field": "kappa", "type": "quantitative", "title": "kappa"},
-            "tooltip": tooltip("first", "second", "kappa"),
-        },
+        "layer": [
+            {"mark": "rect", "encoding": shared | {"color": shade}},
+            {"mark": "text", "encoding": shared | {"text": number, "color": strong}},
+        ]
     }
     return plot("people", "Agreement of each pair of people", "Cohen's kappa.", rows, matrix)
 
@@ -161,10 +169,13 @@ def rates(report: Json) -> Plot:
     ]
     caption = "Hollow figures have sampling error only; the judge's bias is not in them."
     drawing = intervals("by", "win rate")
-    hollow = {"field": "hollow", "type": "nominal", "legend": None}
-    drawing["layer"][1]["encoding"]["fillOpacity"] = hollow | {
-        "scale": {"domain": [False, True], "range": [1, 0]}
-    }
+    line, points = drawing["layer"]
+    drawing["layer"] = [line] + [
+        points
+        | {"mark": {"type": "point", "size": 70, "strokeWidth": 1.5, "filled": filled}}
+        | {"transform": [{"filter": f"{'!' if filled else ''}datum.hollow"}]}
+        for filled in (True, False)
+    ]
     return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
 
 

@@ -44,6 +44,8 @@ from annotation.results.judge_card_data import read_card
 from annotation.results.jury import cascades, jury_rows
 from annotation.results.methods_table import methods
 from annotation.results.models_ranking import models
+from annotation.results.pace import NAME, pace, pace_plot
+from annotation.results.pace import read as read_pace
 from annotation.results.portia import portia
 from annotation.results.portia_data import read_portia
 from annotation.results.position import conflict_by_gap, orders
@@ -127,6 +129,7 @@ SECTIONS = (
         "results/_agreement.html",
         plots=(drawn.agreement,),
     ),
+    Section(NAME, pace, "results/_pace.html", read=read_pace, plots=(pace_plot,)),
     Section(
         "categories",
         lambda of: {"by_category": by_category(of.sheet, of.samples, of.rng)},

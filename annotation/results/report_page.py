@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 from annotation.results.figures import Json
+from annotation.results.in_short import in_short
 from annotation.results.report import SECTIONS
 from judging.models import Run
 
@@ -15,6 +16,7 @@ def page_context(run: Run, report: Json) -> Json:
     return {
         "run": run,
         "report": report,
+        "in_short": in_short(report),
         "templates": [one.template for one in SECTIONS if one.template],
         "betas": by_beta(report["hitlc"]),
         "costs": costs_of(report),

@@ -2,7 +2,7 @@
 
 from django.urls import path, re_path
 
-from annotation.results.views import example, exports, home, plan, project, results
+from annotation.results.views import example, exports, home, pace, plan, project, results
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -10,6 +10,7 @@ urlpatterns = [
     path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
+    path("p/<slug:slug>/people/pace", pace.pace, name="people_pace"),
     path("p/<slug:slug>/results", results.results, name="results"),
     re_path(
         r"^p/(?P<slug>[-\w]+)/results/(?P<name>[-a-z]+)\.(?P<kind>svg|png)$",

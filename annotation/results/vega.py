@@ -52,6 +52,7 @@ def _on_paper(plot: Plot) -> Json:
 def intervals(field: str, title: str) -> Json:
     y = {"field": field, "type": "nominal", "sort": None, "title": None}
     x = {"field": "value", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    x["axis"] = {"tickCount": 6}
     ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y}
     point = {"x": x, "y": y, "tooltip": tooltip(field, "value", "low", "high")}
     return {
@@ -91,7 +92,7 @@ def colour(field: str, domain: list[Any]) -> Json:
 
 
 def tooltip(*fields: str) -> list[Json]:
-    rounded = ("value", "low", "high", "kappa", "usd")
+    rounded = ("value", "low", "high", "kappa", "usd", "seconds")
     return [
         {"field": field} | ({"format": ".3f", "type": "quantitative"} if field in rounded else {})
         for field in fields

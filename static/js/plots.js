@@ -17,7 +17,7 @@
       rule: { color: quiet },
       point: { color: accent },
       range: {
-        category: [accent, quiet, colour("--lose"), colour("--tie"), colour("--win"), ink],
+        category: [accent, quiet, colour("--lose"), colour("--violet"), colour("--win"), ink],
         heatmap: [colour("--raised"), accent],
         ramp: [colour("--raised"), accent],
       },

@@ -9,6 +9,7 @@ from django.core.management.base import CommandParser
 from annotation.results.analysis import Analysis
 from annotation.results.delivery import deliver
 from annotation.results.figures_text import report_lines
+from annotation.results.in_short import in_short
 from annotation.results.report import report
 from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
@@ -44,6 +45,9 @@ class Command(FairJudgeCommand):
             return
         analysis = Analysis(project, run)
         if not options["json"] and path is None:
+            for one in in_short(report(analysis)):
+                self.stdout.write(f"* {one.text}")
+            self.stdout.write("")
             for line in report_lines(analysis):
                 self.stdout.write(line)
             return

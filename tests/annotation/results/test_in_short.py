@@ -1,0 +1,87 @@
+"""The head of the report: the honest answer, and what stands against it."""
+
+import copy
+
+import pytest
+
+from annotation.results.analysis import Analysis
+from annotation.results.in_short import in_short
+from annotation.results.report import report
+from annotation.vote_imports import import_votes
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def figures(project, tmp_path):
+    """The judge always says win; two people agree with it on 50 of 60."""
+    run = make_run(project)
+    for example in make_examples(project, 60):
+        make_verdict(run, example, example.number / 60, rank=60 - example.number)
+    rows = "".join(
+        f"e{n},{name},{'win' if n < 50 else 'lose'}\n" for n in range(60) for name in ("kim", "lou")
+    )
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(project, None, path)
+    return report(Analysis(project, run))
+
+
+@pytest.fixture
+def unlabelled(project):
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, 0.1, rank=example.number + 1)
+    return report(Analysis(project, run))
+
+
+def texts(figures):
+    return {one.section: one.text for one in in_short(figures)}
+
+
+def test_the_first_sentence_says_who_is_better_for_people(figures):
+    found = texts(figures)
+    assert found["win-rate"].startswith(
+        "maple-7b is better than birch-3b for people: win rate .833"
+    )
+    assert "50" not in found["win-rate"]
+    assert "Alone, the judge gives the right label for .833" in found["methods"]
+    assert "better than chance" in found["review"]
+
+
+def test_without_people_the_judges_word_is_no_answer(unlabelled):
+    first = in_short(unlabelled)[0]
+    assert first.warns
+    assert "cannot be said" in first.text
+    assert "its bias unknown" in first.text
+
+
+def test_an_interval_around_one_half_shows_nothing(figures):
+    even = copy.deepcopy(figures)
+    for name in ("people", "judge_and_people"):
+        even["win_rate"][name] |= {"value": 0.52, "low": 0.41, "high": 0.63}
+    assert texts(even)["win-rate"].startswith("Neither maple-7b nor birch-3b is shown to be better")
+
+
+def test_models_that_change_places_are_not_called_by_response_1(project, figures):
+    project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
+    swapped = report(Analysis(project, project.runs.get()))
+    assert swapped["models"]["same_places"] is False
+    assert texts(swapped)["win-rate"].startswith("Response 1 is better than response 2")
+
+
+def test_of_many_models_the_first_is_named(project, figures):
+    project.examples.filter(number__gte=20).update(model_2="oak-1b")
+    project.examples.filter(number__gte=40).update(model_1="birch-3b")
+    many = report(Analysis(project, project.runs.get()))
+    first = in_short(many)[0]
+    assert first.section == "models"
+    assert ("Of 3 models" in first.text) != ("cannot be ranked" in first.text)
+
+
+def test_a_leaning_judge_is_warned_of(figures):
+    leaning = copy.deepcopy(figures)
+    leaning["position"]["conflict_rate"] = {"value": 0.4, "low": 0.3, "high": 0.5, "n": 60}
+    leaning["position"]["first_position_rate"] = {"value": 0.9, "low": 0.7, "high": 0.98, "n": 20}
+    found = next(one for one in in_short(leaning) if one.section == "position")
+    assert found.warns
+    assert "90\u202f% of the time for the first" in found.text
