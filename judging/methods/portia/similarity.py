@@ -91,8 +91,8 @@ class _TokenOverlaps:
         self.n_1, self.n_2 = len(sets_1), len(sets_2)
         all_1, all_2 = set().union(*sets_1), set().union(*sets_2)
         shared = all_1 & all_2
-        unions_1 = _unions(sets_1, [*shared, *(all_1 - shared)])
-        unions_2 = _unions(sets_2, [*shared, *(all_2 - shared)])
+        numbers = _numbers([*sets_1, *sets_2], [*shared, *(all_1 ^ all_2)])
+        unions_1, unions_2 = _unions(numbers[: self.n_1]), _unions(numbers[self.n_1 :])
         self._words_1 = _words(unions_1, len(shared))[:, :, None]
         self._words_2 = _words(unions_2, len(shared))
         self._sizes_1 = _sizes(unions_1)[:, None]
@@ -109,11 +109,17 @@ class _TokenOverlaps:
         return similarity
 
 
-def _unions(sets: Sequence[set[str]], tokens: Sequence[str]) -> list[int]:
-    """The tokens of each segment as the bits of one number."""
-    bit = {token: 1 << i for i, token in enumerate(tokens)}
-    sentences = [sum(map(bit.__getitem__, held)) for held in sets]
-    return [union for start in range(len(sets)) for union in accumulate(sentences[start:], or_)]
+def _numbers(sets: Sequence[set[str]], tokens: Sequence[str]) -> list[int]:
+    """The tokens of each sentence as the bits of one number."""
+    place = dict(zip(tokens, range(len(tokens)), strict=True))
+    return [sum(map((1).__lshift__, map(place.__getitem__, held))) for held in sets]
+
+
+def _unions(sentences: Sequence[int]) -> list[int]:
+    """The tokens of each segment, from those of the sentences."""
+    return [
+        union for start in range(len(sentences)) for union in accumulate(sentences[start:], or_)
+    ]
 
 
 def _words(unions: Sequence[int], n_bits: int) -> NDArray[np.uint64]:
