@@ -5,13 +5,14 @@ several places is one text; its key is the hash of task, input and output.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from django.db.models import Count
 from numpy.typing import NDArray
 
-from judging.models import Example, Project, TextLikelihood
+from judging.models import Example, Project, Run, TextLikelihood
 
 Floats = NDArray[np.float64]
 # Of a pair nothing is known but the question: it is the whole input.
@@ -50,11 +51,16 @@ def texts_of_pair(question: str, response_1: str, response_2: str) -> tuple[Text
     return Text(NO_TASK, question, response_1), Text(NO_TASK, question, response_2)
 
 
-def newest_source(project: Project) -> tuple[str, str] | None:
-    """The endpoint's address and the model that were asked about the most texts."""
+def task_of(run: Run) -> str:
+    """What an output of the run's template is for."""
+    return str(run.parameters.get("output", {}).get("task", ""))
+
+
+def sources_of(project: Project) -> list[tuple[str, str]]:
+    """The endpoints' addresses and the models, those asked about the most texts first."""
     rows = project.likelihoods.order_by().values_list("base_url", "model")
-    found = rows.annotate(n=Count("pk")).order_by("-n", "base_url", "model").first()
-    return None if found is None else (found[0], found[1])
+    found = rows.annotate(n=Count("pk")).order_by("-n", "base_url", "model")
+    return [(base_url, model) for base_url, model, _ in found]
 
 
 def recorded_likelihoods(project: Project, source: tuple[str, str]) -> dict[str, tuple[float, int]]:
@@ -67,13 +73,22 @@ def recorded_likelihoods(project: Project, source: tuple[str, str]) -> dict[str,
 
 
 def pair_differences(project: Project, ids: NDArray[np.intp]) -> PairDifferences:
-    """ids: the examples in the order of the rows."""
-    sums, per_token = np.full(len(ids), np.nan), np.full(len(ids), np.nan)
-    source = newest_source(project)
-    if source is None:
-        return PairDifferences(sums, per_token, "")
-    known = recorded_likelihoods(project, source)
+    """By the first source that knows a pair. ids: the examples in the order of the rows."""
     place = {int(pk): row for row, pk in enumerate(ids.tolist())}
+    for source in sources_of(project):
+        known = recorded_likelihoods(project, source)
+        sums, per_token = differences_in(project, place, known)
+        if not np.isnan(sums).all():
+            return PairDifferences(sums, per_token, source[1])
+    none = np.full(len(ids), np.nan)
+    return PairDifferences(none, none.copy(), "")
+
+
+def differences_in(
+    project: Project, place: Mapping[int, int], known: Mapping[str, tuple[float, int]]
+) -> tuple[Floats, Floats]:
+    """place: the row of each example."""
+    sums, per_token = np.full(len(place), np.nan), np.full(len(place), np.nan)
     rows = Example.objects.filter(project=project).values_list(
         "pk", "question", "response_1", "response_2"
     )
@@ -84,4 +99,4 @@ def pair_differences(project: Project, ids: NDArray[np.intp]) -> PairDifferences
             sums[place[pk]] = one - two
             if n_one and n_two:
                 per_token[place[pk]] = one / n_one - two / n_two
-    return PairDifferences(sums, per_token, source[1])
+    return sums, per_token

@@ -16,6 +16,7 @@ from tests.loopback.answers import server_error as broken
 from tests.loopback.batches import BatchService
 from tests.loopback.judges import Judge, fixed_judge
 from tests.loopback.latency import Latency, fixed
+from tests.loopback.likelihoods import TextService
 from tests.loopback.log import Asked, LogEntry, prompt_of
 from tests.loopback.quirks import Quirks
 
@@ -44,6 +45,7 @@ class LoopbackServer:
         port: int = 0,
         log_path: Path | None = None,
         keep_log: bool = True,
+        likelihoods: str = "",
     ) -> None:
         self._script = script if callable(script) else None
         self._queued = deque(() if callable(script) else script)
@@ -64,6 +66,7 @@ class LoopbackServer:
         self.log: list[LogEntry] = []
         self.port = port
         self.batches = BatchService(self._answer_line)
+        self.texts = TextService(likelihoods)
 
     @property
     def base_url(self) -> str:
@@ -106,6 +109,7 @@ class LoopbackServer:
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._list)
         self.batches.add_routes(app)
+        self.texts.add_routes(app)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", self.port, backlog=2048).start()

@@ -1,0 +1,90 @@
+"""`manage.py likelihood`: how likely a model finds the responses, and whether the judge follows."""
+
+from argparse import ArgumentTypeError
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.management.base import CommandParser
+
+from judging.figures import decimals, interval
+from judging.management.base import FairJudgeCommand
+from judging.models import Form
+from judging.projects import project_for_command
+from judging.runs.finding import find_run
+from judging.runs.likelihood_asking import Asked, ask_likelihoods, texts_of
+from judging.runs.pointwise_report import Json, pointwise_report
+
+LINES = {
+    "bias": "BiasScore: Spearman of LS and US",
+    "given_length": "  given the length",
+    "per_token": "  with LS per token",
+    "per_token_given_length": "  with LS per token, given the length",
+    "length": "LS and length",
+    "length_per_token": "LS per token and length",
+    "performance": "judge's and people's scores",
+}
+
+
+class Command(FairJudgeCommand):
+    help = "Ask a model how likely it finds a run's responses, each text once."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("project", metavar="PROJECT")
+        parser.add_argument("--run", default="latest", help="number, name or `latest`")
+        parser.add_argument("--endpoint", default="", help="the run's own when left out")
+        parser.add_argument("--model", default="", type=named)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"])
+        run = find_run(project, options["run"])
+        with self.progress("Likelihoods", len(texts_of(run))) as progress:
+            asked = ask_likelihoods(
+                run,
+                endpoint=options["endpoint"],
+                model=options["model"],
+                say=self.stderr.write,
+                advance=progress.advance,
+            )
+        self.stdout.write(described(asked))
+        if run.form != Form.POINTWISE:
+            self.stdout.write(
+                "Its preference for likelier responses: manage.py report "
+                f"{project.slug} --run {run.number} --json, under judge_card."
+            )
+            return
+        run.refresh_from_db()
+        for line in lines(pointwise_report(run)):
+            self.stdout.write(line)
+
+
+def named(text: str) -> str:
+    if len(text) > 200:
+        raise ArgumentTypeError("a model's name has at most 200 characters")
+    return text
+
+
+def described(asked: Asked) -> str:
+    cost = "unknown" if asked.usd is None else f"{asked.usd:.6f} USD"
+    untold = f", {asked.untold} without a number" if asked.untold else ""
+    return f"{asked.texts} texts, {asked.asked} asked of {asked.model}{untold}. Cost: {cost}."
+
+
+def lines(report: Json) -> Iterator[str]:
+    found = report["likelihood"]
+    if "reason" in found:
+        yield f"– ({found['reason']})"
+        return
+    for criterion, figures in found.items():
+        yield ""
+        yield f"{criterion}, n = {figures['n']}"
+        for name, words in LINES.items():
+            yield f"  {words.ljust(40)} {text_of(figures[name])}"
+
+
+def text_of(figure: Json) -> str:
+    if figure["value"] is None:
+        return f"– ({figure['reason']})"
+    text = decimals(figure["value"], 3, signed=True)
+    if figure["low"] is not None:
+        text += f" [{interval(figure['low'], figure['high'], 3, signed=True)}]"
+    return text
