@@ -2,7 +2,16 @@
 
 from django.urls import path, re_path
 
-from annotation.results.views import example, exports, home, pace, plan, project, results
+from annotation.results.views import (
+    example,
+    exports,
+    home,
+    pace,
+    plan,
+    project,
+    reselection,
+    results,
+)
 
 urlpatterns = [
     path("", home.home, name="home"),
@@ -11,6 +20,11 @@ urlpatterns = [
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
     path("p/<slug:slug>/people/pace", pace.pace, name="people_pace"),
+    path(
+        "p/<slug:slug>/runs/<int:number>/reselection",
+        reselection.reselection,
+        name="run_reselection",
+    ),
     path("p/<slug:slug>/results", results.results, name="results"),
     re_path(
         r"^p/(?P<slug>[-\w]+)/results/(?P<name>[-a-z]+)\.(?P<kind>svg|png)$",
