@@ -3,6 +3,7 @@
 The folded text has the length of the text: a position in one is a position in the other.
 """
 
+import re
 import unicodedata
 
 # The one capital whose small letter is two characters, and the small letter that has no dot.
@@ -22,6 +23,17 @@ def fold(text: str) -> str:
     Superscript and circled numbers stay as they are: "8²" is not 82.
     """
     return text.lower() if text.isascii() else text.translate(_FOLDS)
+
+
+# Soft hyphens, joiners, directions, fillers, variation selectors, tags: what no reader sees.
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def visible(text: str) -> str:
+    return text if text.isascii() else INVISIBLE.sub("", text)
 
 
 def _fold_character(character: str) -> str:

@@ -16,7 +16,7 @@ import itertools
 import re
 from functools import lru_cache
 
-from judging.llm.folding import fold
+from judging.llm.folding import INVISIBLE, fold, visible
 
 DISARMED = "\u00b7"
 
@@ -66,12 +66,26 @@ def holds_verdict_mark(folded: str, start: int = 0, end: int | None = None) -> b
 # The two orders of an example follow each other, with the same texts.
 @lru_cache(maxsize=32)
 def disarm(text: str) -> str:
-    """`text` with a middle dot in each mark; a text without marks comes back as it is."""
+    """`text` with a middle dot in each mark; a text without marks comes back as it is.
+
+    A mark with invisible characters in it is one too: a judge that repeats it may leave them out.
+    """
     folded = fold(text)
     for pattern in _ALL:
         places = [match.start() + 1 for match in pattern.finditer(folded)]
         if places:
             text, folded = _dotted(text, places), _dotted(folded, places)
+    seen = visible(text)
+    if seen == text or not any(pattern.search(fold(seen)) for pattern in _ALL):
+        return text
+    return _disarmed_as_seen(text)
+
+
+def _disarmed_as_seen(text: str) -> str:
+    for pattern in _ALL:
+        at = [place for place, sign in enumerate(text) if not INVISIBLE.match(sign)]
+        folded = fold(visible(text))
+        text = _dotted(text, [at[match.start()] + 1 for match in pattern.finditer(folded)])
     return text
 
 

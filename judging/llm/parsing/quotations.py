@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from judging.llm.folding import fold
+from judging.llm.folding import fold, visible
 from judging.llm.marks import STRONG_SCORE, VERDICT_MARKS, holds_verdict_mark
 
 Span = tuple[int, int]
@@ -96,7 +96,7 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
 @lru_cache(maxsize=64)
 def _passages(text: str) -> frozenset[str]:
     """A pair is judged in many samples, one after another."""
-    return frozenset(_find_passages(fold(text)))
+    return frozenset(_find_passages(fold(visible(text))))
 
 
 def _find_passages(text: str) -> Iterator[str]:

@@ -25,6 +25,8 @@ _END_OF_STATEMENT = re.compile(
     r"""[ \t*_`>)\]}."']*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
     r"(?:the[ \t]+)?(?:score|assistant))",
 )
+# "1 0" is a broken 10, or two numbers: which of them is the score can't be told.
+_ANOTHER_NUMBER = re.compile(r"[ \t]+[0-9]")
 
 # What a line of scores leaves of its beginning.
 _THE = re.compile(r"(?:^|[\s*_`])the", re.IGNORECASE)
@@ -72,7 +74,7 @@ def _scores(
                 continue
         elif bare or _PLACEHOLDER.match(text, match.start("other")):
             continue
-        if value is not None and value not in scale:
+        if value is not None and (value not in scale or _ANOTHER_NUMBER.match(text, end)):
             value = None
         assistant = match[2] or match[4]
         yield _Score(1 if assistant in "1a" else 2, value, match.start(), end)
