@@ -32,6 +32,7 @@ SECRET_KEY = environment.secret("FAIRJUDGE_SECRET_KEY", FAIRJUDGE_DATA / "secret
 
 # The judge. Keys stay in this one mapping, by the name of their variable.
 FAIRJUDGE_JUDGE_MODEL = environment.text("FAIRJUDGE_JUDGE_MODEL")
+FAIRJUDGE_SENTENCE_MODEL = environment.text("FAIRJUDGE_SENTENCE_MODEL")
 FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
 FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
 if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):

@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.conf import settings
 
 from judging.forms.economy import EconomyForm, economy_settings_of
 from judging.llm.catalogue import templates_of
@@ -168,7 +169,11 @@ class StartForm(EconomyForm):
     tokens = forms.ChoiceField(
         label="Alike by",
         required=False,
-        choices=[("word", "words in lower case"), ("split", "what stands between spaces")],
+        choices=[
+            ("word", "words in lower case"),
+            ("split", "what stands between spaces"),
+            ("embedding", "sentences' meaning, by the operator's model"),
+        ],
     )
     unsplit_first = forms.BooleanField(
         label="Show the whole responses first",
@@ -189,6 +194,8 @@ class StartForm(EconomyForm):
         super().__init__(data, initial=settings_of(like) if like else None)
         self.fields["endpoint"].choices = [(name, name) for name in endpoint_names()]
         self.fields["endpoint"].initial = default_endpoint_name()
+        if not settings.FAIRJUDGE_SENTENCE_MODEL:
+            self.fields["tokens"].choices = self.fields["tokens"].choices[:-1]
         self.fields["template"].choices = list(template_choices(project))
 
     def clean(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from judging.errors import UserError
 from judging.models import Form, Method, Parse, Project, Run
 from judging.runs.endpoints import stored_url
 from judging.runs.lease import SEND_AGAIN, has_open_batches
+from judging.runs.portia.settings import check_splitter
 
 State = Run.State
 
@@ -106,6 +107,7 @@ def check_resumable(run: Run, statuses: set[str]) -> None:
             f"{', '.join(sorted(unknown))} can't be asked again. Nothing was changed. "
             f"Choose from: {', '.join(sorted(RETRIABLE))}."
         )
+    check_splitter(run)
     now = stored_url(run.endpoint)
     if now != run.base_url:
         raise UserError(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from judging.errors import UserError
 from judging.llm.marks import disarm
 from judging.llm.parts import UNSPLIT, stage_of
 from judging.models import Example, Run
@@ -24,12 +25,19 @@ class ShownStage:
 
 
 def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[ShownStage, ...]:
-    """Of the stages that these parts of the run belong to; none where responses stood whole."""
+    """Of the stages that these parts of the run belong to; none where responses stood whole.
+
+    None either where the sentence model is gone by which they were aligned.
+    """
     settings = PortiaSettings.of(run)
     if settings is None:
         return ()
     stages = dict.fromkeys(stage_of(part) for part in parts)
-    other = settings.splitter if settings.splitter != splitter() else ""
+    try:
+        today = splitter(settings.tokens)
+    except UserError:
+        return ()
+    other = settings.splitter if settings.splitter != today else ""
     found = ((stage, aligned(example, stage, settings)) for stage in stages if stage != UNSPLIT)
     return tuple(
         ShownStage(

@@ -11,7 +11,7 @@ from judging.methods.portia.alignment import Alignment, length_aligned, semantic
 from judging.methods.portia.splitting import boundaries
 from judging.methods.portia.stages import Stage
 from judging.models import Example
-from judging.runs.portia.settings import PortiaSettings
+from judging.runs.portia.settings import EMBEDDING, PortiaSettings, sentence_model
 
 REMEMBERED = 64
 
@@ -53,4 +53,5 @@ def _by_length(text_1: str, text_2: str, k: int) -> Alignment | None:
 @lru_cache(maxsize=REMEMBERED)
 def _by_meaning(text_1: str, text_2: str, k: int, tokens: str) -> Alignment | None:
     given = text_1, _boundaries(text_1), text_2, _boundaries(text_2)
-    return semantically_aligned(*given, k, tokens)
+    by = sentence_model().similarity if tokens == EMBEDDING else tokens
+    return semantically_aligned(*given, k, by)

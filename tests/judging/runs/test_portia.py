@@ -23,6 +23,7 @@ from judging.runs.transcript import transcript_of
 from judging.runs.verdicts import rebuild_verdicts
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_project
+from tests.judging.llm.test_sentence_models import model, needs_onnx  # noqa: F401
 from tests.judging.runs.judging import ENDPOINT, judged, loopback, slots_of, started, states_of
 from tests.judging.runs.portia_pairs import make_pairs
 from tests.loopback import completion, fixed
@@ -366,7 +367,8 @@ def test_the_command_keeps_how_responses_are_split(settings, capsys):
     ("choices", "sentence"),
     [
         ({"portia": PortiaOptions(parts=1)}, "2 to 10 parts, not 1"),
-        ({"portia": PortiaOptions(tokens="letters")}, "Choose from: word, split"),
+        ({"portia": PortiaOptions(tokens="letters")}, "Choose from: word, split, embedding"),
+        ({"portia": PortiaOptions(tokens="embedding")}, "by FAIRJUDGE_SENTENCE_MODEL"),
         ({"portia": PortiaOptions(without="unsplit")}, "can't be left out"),
         ({"form": "choice"}, "don't go together"),
         ({"method": "mec_bpc", "portia": PortiaOptions(parts=4)}, "settings of the method portia"),
@@ -487,3 +489,22 @@ def test_a_template_file_that_does_not_fit_starts_nothing(settings, tmp_path, te
         )  # fmt: skip
     assert sentence in str(refused.value)
     assert not Run.objects.exists()
+
+
+@db
+@needs_onnx
+def test_a_sentence_model_aligns_and_a_run_goes_on_only_under_the_same(settings, model):  # noqa: F811
+    """Nothing is alike by words; by the model of two meanings cats are like felines."""
+    settings.FAIRJUDGE_SENTENCE_MODEL = str(model)
+    project = make_project()
+    make_examples(project, 1, response_1="cat. car. car.", response_2="feline. feline.  . feline.")
+    embedding = PortiaOptions(parts=2, tokens="embedding", without="length")
+    with loopback(settings, judge=StagedJudge(always_first)):
+        run = by_portia(project, portia=embedding)
+        assert calls_of(run) == {"semantic": 2}
+        assert model.name in run.parameters["portia"]["splitter"]
+        (model / "tokenizer.json").write_text((model / "tokenizer.json").read_text() + "\n")
+        moved = model.rename(model.with_name("another"))
+        settings.FAIRJUDGE_SENTENCE_MODEL = str(moved)
+        with pytest.raises(UserError, match="the sentence model is now another"):
+            states.resume(run, background=False)
