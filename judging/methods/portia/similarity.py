@@ -16,6 +16,9 @@ Values = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Tokenizer = Callable[[str], set[str]]
 
+# Up to so many 64 shared tokens, comparing them all is faster than finding what is new.
+_FEW_WORDS = 4
+
 # Scripts written without spaces, in which \w+ takes a whole run for one word: Han, kana, bopomofo.
 UNSPACED = (
     "\u3005-\u3007\u3021-\u3029\u3040-\u30ff\u3105-\u312f\u31a0-\u31bf\u31f0-\u31ff"
@@ -93,20 +96,35 @@ class _TokenOverlaps:
         shared = all_1 & all_2
         numbers = _numbers([*sets_1, *sets_2], [*shared, *(all_1 ^ all_2)])
         unions_1, unions_2 = _unions(numbers[: self.n_1]), _unions(numbers[self.n_1 :])
-        self._words_1 = _words(unions_1, len(shared))[:, :, None]
+        self._words_1 = _words(unions_1, len(shared))
+        self._starts_1 = segment_bounds(self.n_1)[0]
         self._words_2 = _words(unions_2, len(shared))
         self._sizes_1 = _sizes(unions_1)[:, None]
         self._sizes_2 = _sizes(unions_2)
 
     def rows(self, segments: slice | Indices) -> Values:
         similarity: Values = np.maximum(self._sizes_1[segments], self._sizes_2)
-        common = np.zeros(similarity.shape, dtype=np.uint16)
-        both = np.empty(similarity.shape, dtype=np.uint64)
-        for one, two in zip(self._words_1, self._words_2, strict=True):
-            np.bitwise_and(one[segments], two, out=both)
-            common += np.bitwise_count(both)
-        np.divide(common, similarity, out=similarity)
+        np.divide(self._common(segments), similarity, out=similarity)
         return similarity
+
+    def _common(self, segments: slice | Indices) -> NDArray[np.uint16]:
+        """Shared tokens of these segments of text 1 with each of text 2."""
+        words = self._words_1[:, segments]
+        common = np.zeros((words.shape[1], self._words_2.shape[1]), dtype=np.uint16)
+        starts = self._starts_1[segments]
+        if len(words) <= _FEW_WORDS or not isinstance(segments, slice) or starts[0] < starts[-1]:
+            both = np.empty(common.shape, dtype=np.uint64)
+            for one, two in zip(words, self._words_2, strict=True):
+                np.bitwise_and(one[:, None], two, out=both)
+                common += np.bitwise_count(both)
+            return common
+        # Segments of one start grow by a sentence each: what is new touches few words.
+        new = words.copy()
+        new[:, 1:] &= ~words[:, :-1]
+        for one, two in zip(new, self._words_2, strict=True):
+            rows = np.flatnonzero(one)
+            common[rows] += np.bitwise_count(one[rows, None] & two)
+        return np.cumsum(common, axis=0, dtype=np.uint16, out=common)
 
 
 def _numbers(sets: Sequence[set[str]], tokens: Sequence[str]) -> list[int]:
