@@ -33,11 +33,16 @@ def advice(
     if target is not None:
         return _for_target(expected, plan, target, labels)
     area = report["hitlc"]["auroc"] if report else {}
-    if report and report["hitlc"].get("no_better_than_chance"):
+    if report and report["hitlc"].get("no_better_than_chance") and not plan.learn:
+        learned = report["routing"]
+        instead = "spend on an audit, let the round learn where it errs, or try another judge."
+        if learned.get("used"):
+            reached = decimals(learned["auroc"]["learned"]["value"])
+            instead = f"let the round learn where it errs (AUROC {reached} on these labels)."
         found = f"{decimals(area['value'])} [{interval(area['low'], area['high'])}]"
         return Advice(
             f"On this judge BPDE finds errors no better than chance (AUROC {found}). A review by "
-            "rank buys what a random one would: spend on an audit, or try another judge.",
+            f"rank buys what a random one would: {instead}",
             labels,
             warns=True,
         )

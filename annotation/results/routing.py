@@ -11,7 +11,7 @@ from annotation.results.figures import Json, shown
 from annotation.results.other_runs import OtherRun
 from annotation.results.routing_columns import columns_of
 from annotation.results.routing_data import read_routing
-from annotation.results.routing_words import sentence
+from annotation.results.routing_words import evidence, sentence
 from annotation.results.sections import Data
 from annotation.results.sheet import Known, Sheet
 from annotation.results.stage_two import NEXT_LABELS, described
@@ -101,9 +101,8 @@ def _of_known_labels(analysis: Analysis, data: Data) -> Json:
 
 def _learned(fit: Json) -> Json:
     kept = ("used", "reason", "n", "n_wrong", "ridge", "advantage", "notes")
-    coefficients = [
-        one | {"sentence": sentence(one["name"], one["odds_ratio"])} for one in fit["coefficients"]
-    ]
+    ordered = sorted(fit["coefficients"], key=lambda one: -evidence(one["odds_ratio"]))
+    coefficients = [one | {"sentence": sentence(one["name"], one["odds_ratio"])} for one in ordered]
     return {name: fit[name] for name in kept} | {"coefficients": coefficients}
 
 

@@ -1,5 +1,7 @@
 """What learned routing found, a sentence for each feature."""
 
+import math
+
 from annotation.results.figures import Json
 from judging.figures import count, decimals
 from judging.methods.routing_features import CATEGORY
@@ -19,6 +21,9 @@ _WHEN = {
     "likelihood in favour": "when it prefers the likelier response",
 }
 
+# Odds half as large again, or a third smaller.
+NOTABLE = math.log(1.5)
+
 
 def sentence(name: str, ratio: Json) -> str:
     """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
@@ -27,9 +32,18 @@ def sentence(name: str, ratio: Json) -> str:
     when = f"in “{name.removeprefix(CATEGORY)}”" if category else _WHEN.get(name, f"with “{name}”")
     unit = "against the average category" if category else "per sd"
     times = f"×{_ratio(value)} [{_ratio(low)}–{_ratio(high)}] {unit}"
-    if low <= 1 <= high:
-        return f"No clear difference {when}: {times}"
-    return f"Wrong {'more' if value > 1 else 'less'} often {when}: {times}"
+    often = "more often" if value > 1 else "less often"
+    if not low <= 1 <= high:
+        return f"Wrong {often} {when}: {times}"
+    if abs(math.log(value)) > NOTABLE:
+        return f"Perhaps wrong {often} {when}: {times}"
+    return f"No clear difference {when}: {times}"
+
+
+def evidence(ratio: Json) -> float:
+    """How far the odds ratio is from 1, in widths of its interval."""
+    width = math.log(ratio["high"] / ratio["low"])
+    return abs(math.log(ratio["value"])) / width if width else 0.0
 
 
 def _ratio(value: float) -> str:

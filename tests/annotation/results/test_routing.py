@@ -160,6 +160,11 @@ def test_with_every_label_known_it_says_what_learning_would_do(project, run):
             "×1.1 [0.8–1.5] per sd",
         ),
         (
+            "length in favour",
+            (2.6, 0.7, 10.1),
+            "Perhaps wrong more often when it prefers the longer response: ×2.6 [0.7–10.1] per sd",
+        ),
+        (
             "category: coding",
             (3.0, 1.2, 120.0),
             "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] against the average category",
