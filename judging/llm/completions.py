@@ -19,9 +19,9 @@ def read_completion(
 ) -> Reply | AttemptFailure:
     """A reply, or why an answer with HTTP 200 is none."""
     try:
-        data = json.loads(body.removeprefix("\ufeff"))
-        if "\\u" in body:
-            # Only by an escape can half a character or a NUL get into a text.
+        data = json.loads(body.removeprefix("\ufeff"), strict=False)
+        if "\\u" in body or "\0" in body:
+            # Half a character gets into a text by an escape only.
             data = _storable(data)
     except (ValueError, RecursionError):
         return _unread("The endpoint's answer was cut off or is not JSON.", headers)

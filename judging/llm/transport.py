@@ -18,6 +18,8 @@ from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 
 CONNECT_SECONDS = 10.0
+# Proxies add long headers, and an answer that was paid for must not fail for them.
+LONGEST_HEADER = 2**17
 # Uvicorn, in front of many model servers, closes an idle connection after five seconds.
 KEEPALIVE_SECONDS = 4.0
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
@@ -77,6 +79,8 @@ class Transport(Opened):
             connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_SECONDS),
             headers=self._headers,
             cookie_jar=aiohttp.DummyCookieJar(),
+            max_line_size=LONGEST_HEADER,
+            max_field_size=LONGEST_HEADER,
             # A request's time is bounded as a whole by who sends it: bytes that trickle in extend
             # every other kind of timeout.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
