@@ -40,6 +40,9 @@ OUTPUT_MARKS = {
     ReplyFormat.VERDICT_MARK: "[[A]]",
     ReplyFormat.VERDICT_LINE: "Assistant 1",
 }
+# What a score may be kept as, with room to spare; exact arithmetic on 1e500000 never ends.
+LARGEST_SCORE = Decimal(1_000_000)
+SCORE_STEP = Decimal("0.01")
 _ANY_SLOT = re.compile(r"\{([A-Za-z][A-Za-z0-9_]{0,40})\}")
 
 
@@ -135,6 +138,11 @@ def _scale(form: Form, bounds: object) -> Scale:
         raise TemplateRefused(["The scale is two numbers, the lowest and the highest."]) from None
     if not (low.is_finite() and high.is_finite() and low < high):
         raise TemplateRefused(["The scale's lowest number must be below its highest."])
+    within = all(abs(bound) <= LARGEST_SCORE for bound in (low, high))
+    if not within or any(bound != bound.quantize(SCORE_STEP) for bound in (low, high)):
+        raise TemplateRefused(
+            [f"The scale's ends lie within {LARGEST_SCORE:,} of 0 and have two decimals at most."]
+        )
     if form is Form.LIKERT and (low, high) != (LIKERT.low, LIKERT.high):
         raise TemplateRefused(["The form likert has the scale 1 to 7."])
     return Scale(low, high, whole=form is Form.LIKERT)

@@ -131,8 +131,9 @@ def read_scale(text: str) -> Scale | None:
         low, high = (Decimal(end.strip()) for end in ends)
     except (InvalidOperation, ValueError):
         low = high = Decimal(0)
-    whole = low.is_finite() and high.is_finite() and low == low // 1 and high == high // 1
-    if not (whole and 0 <= low < high <= 100):
+    # Compared first: the integral part of 1e50 has more digits than a Decimal keeps.
+    within = low.is_finite() and high.is_finite() and 0 <= low < high <= 100
+    if not within or low % 1 or high % 1:
         raise UserError(
             f"The scale is two whole numbers from 0 to 100, the lowest and the highest, such as "
             f"1,5, not {text[:40]}. Nothing was started."
