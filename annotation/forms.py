@@ -42,6 +42,7 @@ class SettingsForm(forms.ModelForm):
             "cost_basis": "Human cost is counted by",
         }
         help_texts = {
+            "name": "Annotators see it, so let it name neither model.",
             "guidelines": "Markdown. Annotators have them at hand on every item.",
             "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
         }

@@ -9,14 +9,17 @@ from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
-from annotation.models import Annotation, AnnotationRevision, Draft, Item, Round, Slot
+from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
 from annotation.queue import claim_slot_of, has_left, release
 from annotation.settling import settle
+from judging import audit
 from judging.errors import UserError
 from judging.models import Membership
 
 # An item is not worked on longer than this without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
+# In the audit trail.
+VOTED = "voted"
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 
 
@@ -92,7 +95,9 @@ def edit_vote(
         _lock_items(vote.example_id, vote.protocol_id)
         if is_final(vote):
             raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
+        label = label_of(given["overall"], side)
         if not same:
+            _tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
             AnnotationRevision.objects.create(
                 annotation=vote,
                 label=vote.label,
@@ -102,7 +107,7 @@ def edit_vote(
                 submitted_at=vote.submitted_at,
             )
         vote.answer, vote.comment = given, comment[:MAX_COMMENT]
-        vote.label = label_of(given["overall"], side)
+        vote.label = label
         vote.active_seconds = (vote.active_seconds or 0.0) + _sane(added_seconds)
         vote.save()
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
@@ -168,6 +173,7 @@ def _store(draft: Draft, slot: Slot, answer: dict[str, Any], now: datetime) -> A
         raise IntegrityError("the slot was filled in the same moment")
     settle(item)
     _count_in_other_rounds(vote)
+    _tell(draft.annotator, item, VOTED)
     return vote
 
 
@@ -182,6 +188,13 @@ def _count_in_other_rounds(vote: Annotation) -> None:
     )
     for round_ in others:
         count_in(vote, round_)
+
+
+def _tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
+    """In the audit trail. What the item is about is not looked up: the screen must not know it."""
+    number = item.round.number
+    where = {"round": number, "item": item.pk}
+    audit.record(item.round.project, annotator.user, action, f"round {number}", **where, **detail)
 
 
 def _has_seen_judge(draft: Draft) -> bool:

@@ -8,6 +8,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.forms import ConfirmForm, SettingsForm
 from annotation.removal import delete_project
+from annotation.voting import VOTED
 from judging import audit
 from judging.access import project_for
 from judging.errors import UserError
@@ -37,15 +38,19 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def trail(request: HttpRequest, slug: str) -> HttpResponse:
-    """Who did what when."""
+    """Who did what when. Single votes are so many that they are shown on demand."""
     access = project_for(request.user, slug, Role.OWNER)
-    events = access.project.audit_events.select_related("user").order_by("-pk")
+    events = access.project.audit_events.select_related("user").order_by("-at", "-pk")
+    with_votes = "votes" in request.GET
+    if not with_votes:
+        events = events.exclude(action=VOTED)
     page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
     found = {
         "project": access.project,
         "access": access,
         "tab": "settings",
         "page": page,
+        "with_votes": with_votes,
         "events": [(event, _told(event.detail)) for event in page],
     }
     return render(request, "annotation/settings/trail.html", found)

@@ -4,9 +4,12 @@ import pytest
 from django.urls import reverse
 
 from annotation.protocols import current_protocol
+from annotation.queue import claim_next
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import edit_vote, record_vote
 from judging import audit
 from judging.models import AuditEvent, Project
-from tests.factories import make_project
+from tests.factories import make_annotator, make_examples, make_project
 
 pytestmark = pytest.mark.django_db
 
@@ -87,6 +90,21 @@ def test_the_trail_shows_details_whatever_they_are_called(as_owner, project, own
     page = as_owner.get(reverse("trail", args=[project.slug])).text
     assert "items 3 · keys k" in page
     assert "olga" in page
+
+
+def test_votes_and_their_changes_are_in_the_trail_single_votes_on_demand(as_owner, project):
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    draft = claim_next(round_, make_annotator(project, "ana"))
+    vote = record_vote(draft, {"overall": "tie"})
+    edit_vote(vote, {"overall": "left"}, "")
+    url = reverse("trail", args=[project.slug])
+    page = as_owner.get(url).text
+    item = reverse("round_item", args=[project.slug, 1, draft.item_id])
+    assert page.count(f'href="{item}"') == 1
+    assert f"before tie · now {vote.label}" in page
+    assert "<td>voted</td>" not in page
+    assert "<td>voted</td>" in as_owner.get(url, {"votes": 1}).text
 
 
 def test_the_trail_of_another_project_is_not_shown(as_owner, project):
