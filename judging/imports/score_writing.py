@@ -6,14 +6,14 @@ listed as a conflict, and the one that is there stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 from django.utils import timezone
 
 from judging import audit
@@ -26,6 +26,8 @@ from judging.numbering import next_number
 
 CHUNK = 1000
 SHOWN = 20
+# In a summary: the scores that the import gave items of earlier imports.
+BORROWED = "scores_of_earlier_items"
 Key = tuple[str, str, str]
 
 
@@ -209,7 +211,7 @@ def add_scores(imported: Import, rows: Sequence[ScoreRow]) -> None:
         if place[row.external_id][1] != imported.pk
     ]
     if elsewhere:
-        imported.summary["scores_of_earlier_items"] = elsewhere
+        imported.summary[BORROWED] = elsewhere
         imported.save(update_fields=["summary"])
 
 
@@ -218,7 +220,23 @@ def undo_scores(imported: Import, user: Any) -> bool:
 
     Raises UserError when its items have been judged, or later files scored them: those stay.
     """
-    items = PointItem.objects.filter(source=imported)
+    with transaction.atomic():
+        # A run that claims calls about these items, and another import, wait here.
+        Project.objects.select_for_update(no_key=True).only("pk").get(pk=imported.project_id)
+        items = PointItem.objects.filter(source=imported)
+        list(items.select_for_update().values_list("pk", flat=True))
+        check_undoing(imported, items)
+        others = Import.objects.filter(pk=imported.pk).exclude(state=Import.State.UNDONE)
+        if not others.update(state=Import.State.UNDONE):
+            return False
+        for scores in chunks(imported.summary.get(BORROWED, [])):
+            HumanScore.objects.filter(pk__in=scores).delete()
+        items.delete()
+        audit.record(imported.project, user, "import undone", f"import {imported.number}")
+    return True
+
+
+def check_undoing(imported: Import, items: QuerySet[PointItem]) -> None:
     if imported.state == Import.State.DONE and items.filter(calls__isnull=False).exists():
         raise UserError(
             f"Items of import {imported.number} have been judged, so they stay. "
@@ -230,18 +248,15 @@ def undo_scores(imported: Import, user: Any) -> bool:
         state=Import.State.DONE,
         number__gt=imported.number,
     )
-    borrowed = [pk for one in later for pk in one.summary.get("scores_of_earlier_items", [])]
-    if HumanScore.objects.filter(pk__in=borrowed, point_item__source=imported).exists():
+    borrowed = [pk for one in later for pk in one.summary.get(BORROWED, [])]
+    theirs = HumanScore.objects.filter(point_item__source=imported)
+    if any(theirs.filter(pk__in=scores).exists() for scores in chunks(borrowed)):
         raise UserError(
             f"A later import scored items of import {imported.number}. Undo that one first. "
             "Nothing was changed."
         )
-    with transaction.atomic():
-        others = Import.objects.filter(pk=imported.pk).exclude(state=Import.State.UNDONE)
-        if not others.update(state=Import.State.UNDONE):
-            return False
-        scores = imported.summary.get("scores_of_earlier_items", [])
-        HumanScore.objects.filter(pk__in=scores).delete()
-        items.delete()
-        audit.record(imported.project, user, "import undone", f"import {imported.number}")
-    return True
+
+
+def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """A database takes so many values in a query."""
+    return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))

@@ -61,6 +61,11 @@ def read_scores(path: Path, file_format: str, rater: str = "") -> Iterator[Score
     """rater: who scored, where the file has no such column."""
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format}. Use one of {', '.join(FORMATS)}.")
+    if len(rater) > LONGEST["rater"] or CONTROLS.search(rater):
+        raise UserError(
+            f"A rater's name is one line of at most {LONGEST['rater']} characters. "
+            "Nothing was imported."
+        )
     for record in layouts.records([path], file_format):
         yield record if isinstance(record, Refused) else _row(record, rater)
 

@@ -112,6 +112,24 @@ def test_an_undo_takes_back_what_this_file_added_and_no_more(project, file):
     assert not undo_scores(project.imports.get(number=1), None)
 
 
+def test_an_undo_takes_any_number_of_scores_of_earlier_items_back(project, file, monkeypatch):
+    monkeypatch.setattr("judging.imports.score_writing.CHUNK", 2)
+    import_scores(project, None, file(ROWS))
+    more = "".join(f"<x>1</x>,It is one.,fluency,zoe {n},1,T5\n" for n in range(5))
+    second = import_scores(project, None, file(HEADER + more))
+    with pytest.raises(UserError, match="Undo that one first"):
+        undo_scores(project.imports.get(number=1), None)
+    assert undo_scores(project.imports.get(number=second.number), None)
+    assert HumanScore.objects.count() == 4
+
+
+@pytest.mark.parametrize("rater", ["r" * 201, "ana\nben", "a\0"])
+def test_a_rater_who_is_no_short_line_is_refused(project, file, rater):
+    with pytest.raises(UserError, match="one line of at most 200 characters"):
+        import_scores(project, None, file("output,criterion,score\no,c,1\n"), rater=rater)
+    assert not Import.objects.exists()
+
+
 def test_judged_items_stay(project, file):
     import_scores(project, None, file(ROWS))
     item = PointItem.objects.first()
