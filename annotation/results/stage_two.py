@@ -23,8 +23,17 @@ logger = logging.getLogger(__name__)
 
 
 def go_on() -> int:
-    """All rounds that wait for it. Safe to call from several workers at once."""
-    return sum(select_what_was_learned(round_) for round_ in due())
+    """All rounds that wait for it, each by itself. Safe to call from several workers at once."""
+    return sum(_attempted(round_) for round_ in due())
+
+
+def _attempted(round_: Round) -> bool:
+    """One that cannot be selected must not hold up those behind it."""
+    try:
+        return select_what_was_learned(round_)
+    except Exception:
+        logger.exception("Round %s could not be selected from what it learned.", round_.pk)
+        return False
 
 
 def select_what_was_learned(round_: Round) -> bool:

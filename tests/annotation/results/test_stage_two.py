@@ -1,5 +1,6 @@
 """A round that learns goes on by itself: once, by the score, with an audit drawn after it."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -266,3 +267,16 @@ def test_labels_edited_after_the_fit_change_no_score(learning, person):
     Annotation.objects.filter(item__round=learning).update(label="tie")
     assert go_on() == 0
     assert RoutingScores.objects.get(round=learning).scores == before
+
+
+def test_a_round_that_cannot_be_selected_holds_up_no_other(learning, person, caplog):
+    label_all(learning, [person])
+    behind = open_round(learning.project, None, learning.run, replace(SETTINGS, seed=4))
+    label_all(behind, [person])
+    # As if what the first learned could not be read any more.
+    broken = Round.objects.filter(pk=learning.pk)
+    broken.update(parameters=learning.parameters | {"m": None})
+    assert go_on() == 1
+    assert f"Round {learning.pk} could not be selected" in caplog.text
+    behind.refresh_from_db()
+    assert behind.stage == Round.Stage.SELECT
