@@ -31,8 +31,11 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
                 return
             if not round_.open_to_all:
                 raise UserError("No pair of this round is assigned to you, so there is no leaving.")
-            Seat.objects.create(round=round_, annotator=annotator, left_at=now)
-        _give_back(annotator, round_)
+            # A first item may be handed out in this very moment, and make the seat.
+            Seat.objects.update_or_create(
+                round=round_, annotator=annotator, defaults={"left_at": now}
+            )
+        give_back(annotator, round_)
         people_changed(round_.project)
         audit.record(round_.project, annotator.user, "round left", f"round {round_.number}")
 
@@ -58,12 +61,13 @@ def leave_project(membership: Membership, by: AbstractUser) -> None:
     with transaction.atomic():
         remove_member(membership, by)
         for annotator in people:
-            _give_back(annotator)
+            give_back(annotator)
         people.update(left_at=timezone.now())
         people_changed(project)
 
 
-def _give_back(annotator: Annotator, round_: Round | None = None) -> None:
+def give_back(annotator: Annotator, round_: Round | None = None) -> None:
+    """What the person has in hand goes to others, at once and not when the lease ends."""
     held = Slot.objects.filter(annotator=annotator, vote=None)
     if round_ is not None:
         held = held.filter(round=round_)
