@@ -1,7 +1,8 @@
 """A run's money. Every call holds its upper bound before it is sent, and its cost afterwards.
 
-Invariant: spent is the sum of the calls' known costs, reserved the sum of what calls without a
-known cost hold. A call that was cut off may have been billed, so it keeps holding.
+Invariant: spent is the sum of the calls' known costs, reserved the sum of what calls hold. A
+request that was cut off may have been billed, so its call keeps holding its upper bound, also
+where a later request of the same call brought the answer.
 """
 
 from collections.abc import Sequence
@@ -46,7 +47,7 @@ def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
 def recount(run_id: int) -> None:
     """Set both sums from the calls themselves, as when a run changes hands."""
     sums = Call.objects.filter(run_id=run_id).aggregate(
-        spent=Sum("usd"), reserved=Sum("reserved_usd", filter=Q(usd=None))
+        spent=Sum("usd"), reserved=Sum("reserved_usd")
     )
     Run.objects.filter(pk=run_id).update(
         spent_usd=sums["spent"] or ZERO, reserved_usd=sums["reserved"] or ZERO

@@ -28,6 +28,7 @@ CALL_RESULT = (
     "cached_tokens",
     "completion_tokens",
     "estimated",
+    "reserved_usd",
     "usd",
     "model",
     "request_id",
@@ -66,6 +67,7 @@ def record(
     A call that was marked lost in the meantime belongs to somebody else: its answer is dropped,
     since its slots have been asked for again.
     """
+    before = {arrival.claim.call.pk: held(arrival.claim.call) for arrival in arrivals}
     for arrival in arrivals:
         fill_in(arrival, price)
     read = {arrival.claim.call.pk: list(samples_in(arrival, questioner)) for arrival in arrivals}
@@ -76,7 +78,8 @@ def record(
         still_ours = set(claimed.values_list("pk", flat=True))
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
-        budget.reconcile(run_id, sum(map(held, calls), ZERO), sum(map(cost, calls), ZERO))
+        released = sum((before[call.pk] - held(call) for call in calls), ZERO)
+        budget.reconcile(run_id, released, sum(map(cost, calls), ZERO))
         rows.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
@@ -97,12 +100,13 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.duration_ms = outcome.duration_ms
     call.requests = outcome.requests
     call.request_id = outcome.request_id[:200]
+    # Each request that may have been billed goes on holding what it can have cost.
+    call.reserved_usd = None if price is None else held(call) * outcome.possibly_billed
     if isinstance(outcome, CallFailure):
         call.state = Call.State.FAILED
         call.http_status = outcome.http_status
         call.error_kind = outcome.kind.value
         call.error = outcome.message[:LONGEST_ERROR]
-        # What may have been billed has no known cost, and its reservation stays.
         call.usd = None if outcome.possibly_billed or price is None else ZERO
         return
     usage = outcome.usage
@@ -117,8 +121,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
 
 
 def held(call: Call) -> Decimal:
-    """The reservation that ends with this result."""
-    return ZERO if call.usd is None or call.reserved_usd is None else call.reserved_usd
+    return ZERO if call.reserved_usd is None else call.reserved_usd
 
 
 def cost(call: Call) -> Decimal:

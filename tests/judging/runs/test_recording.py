@@ -1,3 +1,4 @@
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -9,6 +10,7 @@ from judging.llm.replies import Choice, Reply
 from judging.llm.usage import Usage
 from judging.models import Call, Run, Sample
 from judging.runs import claims, lease, recovery, states
+from judging.runs.budget import recount
 from judging.runs.desk import Desk
 from judging.runs.recording import Arrival
 from tests.judging.runs.judging import loopback, make_judged_project, started
@@ -114,25 +116,36 @@ def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
 
 
 @pytest.mark.parametrize(
-    ("kind", "billed", "held", "statuses"),
+    ("kind", "billed", "statuses"),
     [
-        (FailureKind.TOO_LONG, 0, False, ["too_long"] * 2),
-        (FailureKind.FILTERED, 0, False, ["filtered"] * 2),
-        (FailureKind.BAD_REQUEST, 0, False, ["error"] * 2),
-        (FailureKind.TIMEOUT, 1, True, ["error"] * 2),
-        (FailureKind.QUOTA, 0, False, []),
+        (FailureKind.TOO_LONG, 0, ["too_long"] * 2),
+        (FailureKind.FILTERED, 0, ["filtered"] * 2),
+        (FailureKind.BAD_REQUEST, 0, ["error"] * 2),
+        (FailureKind.TIMEOUT, 3, ["error"] * 2),
+        (FailureKind.QUOTA, 0, []),
     ],
 )
-def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(
-    run, desk, kind, billed, held, statuses
-):
+def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, desk, kind, billed, statuses):
     (claim,) = desk.next_claims(1)
+    bound = claim.call.reserved_usd
     failure = CallFailure(kind, "No.", possibly_billed=billed)
     assert desk.write([Arrival(claim, failure)], Learned()) == bool(statuses)
     samples = Sample.objects.filter(call=claim.call)
     assert list(samples.values_list("parses__status", flat=True)) == statuses
     assert set(samples.values_list("raw_text", flat=True)) <= {None}
-    assert money(run) == (0, claim.call.reserved_usd if held else 0)
+    assert money(run) == (0, billed * bound)
+    recount(run.pk)
+    assert money(run) == (0, billed * bound)
+
+
+def test_an_answer_after_requests_that_may_be_billed_holds_what_they_can_have_cost(run, desk):
+    (claim,) = desk.next_claims(1)
+    bound = claim.call.reserved_usd
+    late = replace(reply(TEXT, TEXT), requests=3, possibly_billed=2)
+    desk.write([Arrival(claim, late)], Learned())
+    assert money(run) == (Decimal("0.002"), 2 * bound)
+    recount(run.pk)
+    assert money(run) == (Decimal("0.002"), 2 * bound)
 
 
 def test_a_budget_is_reserved_up_to_its_last_call_and_no_further(run, desk):
