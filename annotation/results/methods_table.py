@@ -19,7 +19,7 @@ from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
-from judging.models import Method, Run
+from judging.models import Form, Method, Run
 
 NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
 HITLC_BETAS = (5, 10, 20, 30, 50)
@@ -59,7 +59,7 @@ def _derived(
     for one in fewer:
         if one.k == k and one.bpc == (orders == 2):
             continue
-        name = "MEC+BPC" if one.bpc else "EC" if one.k == 1 else "MEC"
+        name = _name(run, one.bpc, one.k)
         part = Decimal(2 if one.bpc else 1) / orders
         # The prompt is paid once an order, completions by their number.
         part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
@@ -90,7 +90,7 @@ def prompt_share_of(run: Run) -> Decimal:
 
 def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
     """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
-    wanted = {"method": str(method), "model": run.model, "k": str(k)}
+    wanted = {"method": str(method), "model": run.model, "k": str(k), "form": run.form}
     same = (one for one in reversed(others) if wanted.items() <= one.settings.items())
     return next(same, None)
 
@@ -168,8 +168,16 @@ def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Ge
 def _own_row(run: Run, beta: float, more: str = "") -> Json:
     """An imported run of two orders is MEC+BPC, one of one order MEC, whoever asked."""
     bpc = len(run.orders) == 2
-    name = NAMES.get(run.method) or ("MEC+BPC" if bpc else "MEC" if run.k > 1 else "EC")
+    written = NAMES.get(run.method) if run.form != Form.CHOICE else None
+    name = written or _name(run, bpc, run.k)
     return _row(name + more, run.k, bpc, beta)
+
+
+def _name(run: Run, bpc: bool, k: int) -> str:
+    """A choice has no evidence: what tells its methods apart is whether both orders are asked."""
+    if run.form == Form.CHOICE:
+        return "BPC" if bpc else "one order"
+    return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
 
 
 def _row(name: str, k: int, bpc: bool, beta: float) -> Json:

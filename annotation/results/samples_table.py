@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any
 
-from judging.llm.parts import is_swapped, stage_of
-from judging.models import Parse, Run
+from judging.llm.parts import order, stage_of
+from judging.models import Form, Parse, Run
+from judging.runs.subjects import subject_field
 
 COLUMNS = (
     "external_id", "run", "form", "part", "order", "stage", "permutation", "slot", "attempt",
@@ -14,21 +15,24 @@ COLUMNS = (
 )  # fmt: skip
 
 
+_TEXTS = {
+    "example": ("question", "response_1", "response_2"),
+    "point_item": ("input", "output"),
+}
+
+
 def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Every sample and every attempt. A call's prompt tokens and USD stand on its first sample,
     so that the columns add up to the run's totals."""
+    field = subject_field(run)
+    subject = f"sample__call__{field}"
     parses = (
         Parse.objects.filter(current=True, sample__call__run=run)
-        .exclude(sample__call__example=None)
-        .select_related("sample__call__example")
-        .defer(
-            "sample__call__example__question",
-            "sample__call__example__response_1",
-            "sample__call__example__response_2",
-            "sample__reasoning",
-            "sample__logprobs",
-        )
-        .order_by("sample__call__example__number", "sample__call", "sample__index")
+        .exclude(**{subject: None})
+        .select_related(subject)
+        .defer(*(f"{subject}__{name}" for name in _TEXTS[field]))
+        .defer("sample__reasoning", "sample__logprobs")
+        .order_by(f"{subject}__number", "sample__call", "sample__index")
     )
     for parse in parses.iterator(chunk_size=1000):
         yield _row(parse, run)
@@ -39,11 +43,11 @@ def _row(parse: Parse, run: Run) -> dict[str, Any]:
     call = sample.call
     first = sample.index == 0
     return {
-        "external_id": call.example.external_id,
+        "external_id": (call.example or call.point_item).external_id,
         "run": run.name,
         "form": run.form,
         "part": call.part,
-        "order": "swapped" if is_swapped(call.part) else "original",
+        "order": None if run.form == Form.POINTWISE else order(call.part),
         "stage": stage_of(call.part) if run.stages else None,
         "permutation": call.part if call.part.startswith("X") else None,
         "slot": sample.slot,

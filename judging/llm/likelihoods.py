@@ -19,6 +19,9 @@ from judging.llm.package import Package
 from judging.llm.retries import Patience, RetryPolicy, insist
 
 USUAL_RETRY = RetryPolicy()
+NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
+# Met with llama.cpp's server on texts in scripts of which its model has no whole letters.
+PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
 PROBE = ("Say one word.\n\n", "Yes, one.")
 
 
@@ -132,11 +135,12 @@ class LikelihoodClient(Opened):
             "grammar": "root ::= " + " ".join(f"<[{one}]>" for one in ids),
         }
         answer = await self._post("/completions", body, seconds)
-        return answer if isinstance(answer, AttemptFailure) else read_forced(answer, ids)
+        if isinstance(answer, AttemptFailure):
+            return not_told(PARTS_OF_A_LETTER) if "grammar" in answer.message else answer
+        return read_forced(answer, ids)
 
 
-def not_told() -> AttemptFailure:
-    message = "The endpoint gives no log-probabilities of a text that it is given."
+def not_told(message: str = NOT_TOLD) -> AttemptFailure:
     return AttemptFailure(FailureKind.BAD_REQUEST, message, 200)
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from judging.errors import UserError
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, FailureKind
-from judging.llm.likelihoods import LikelihoodClient, TextScore
+from judging.llm.likelihoods import LikelihoodClient, Outcome, TextScore
 from judging.llm.retries import RetryPolicy
 from judging.llm.usage import Usage
 from judging.models import Form, PointItem, Run, TextLikelihood
@@ -83,7 +83,8 @@ def ask_likelihoods(
     usd = None if price is None else Decimal(0)
     if left:
         with live_endpoint(chosen.name, say) as live:
-            for rows in asked_in_chunks(live, chosen, name, left):
+            for outcomes in asked_in_chunks(live, chosen, name, left):
+                rows = [row_of(chosen, name, *one) for one in outcomes if is_final(one[1])]
                 for row in rows:
                     row.project_id = run.project_id
                     if price is not None and row.prompt_tokens:
@@ -91,13 +92,14 @@ def ask_likelihoods(
                         usd += row.usd
                 TextLikelihood.objects.bulk_create(rows, ignore_conflicts=True)
                 advance(len(rows))
+                stop_at_a_failure(chosen, outcomes)
     untold = held.filter(log_likelihood=None).count()
     return Asked(len(texts), len(left), untold, name, usd)
 
 
 def asked_in_chunks(
     live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
-) -> Iterator[list[TextLikelihood]]:
+) -> Iterator[list[tuple[str, Outcome]]]:
     way = asyncio.run(way_of(live, chosen, model))
     pairs = list(left.items())
     for start in range(0, len(pairs), CHUNK):
@@ -122,29 +124,35 @@ async def ask(
     model: str,
     texts: Sequence[tuple[str, Text]],
     way: str,
-) -> list[TextLikelihood]:
+) -> list[tuple[str, Outcome]]:
     turn = asyncio.Semaphore(LOCAL_CONCURRENCY if chosen.is_local else CONCURRENCY)
 
-    async def one(sha256: str, text: Text) -> TextLikelihood:
+    async def one(sha256: str, text: Text) -> tuple[str, Outcome]:
         async with turn:
-            outcome = await client.score(model, text.context, text.output)
-        return row_of(chosen, model, sha256, outcome)
+            return sha256, await client.score(model, text.context, text.output)
 
     key, retry = key_of(chosen), retry_of(chosen)
     async with LikelihoodClient(live, key, retry=retry, way=way) as client:
         return list(await asyncio.gather(*(one(*pair) for pair in texts)))
 
 
-def row_of(
-    endpoint: Endpoint, model: str, sha256: str, outcome: TextScore | AttemptFailure
-) -> TextLikelihood:
+def is_final(outcome: Outcome) -> bool:
+    """A number, or a refusal that another try would meet again."""
+    return isinstance(outcome, TextScore) or outcome.kind in ABOUT_THE_TEXT
+
+
+def stop_at_a_failure(endpoint: Endpoint, outcomes: Sequence[tuple[str, Outcome]]) -> None:
+    failed = [outcome for _, outcome in outcomes if not is_final(outcome)]
+    if failed and isinstance(failed[0], AttemptFailure):
+        raise UserError(
+            f"The endpoint {endpoint.name} did not answer about {len(failed)} texts "
+            f"({failed[0].message}). What was recorded is kept: run the command again to go on."
+        )
+
+
+def row_of(endpoint: Endpoint, model: str, sha256: str, outcome: Outcome) -> TextLikelihood:
     made = TextLikelihood(base_url=endpoint.base_url, model=model, sha256=sha256)
     if isinstance(outcome, AttemptFailure):
-        if outcome.kind not in ABOUT_THE_TEXT:
-            raise UserError(
-                f"The endpoint {endpoint.name} stopped answering ({outcome.message}). What was "
-                "recorded is kept: run the command again to go on."
-            )
         made.reason = outcome.message[:300]
         return made
     made.log_likelihood = outcome.log_likelihood

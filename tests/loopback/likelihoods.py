@@ -55,10 +55,21 @@ class TextService:
             choice |= self._echoed(body["prompt"])
         if self.way == "prompt_logprobs" and "prompt_logprobs" in body:
             choice["prompt_logprobs"] = self._places(body["prompt"])
+        if self.way == "grammar" and not self._writable(body.get("grammar", "")):
+            message = "got exception: Unexpected empty grammar stack after accepting piece: ."
+            error = {"code": 500, "message": message, "type": "server_error"}
+            return web.json_response({"error": error}, status=500)
         if self.way == "grammar" and "grammar" in body:
             choice |= self._forced(body["grammar"])
         usage = {"prompt_tokens": len(tokens_of(body["prompt"])), "completion_tokens": 1}
         return web.json_response({"choices": [choice], "usage": usage})
+
+    def _writable(self, grammar: str) -> bool:
+        """As llama.cpp's: not where a token is a part of a letter, here any that is not ASCII."""
+        return all(token.isascii() for token in self._named(grammar).values())
+
+    def _named(self, grammar: str) -> dict[int, str]:
+        return {int(one): self.vocabulary[int(one)] for one in re.findall(r"<\[(\d+)\]>", grammar)}
 
     def _pieces(self, prompt: str) -> list[str]:
         """The text begins a token of its own behind the last empty line."""

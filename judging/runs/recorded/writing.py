@@ -14,7 +14,7 @@ from django.utils import timezone
 from judging import audit
 from judging.errors import UserError
 from judging.imports.preparing import digest
-from judging.llm.parts import ORDERS, order, stage_of
+from judging.llm.parts import ORDERS, PERMUTATIONS, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.models import Call, Form, Method, Parse, Project, Run, Sample
 from judging.runs import states
@@ -53,7 +53,7 @@ class Survey:
         self.rows += 1
         self.orders.add(row.part)
         self.by_stage[stage_of(row.part)].add(row.external_id)
-        self.forms.add(row.form or (Form.SCORE if row.score_1 is not None else ""))
+        self.forms.add(row.form or form_of(row))
         self.models.add(row.model)
         slot = next_slot(row, self.slots)
         key = (row.external_id, row.part, slot, row.attempt)
@@ -75,6 +75,10 @@ class Survey:
         kept: dict[str, Any] = {
             "orders": [part for part in ORDERS if part in orders] or sorted(orders)
         }
+        if self.orders <= set(PERMUTATIONS):
+            orders = {order(part) for part in self.orders}
+            kept = {"orders": [one for one in ORDERS if one in orders]}
+            kept["permutations"] = sorted(self.orders)
         return kept | ({"portia": {"stages": self.stages}} if self.stages else {})
 
     @property
@@ -219,6 +223,13 @@ def made_calls(
             estimated=row.estimated,
             model=row.model,
         )
+
+
+def form_of(row: RecordedRow) -> str:
+    """What the values tell where the file doesn't; outcomes alone tell nothing."""
+    if row.score_1 is not None:
+        return Form.SCORE
+    return Form.CHOICE if row.p_first is not None else ""
 
 
 def next_slot(row: RecordedRow, slots: Counter[Place]) -> int:

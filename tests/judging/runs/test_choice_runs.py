@@ -5,12 +5,14 @@ from decimal import Decimal
 from fractions import Fraction
 
 import pytest
+from django.core.management import call_command
 
 from judging.errors import UserError
 from judging.models import Parse, Run, Sample, Verdict
 from judging.runs.estimate import estimate_run
 from judging.runs.judge_report import report_on
 from judging.runs.progress import progress_of
+from judging.runs.recorded.writing import import_judgments
 from judging.runs.reparse import reparse
 from judging.runs.samples import samples_of
 from judging.runs.transcript import transcript_of
@@ -230,3 +232,18 @@ def probabilities(run):
     parses = Parse.objects.filter(current=True, sample__call__run=run)
     order = parses.order_by("sample__call__example__number", "sample__call__part")
     return list(order.values_list("p_first", flat=True))
+
+
+def test_exported_and_imported_again_a_choice_says_the_same(project, settings, tmp_path):
+    run, _ = chosen(project, settings, permutations=4)
+    path = tmp_path / "samples.csv"
+    call_command("export", project.slug, what="samples", run="latest", output=path)
+    again = import_judgments(project, None, [path], name="again")
+    assert (again.form, again.parts) == ("choice", ("X0", "X1", "X2", "X3"))
+    assert again.orders == ("original", "swapped")
+    assert labels(again) == labels(run)
+    pairs = [
+        Verdict.objects.filter(run=one).order_by("example__number").values_list("cs_1", "bpde")
+        for one in (run, again)
+    ]
+    assert list(pairs[0]) == list(pairs[1])

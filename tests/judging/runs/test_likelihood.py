@@ -56,6 +56,16 @@ def test_differences_are_of_response_1_less_response_2(run, settings):
     assert found.model == "loopback-judge"
 
 
+def test_a_text_that_can_not_be_told_has_a_reason_and_is_not_asked_again(run, settings):
+    Example.objects.filter(number=0).update(response_1="سيدني")
+    with loopback(settings, likelihoods="grammar"):
+        asked = ask_likelihoods(run, endpoint="loop")
+        assert (asked.texts, asked.untold) == (6, 1)
+        assert ask_likelihoods(run, endpoint="loop").asked == 0
+    row = TextLikelihood.objects.get(log_likelihood=None)
+    assert "parts of a letter" in row.reason
+
+
 def test_an_endpoint_that_does_not_tell_is_told_with_nothing_recorded(run, settings):
     with (
         loopback(settings),

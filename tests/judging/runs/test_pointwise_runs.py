@@ -1,6 +1,9 @@
 """Runs over single responses: each criterion a part, the expected score over score tokens."""
 
+import json
+
 import pytest
+from django.core.management import call_command
 
 from judging.errors import UserError
 from judging.imports.score_writing import import_scores
@@ -141,3 +144,20 @@ def test_a_scale_belongs_to_single_responses(project, settings):
     make_examples(project, 1)
     with loopback(settings), pytest.raises(UserError, match="a setting of the form pointwise"):
         started(project, form="score", scale="1,5")
+
+
+def test_its_page_its_report_and_its_samples_are_there(
+    project, researcher, settings, client, tmp_path, capsys
+):
+    run, _ = scored(project, settings)
+    client.force_login(researcher)
+    page = client.get(f"/p/{project.slug}/runs/{run.number}").content.decode()
+    assert "Likelihood bias" in page
+    assert "no likelihoods yet" in page
+    call_command("report", project.slug, "--run", "latest", "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert report["criteria"]["fluency"]["scored_by_people"] == 6
+    path = tmp_path / "samples.jsonl"
+    call_command("export", project.slug, "--what", "samples", "--run", "1", "-o", str(path))
+    rows = path.read_text().splitlines()
+    assert len([row for row in rows if "item:fluency" in row]) == 6

@@ -13,8 +13,10 @@ from annotation.results.in_short import in_short
 from annotation.results.report import report
 from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
+from judging.models import Form, Run
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
+from judging.runs.pointwise_report import pointwise_report
 
 WRITTEN = (".html", ".zip", ".json")
 
@@ -36,6 +38,9 @@ class Command(FairJudgeCommand):
                 f"{project.slug} has no finished run yet. Judge first: manage.py judge "
                 f"{project.slug}"
             )
+        if run.form == Form.POINTWISE:
+            self.pointwise(run, options["output"])
+            return
         path: Path | None = options["output"]
         if path is not None and path.suffix not in WRITTEN:
             raise UserError(f"A report is written as {' or '.join(WRITTEN)}, not as {path.name}.")
@@ -52,6 +57,16 @@ class Command(FairJudgeCommand):
                 self.stdout.write(line)
             return
         text = json.dumps(report(analysis), indent=2, ensure_ascii=False)
+        if path is None:
+            self.stdout.write(text)
+        else:
+            path.write_text(text + "\n", encoding="utf-8")
+
+    def pointwise(self, run: Run, path: Path | None) -> None:
+        """Single responses have scores and no verdicts: their report is the judge's alone."""
+        if path is not None and path.suffix != ".json":
+            raise UserError("The report of a run over single responses is written as .json.")
+        text = json.dumps(pointwise_report(run), indent=2, ensure_ascii=False)
         if path is None:
             self.stdout.write(text)
         else:
