@@ -93,6 +93,15 @@ TEMPLATES = [
     }
 ]
 
+# Figures of a large project take seconds: what one process computed serves the others.
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "reports": {
+        "BACKEND": "django.core.cache.backends.filebased.FileBasedCache",
+        "LOCATION": FAIRJUDGE_DATA / "cache",
+    },
+}
+
 # The database
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 database_url = environment.text("DATABASE_URL", f"sqlite:///{FAIRJUDGE_DATA / 'fairjudge.sqlite3'}")
@@ -137,6 +146,7 @@ CELERY_TASK_ROUTES = {
     "judging.tasks.pump_run": {"queue": "runs"},
     # Sent by its name, from where the task itself is not known.
     "annotation.results.tasks.go_on_with_round": {"queue": "quick"},
+    "annotation.results.tasks.renew_report": {"queue": "quick"},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True

@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from annotation.results.costs import Costs, project_costs
+from annotation.results.costs import Costs, project_costs, totals_of
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
 from annotation.results.length import length
@@ -79,12 +79,13 @@ class Analysis:
 
     @cached_property
     def costs(self) -> Costs:
-        return project_costs(self.project, self.run, self.sheet.asked)
+        return project_costs(self.project, self.run, totals_of(self.sheet.asked.values()))
 
     @cached_property
     def statuses(self) -> dict[str, int]:
         """How many slots ended how: valid, unparsed …"""
-        return status_counts(slot_counts(self.run))
+        counted = None if isinstance(self.samples, Undefined) else self.samples.statuses
+        return status_counts(slot_counts(self.run)) if counted is None else counted
 
     @cached_property
     def fewer(self) -> tuple[Fewer, ...]:

@@ -1,5 +1,6 @@
 """What judge and people cost so far, beside what labelling everything by hand would cost."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -16,6 +17,15 @@ class RunCost:
 
     run: Run
     judge_usd: Decimal | None
+
+
+@dataclass(frozen=True)
+class PeopleTotals:
+    """What people did for a run: votes that count, their USD, and the examples they settled."""
+
+    n_votes: int
+    usd: Decimal
+    settled: int
 
 
 @dataclass(frozen=True)
@@ -49,14 +59,21 @@ def judge_cost(run: Run) -> Decimal | None:
     return None if run.price is None else run.spent_usd
 
 
-def project_costs(
-    project: Project, run: Run | None, says: dict[int, PeopleSay] | None = None
-) -> Costs:
-    """Costs of a run's labels. `says` spares reading the votes again."""
+def totals_of(says: Iterable[PeopleSay]) -> PeopleTotals:
+    says = list(says)
+    settled = sum(say.label is not None or bool(say.source) for say in says)
+    return PeopleTotals(sum(say.n_votes for say in says), human_cost(says), settled)
+
+
+def run_totals(run: Run | None) -> PeopleTotals:
+    return totals_of(people_for_run(run).values() if run else ())
+
+
+def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:
+    """Costs of a run's labels. `people` spares reading the votes again."""
     runs = tuple(RunCost(one, judge_cost(one)) for one in project.runs.order_by("number"))
     spent = [one.judge_usd for one in runs]
-    if says is None:
-        says = people_for_run(run) if run else {}
+    people = people or run_totals(run)
     round_ = _newest_round(project, run)
     rate = Rate(
         round_.minutes_per_vote if round_ else project.minutes_per_vote,
@@ -69,8 +86,8 @@ def project_costs(
         runs=runs,
         judge_usd=judge_usd,
         all_runs_usd=None if None in spent else sum(filter(None, spent), Decimal(0)),
-        human_usd=human_cost(says.values()),
-        n_votes=sum(say.n_votes for say in says.values()),
+        human_usd=people.usd,
+        n_votes=people.n_votes,
         paper_usd=_as_the_paper_counts(round_, n, votes, rate, judge_usd),
         by_hand_one=human_usd(n, rate),
         by_hand_same=human_usd(n * votes, rate),

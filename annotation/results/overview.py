@@ -6,8 +6,8 @@ from django.db.models import Count, Q
 from django.urls import reverse
 
 from annotation.models import Annotation, Item, Round, Slot
-from annotation.results.costs import Costs, project_costs
-from annotation.results.people import people_for_run
+from annotation.results.costs import Costs, project_costs, run_totals
+from annotation.results.report_cache import kept_for
 from annotation.selecting import frame
 from judging.figures import count
 from judging.models import Import, Project, Run, Worker
@@ -37,19 +37,18 @@ class Overview:
 def overview(project: Project) -> Overview:
     """A constant number of queries, however large the project."""
     run = project.primary_run or project.runs.order_by("-number").first()
-    says = people_for_run(run) if run else {}
+    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
     n = frame(project).count()
-    settled = sum(say.label is not None or bool(say.source) for say in says.values())
     steps = (
         _importing(project, n),
         _judging(project, run, n),
         _routing(project, run, n),
         _annotating(project),
-        _merging(project, run, n, settled),
+        _merging(project, run, n, people.settled),
         _exporting(project, n),
     )
     return Overview(
-        steps, project_costs(project, run, says), run, not Worker.objects.alive().exists()
+        steps, project_costs(project, run, people), run, not Worker.objects.alive().exists()
     )
 
 

@@ -30,13 +30,14 @@ _MOST_PLACES = 10
 # Probabilities are floats: beyond this many places a difference is rounding.
 _PROBABILITY_PLACES = 6
 _CHUNK = 10_000
+_VALID = Parse.Status.values.index(Parse.Status.VALID)
 _ROW = np.dtype(
     [
         ("example", "i8"),
         ("order", "i1"),
         ("slot", "i4"),
         ("attempt", "i4"),
-        ("valid", "i1"),
+        ("status", "i1"),
         ("difference", "f8"),
         ("stage", "i1"),
     ]
@@ -45,11 +46,15 @@ _ROW = np.dtype(
 
 @dataclass(frozen=True)
 class Samples:
-    """difference: (N, orders, k) score 1 - score 2 in units of 1/scale; valid: which are there."""
+    """difference: (N, orders, k) score 1 - score 2 in units of 1/scale; valid: which are there.
+
+    statuses: how many ended how, the last attempt at each; None where other parts were asked too.
+    """
 
     difference: NDArray[np.int64]
     valid: Booleans
     scale: int
+    statuses: dict[str, int] | None = None
 
     @property
     def signs(self) -> Signs:
@@ -75,21 +80,28 @@ def samples_array(run: Run, ids: Codes) -> Samples | Undefined:
     if run.stages:
         speaks = _of_last_stage(run, found)
         found, rows = found[speaks], rows[speaks]
-    if not found["valid"].any():
+    if not (found["status"] == _VALID).any():
         return Undefined("no valid sample was recorded yet")
     # The last attempt at a slot counts, so the later ones are written over the earlier.
     later = np.argsort(found["attempt"], kind="stable")
     found, rows = found[later], rows[later]
     shape = (len(ids), len(run.orders), int(found["slot"].max()) + 1)
-    values, valid = np.zeros(shape), np.zeros(shape, dtype=bool)
+    values, status = np.zeros(shape), np.full(shape, -1, dtype=np.int8)
     cell = (rows, found["order"], found["slot"])
-    values[cell], valid[cell] = found["difference"], found["valid"] == 1
+    values[cell], status[cell] = found["difference"], found["status"]
+    valid = status == _VALID
     if run.band:
         # A probability so near to one half is a tie.
         values[np.abs(values) <= 2 * float(run.band)] = 0.0
     places = _PROBABILITY_PLACES if run.form == Form.CHOICE else _MOST_PLACES
     scale = _scale(values[valid], places)
-    return Samples(np.rint(values * scale).astype(np.int64), valid, scale)
+    counts = None if run.parts != run.counted_parts or run.stages else _counts(status)
+    return Samples(np.rint(values * scale).astype(np.int64), valid, scale, counts)
+
+
+def _counts(status: NDArray[np.int8]) -> dict[str, int]:
+    names, times = Parse.Status.values, np.bincount(status[status >= 0])
+    return {names[code]: int(n) for code, n in enumerate(times) if n}
 
 
 def _rows(run: Run) -> QuerySet:
@@ -98,14 +110,14 @@ def _rows(run: Run) -> QuerySet:
         When(sample__call__part=part, then=Value(run.orders.index(order_of(part))))
         for part in parts
     ]
-    valid = When(status=Parse.Status.VALID, then=Value(1))
+    codes = [When(status=name, then=Value(n)) for n, name in enumerate(Parse.Status.values)]
     return (
         Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=parts)
         .order_by()
         .annotate(
             order=_as_read(Case(*orders, output_field=IntegerField())),
             slot=_as_read(_slot(run)),
-            valid=_as_read(Case(valid, default=Value(0), output_field=IntegerField())),
+            code=_as_read(Case(*codes, output_field=IntegerField())),
             difference=_as_read(difference(run)),
             stage=_as_read(_stage(run)),
         )
@@ -114,7 +126,7 @@ def _rows(run: Run) -> QuerySet:
             "order",
             "slot",
             "sample__attempt",
-            "valid",
+            "code",
             "difference",
             "stage",
         )

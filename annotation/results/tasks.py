@@ -3,7 +3,9 @@
 from celery import shared_task
 
 from annotation.learning import due
+from annotation.results.report_cache import current_report
 from annotation.results.stage_two import select_what_was_learned
+from judging.models import Run
 
 
 @shared_task
@@ -12,3 +14,11 @@ def go_on_with_round(round_id: int) -> None:
     round_ = due().filter(pk=round_id).first()
     if round_ is not None:
         select_what_was_learned(round_)
+
+
+@shared_task
+def renew_report(run_id: int) -> None:
+    """The page shows the last report meanwhile; whatever changed since is asked for again."""
+    run = Run.objects.select_related("project").filter(pk=run_id).first()
+    if run is not None and run.ranked_at is not None:
+        current_report(run.project, run)

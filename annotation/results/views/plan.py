@@ -14,7 +14,7 @@ from annotation.results.plan_form import PlanForm, defaults
 from annotation.results.plan_plot import cost_curve
 from annotation.results.planning import Plan, measured_minutes
 from annotation.results.planning import plan as plan_of
-from annotation.results.report_cache import current_report
+from annotation.results.report_cache import shown_report
 from annotation.rounds import open_round
 from judging.access import Access, project_for
 from judging.errors import UserError
@@ -55,7 +55,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         plan = plan_of(access.project, run, settings)
     except UserError as error:
         return {"plan_error": str(error), "plan": None}
-    report = current_report(access.project, run) if run and run.ranked_at else None
+    report = shown_report(access.project, run).report if run and run.ranked_at else None
     found = {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
     found |= _audit(plan, settings.epsilon, settings.looks)
     found["advice"] = advice(

@@ -3,11 +3,12 @@
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
+from django_htmx.http import HttpResponseClientRefresh
 
-from annotation.results.costs import project_costs
+from annotation.results.costs import project_costs, run_totals
 from annotation.results.exports import FORMATS, KINDS
 from annotation.results.report import plots
-from annotation.results.report_cache import current_report
+from annotation.results.report_cache import kept_for, shown_report
 from annotation.results.report_page import page_context
 from annotation.results.vega import as_png, as_svg
 from judging.access import Access, project_for
@@ -37,10 +38,15 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         "formats": FORMATS,
     }
     if run is not None and run.ranked_at is not None:
-        report = current_report(project, run)
-        found |= page_context(run, report) | {"plots": plots(report)}
-    else:
-        found["costs"] = project_costs(project, run)
+        shown = shown_report(project, run)
+        if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
+            return HttpResponseClientRefresh()
+        found["renewing"] = shown.renewing
+        if shown.report is not None:
+            found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
+    if "costs" not in found:
+        people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+        found["costs"] = project_costs(project, run, people)
     return render(request, "results/results.html", found)
 
 
@@ -49,7 +55,7 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     """One plot as a file for a paper."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     run = chosen_run(request, access)
-    report = current_report(access.project, run) if run and run.ranked_at else None
+    report = shown_report(access.project, run).report if run and run.ranked_at else None
     found = next((one for one in plots(report) if one.name == name), None) if report else None
     if found is None:
         raise Http404

@@ -1,0 +1,78 @@
+"""Reports are computed once a state of the data, and a large one by a worker meanwhile."""
+
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from annotation.results import report_cache
+from annotation.results.report_cache import Shown, current_report, shown_report
+from annotation.results.tasks import renew_report
+from judging.models import Verdict, Worker
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def run(project):
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, 0.1, rank=example.number + 1)
+    project.primary_run = run
+    project.save()
+    return run
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Ten examples are many here, and a worker is alive."""
+    monkeypatch.setattr(report_cache, "MOST_AT_ONCE", 9)
+    now = timezone.now()
+    Worker.objects.create(name="w", queues="runs,quick", started_at=now, seen_at=now)
+
+
+def ranked_again(run):
+    Verdict.objects.filter(run=run).update(label="lose")
+    run.ranked_at = timezone.now()
+    run.save()
+
+
+def test_the_same_state_of_the_data_is_computed_once(project, run, django_assert_max_num_queries):
+    first = current_report(project, run)
+    with django_assert_max_num_queries(12):
+        assert current_report(project, run) == first
+    ranked_again(run)
+    assert current_report(project, run)["coverage"]["labels"]["lose"] == 10
+
+
+def test_a_small_report_is_renewed_while_one_waits(project, run):
+    assert shown_report(project, run) == Shown(current_report(project, run))
+
+
+def test_a_large_one_shows_the_last_figures_until_a_worker_has_renewed_them(
+    client, owner, project, run, large
+):
+    client.force_login(owner)
+    assert shown_report(project, run) == Shown(None, renewing=True)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "The figures are being computed" in page
+    assert client.get("/p/vicuna/results", headers={"HX-Request": "true"}).status_code == 200
+    renew_report(run.pk)
+    done = client.get("/p/vicuna/results", headers={"HX-Request": "true"})
+    assert done["HX-Refresh"] == "true"
+    assert shown_report(project, run).report["coverage"]["labels"]["win"] == 10
+    ranked_again(run)
+    before = shown_report(project, run)
+    assert (before.renewing, before.report["coverage"]["labels"]["win"]) == (True, 10)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "from before the latest votes or verdicts" in page
+    renew_report(run.pk)
+    assert shown_report(project, run).report["coverage"]["labels"]["lose"] == 10
+
+
+def test_without_a_worker_the_page_computes_it(project, run, large):
+    Worker.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    assert not shown_report(project, run).renewing
+
+
+def test_a_run_that_is_gone_needs_no_report(db):
+    renew_report(12345)
