@@ -8,7 +8,9 @@ from django.contrib.auth.forms import UserCreationForm
 from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 
+from annotation.assigning import assignable
 from annotation.invitations import MAX_DAYS, MAX_USES, Terms
+from annotation.models import Annotator, Round
 from judging.models import Label, Project, Role
 
 _MOST_CRITERIA = 12
@@ -134,6 +136,27 @@ class DecisionForm(forms.Form):
 
 class VotesForm(forms.Form):
     votes = forms.IntegerField(min_value=2, max_value=99, label="Votes an item")
+
+
+class AssignForm(forms.Form):
+    """Nobody marked means everybody, those who join later too."""
+
+    people = forms.ModelMultipleChoiceField(
+        queryset=Annotator.objects.none(),
+        required=False,
+        widget=forms.CheckboxSelectMultiple,
+        label="Only these",
+        help_text="Mark nobody to hand out to everybody, those who join later too.",
+    )
+    limit = forms.IntegerField(
+        min_value=1, max_value=1_000_000, required=False, label="Most items a person"
+    )
+
+    def __init__(self, round_: Round, *args: Any, **kwargs: Any) -> None:
+        named = [] if round_.open_to_all else round_.seats.values_list("annotator", flat=True)
+        initial = {"people": list(named), "limit": round_.parameters.get("limit")}
+        super().__init__(*args, initial=initial, **kwargs)
+        self.fields["people"].queryset = assignable(round_.project)
 
 
 class ExtendForm(forms.Form):

@@ -34,7 +34,10 @@ def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     """The annotator's seat; made on the way in where the round is open to all."""
     if not round_.open_to_all:
         return Seat.objects.filter(round=round_, annotator=annotator, left_at=None).first()
-    seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator)
+    seat = Seat.objects.filter(round=round_, annotator=annotator).first()
+    if seat is None:
+        limit = {"limit": round_.parameters.get("limit")}
+        seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator, defaults=limit)
     return seat if seat.left_at is None else None
 
 

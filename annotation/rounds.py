@@ -274,6 +274,7 @@ def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
 
 def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
     return {
+        "limit": settings.limit,
         "beta": str(settings.beta) if settings.beta is not None else None,
         "budget": str(settings.budget) if settings.budget is not None else None,
         "everything": settings.everything,

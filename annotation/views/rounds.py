@@ -11,7 +11,8 @@ from django.views.decorators.http import require_POST, require_safe
 
 from annotation import changes
 from annotation.agreement import Agreement
-from annotation.forms import ExtendForm, VotesForm
+from annotation.assigning import assign
+from annotation.forms import AssignForm, ExtendForm, VotesForm
 from annotation.models import Flag, Round
 from annotation.standing import listed, standing_of
 from judging import audit
@@ -108,6 +109,24 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 
 @require_POST
+def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Say who labels in the round, and how much each."""
+    access, found = round_for(request, slug, number)
+    form = AssignForm(found, request.POST)
+    if form.is_valid():
+        named = list(form.cleaned_data["people"])
+        try:
+            assign(found, request.user, named, form.cleaned_data["limit"])
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            whom = "those who are marked" if named else "everybody"
+            messages.success(request, f"Items are handed out to {whom}. Votes given stay.")
+            return redirect("round", slug, number)
+    return round_page(request, access, found, assign_form=form, status=422)
+
+
+@require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
     access, found = round_for(request, slug, number)
     flags = Flag.objects.select_related("item__example")
@@ -142,6 +161,7 @@ def round_page(
     *,
     votes_form: VotesForm | None = None,
     extend_form: ExtendForm | None = None,
+    assign_form: AssignForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
     found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
@@ -157,5 +177,6 @@ def round_page(
         "flags": flags.select_related("annotator", "item__example").order_by("pk"),
         "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
         "extend_form": extend_form or ExtendForm(),
+        "assign_form": assign_form or AssignForm(found),
     }
     return render(request, "annotation/rounds/detail.html", context, status=status)

@@ -5,7 +5,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.models import Item, Round
+from annotation.annotators import annotator_of
+from annotation.models import Annotator, Item, Round
 from annotation.rounds import LEARN, RoundSettings, open_round
 from annotation.settling import could_vote
 from judging.errors import UserError
@@ -60,6 +61,14 @@ class Command(FairJudgeCommand):
         )
         parser.add_argument("--ties", choices=["default", "paper"], default="default")
         parser.add_argument("--partial", action="store_true", help="the run need not be finished")
+        parser.add_argument(
+            "--annotator",
+            action="append",
+            default=[],
+            metavar="NAME",
+            help="hand out to this login alone; may be given several times (default: to all)",
+        )
+        parser.add_argument("--limit", type=int, help="most items for each person")
         parser.add_argument("--seed", type=int, help="repeats a selection and its order")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -78,6 +87,8 @@ class Command(FairJudgeCommand):
             alpha=float(1 - options["confidence"] / 100),
             looks=tuple(options["looks"]),
             learn=_learn(options["route"], options["learn"]),
+            annotators=[_annotator(project, name) for name in options["annotator"]],
+            limit=_limit(options["limit"]),
         )
         round_ = open_round(project, None, run, settings)
         self._tell(round_)
@@ -101,6 +112,19 @@ class Command(FairJudgeCommand):
                 f"Only {people} people can vote, and {round_.votes_per_item} votes are asked for. "
                 "Invite more, or close the round early: what is there is merged then."
             )
+
+
+def _annotator(project: Project, name: str) -> Annotator:
+    member = project.memberships.select_related("user").filter(user__username=name).first()
+    if member is None:
+        raise UserError(f"{name} is no member of {project.slug}. No round was opened.")
+    return annotator_of(project, member.user)
+
+
+def _limit(limit: int | None) -> int | None:
+    if limit is not None and limit < 1:
+        raise UserError("A limit is at least 1 item a person. No round was opened.")
+    return limit
 
 
 def _learn(route: str, learn: int | None) -> int:

@@ -1,0 +1,103 @@
+"""Who labels in a round, and how much each."""
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.urls import reverse
+
+from annotation import changes
+from annotation.assigning import assign
+from annotation.leaving import leave_round
+from annotation.models import Annotation, Draft, Item, Seat, Slot
+from annotation.queue import NoItem, claim_next, skip
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import record_vote
+from judging.errors import UserError
+from tests.factories import make_annotator, make_examples, make_project
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+
+
+@pytest.fixture
+def ana(project):
+    return make_annotator(project, "ana")
+
+
+@pytest.fixture
+def ben(project):
+    return make_annotator(project, "ben")
+
+
+@pytest.fixture
+def round_(project):
+    make_examples(project, 4)
+    return open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+
+
+def test_whoever_is_not_named_gets_nothing_more_and_keeps_what_they_gave(round_, ana, ben):
+    record_vote(claim_next(round_, ben), {"overall": "tie"})
+    claim_next(round_, ben)
+    assign(round_, None, [ana])
+    assert claim_next(round_, ben) == NoItem("not_assigned")
+    assert not Slot.objects.filter(annotator=ben, vote=None).exists()
+    assert Annotation.objects.filter(annotator=ben).count() == 1
+    assert isinstance(claim_next(round_, ana), Draft)
+    assign(round_, None, [])
+    assert isinstance(claim_next(round_, ben), Draft)
+
+
+def test_a_limit_holds_for_everybody_those_who_come_later_too(round_, ana, ben):
+    claim_next(round_, ana)
+    assign(round_, None, [], limit=1)
+    for person in (ana, ben):
+        record_vote(claim_next(round_, person), {"overall": "tie"})
+        assert claim_next(round_, person) == NoItem("limit")
+
+
+def test_what_all_who_are_named_skipped_needs_a_decision(round_, ana, ben):
+    draft = claim_next(round_, ana)
+    skip(draft)
+    assign(round_, None, [ana])
+    assert Item.objects.get(pk=draft.item_id).state == Item.State.ADJUDICATE
+    assign(round_, None, [])
+    assert Item.objects.get(pk=draft.item_id).state == Item.State.OPEN
+
+
+def test_whoever_left_by_their_own_wish_is_not_called_back(round_, ana, ben):
+    leave_round(round_, ana)
+    assign(round_, None, [ana, ben])
+    assign(round_, None, [ben])
+    assert Seat.objects.get(annotator=ana).left_at is not None
+    assert claim_next(round_, ana) == NoItem("left")
+
+
+def test_a_closed_round_is_not_assigned(round_, ana):
+    changes.close(round_, None)
+    with pytest.raises(UserError, match="Nothing is handed out"):
+        assign(round_, None, [ana])
+
+
+def test_the_page_assigns_members_of_the_project_alone(client, researcher, project, round_, ana):
+    client.force_login(researcher)
+    url = reverse("round_people", args=[project.slug, round_.number])
+    page = client.post(url, {"people": [ana.pk], "limit": "2"}, follow=True).text
+    assert "handed out to the people who are marked, at most 2 to each" in page
+    seat = Seat.objects.get()
+    assert (seat.annotator, seat.limit) == (ana, 2)
+    stranger = make_annotator(make_project())
+    for wrong in ({"people": [stranger.pk]}, {"limit": "0"}):
+        assert client.post(url, wrong).status_code == 422
+    assert Seat.objects.get() == seat
+
+
+def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
+    make_examples(project, 3)
+    asked = ["open_round", project.slug, "--all", "--votes", "1"]
+    call_command(*asked, "--annotator", "ana", "--limit", "2")
+    opened = project.rounds.get()
+    assert claim_next(opened, ben) == NoItem("not_assigned")
+    assert Seat.objects.get(annotator=ana).limit == 2
+    with pytest.raises(CommandError, match="no member"):
+        call_command(*asked, "--annotator", "nobody")
+    with pytest.raises(CommandError, match="at least 1"):
+        call_command(*asked, "--limit", "0")
+    assert project.rounds.count() == 1
