@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Max
 from django.utils import timezone
 
 from judging import audit
@@ -20,6 +19,7 @@ from judging.llm.prices import PriceSnapshot
 from judging.llm.templating import Template
 from judging.local_judge.model import MODEL_NAME
 from judging.models import Form, Method, Project, Run
+from judging.numbering import next_number
 from judging.runs import choices as choice
 from judging.runs import learned, pointwise, states
 from judging.runs.choices import ChoiceOptions
@@ -271,15 +271,13 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
 def create(name: str, fields: dict[str, Any]) -> Run:
     """Number the run; a name that is taken is the user's to change."""
     project = fields["project"]
-    # Two starts at once wait here for each other, and get two numbers.
-    Project.objects.select_for_update().only("pk").get(pk=project.pk)
-    last = project.runs.aggregate(last=Max("number"))["last"] or 0
+    number = next_number(project, Run)
     model = fields["model"].rpartition("/")[2][:80]
     kind = fields["form"] if fields["form"] in BY_LOGPROBS else fields["method"]
-    default = f"{model} {kind} {last + 1}".strip()
+    default = f"{model} {kind} {number}".strip()
     try:
         with transaction.atomic():
-            return Run.objects.create(number=last + 1, name=name or default, **fields)
+            return Run.objects.create(number=number, name=name or default, **fields)
     except IntegrityError:
         raise UserError(
             f"Project {project.slug} has a run named {name or default} already. "
