@@ -18,32 +18,46 @@ from annotation.results.exports import Wanted, export
 from annotation.results.figures import Json
 from annotation.results.packed import as_text, pack
 from annotation.results.report import plots, report
+from annotation.results.report_cache import fingerprint
 from annotation.results.report_page import page_context
+from annotation.results.trust import SCORES
 from annotation.results.vega import as_svg
 from judging.errors import UserError
 from judging.models import Project, Run
 
-SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
 TABLES = ("labels", "votes", "samples")
 MANIFEST = "manifest.json"
+FILES = (
+    *(f"{name}.csv" for name in TABLES),
+    *("report.json", "report.html", "methods.md", "data.npz", "context.json", "certificate.json"),
+)
+TRIES = 3
 PACKAGES = ("Django", "numpy", "scipy")
 _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
     """Write the report as .html or .zip, by the name of the file. Returns the figures."""
-    analysis = Analysis(project, run)
-    figures = report(analysis)
     partial = path.with_name(path.name + ".part")
     try:
-        if path.suffix == ".zip":
-            _write_zip(partial, project, run, user, figures, *pack(analysis))
-        else:
-            partial.write_text(as_html(run, figures), encoding="utf-8")
-        partial.replace(path)
+        for _ in range(TRIES):
+            state = fingerprint(project)
+            analysis = Analysis(project, run)
+            figures = report(analysis)
+            if path.suffix == ".zip":
+                _write_zip(partial, project, run, user, figures, *pack(analysis))
+            else:
+                partial.write_text(as_html(run, figures), encoding="utf-8")
+            # A vote in between would be in the labels and not in the figures.
+            if fingerprint(project) == state:
+                partial.replace(path)
+                return figures
+        partial.unlink()
     except OSError as error:
         raise UserError(f"{path} could not be written: {error.strerror}.") from error
-    return figures
+    raise UserError(
+        "Votes or verdicts came in while the report was written. Try again, or pause the round."
+    )
 
 
 def as_html(run: Run, figures: Json) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from annotation.results.figures import Json
+from annotation.results.trust import SCORES
 from judging.figures import decimals, interval, percent
 
 EVEN = 0.5
@@ -108,8 +109,8 @@ def _unchecked(report: Json) -> Iterator[Sentence]:
     if found["issued"]:
         yield Sentence(
             f"Certified: at most {percent(found['epsilon'])} of the {found['n_from_judge']} labels "
-            f"with a BPDE of at most {decimals(found['threshold'])} are wrong, with confidence "
-            f"{percent(found['confidence'])}.",
+            f"with {SCORES[found['score']]} of at most {decimals(found['threshold'])} are wrong, "
+            f"with confidence {percent(found['confidence'])}.",
             "trust",
         )
     elif report["coverage"]["basis"] == "round":

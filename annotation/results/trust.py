@@ -24,6 +24,8 @@ from judging.models import Run
 
 DEFAULT_ALPHA = 0.05
 MOST_SHOWN = 20
+# What the certified set is cut by, in words.
+SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
 NO_AUDIT = Undefined("no audit: open a round with one to learn about the labels nobody checks")
 NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can be certified")
 

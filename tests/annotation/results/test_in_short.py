@@ -85,3 +85,16 @@ def test_a_leaning_judge_is_warned_of(figures):
     found = next(one for one in in_short(leaning) if one.section == "position")
     assert found.warns
     assert "90\u202f% of the time for the first" in found.text
+
+
+def test_a_certificate_names_the_score_that_it_is_about(figures):
+    issued = {
+        "issued": True,
+        "epsilon": 0.1,
+        "confidence": 0.95,
+        "n_from_judge": 40,
+        "threshold": 0.2,
+    }
+    for score, words in (("bpde", "a BPDE of"), ("routing", "a learned probability of an error")):
+        said = texts(figures | {"certificate": issued | {"score": score}})["trust"]
+        assert f"labels with {words}" in said
