@@ -14,7 +14,7 @@ from judging.methods.calibration.comparison import compare_calibrations
 from judging.methods.calibration.interface import Method
 from judging.methods.calibration.probabilities import ChoiceProbabilities, choice_probabilities
 from judging.methods.calibration.rows import CalibrationComparison, CalibrationRow
-from judging.methods.comparison import Signs
+from judging.methods.comparison import Floats, Signs
 from judging.methods.estimates import Undefined
 
 SHARES = (10, 25, 50, 75)
@@ -25,6 +25,7 @@ WEIGHTED = Undefined(
     "people saw the contested examples and an audit of the others, and a calibration's accuracy "
     "is compared on examples that all count alike: label every example, or import its votes"
 )
+NO_MASS = Undefined("the recorded probabilities do not say how likely both tokens were together")
 TOO_MANY = Undefined(f"left out above {MANY} examples, where each fit takes long")
 
 
@@ -38,13 +39,21 @@ def calibration(of: Analysis) -> Json:
     return {
         "asked": data.plain["own"],
         "labels": labels.as_json() if isinstance(labels, Undefined) else found.labelled,
-        "mass": shown(float(np.nanmean(data.arrays["mass"])), len(p)),
+        "mass": mean_mass(data.arrays["mass"]),
         "content_free": {name: len(data.plain[name]) for name in ("nothing", "random")},
         "comparison": in_words(found),
         "curves": curves(found),
         "by_share": by_share(of, data, p, labels),
         "runs": across_runs(of, data, labels),
     }
+
+
+def mean_mass(masses: Floats) -> Json:
+    """A run that was recorded elsewhere may hold probabilities alone."""
+    there = ~np.isnan(masses)
+    if not there.any():
+        return NO_MASS.as_json()
+    return shown(float(masses[there].mean()), int(there.any(axis=1).sum()))
 
 
 def own_probabilities(data: Data) -> ChoiceProbabilities:

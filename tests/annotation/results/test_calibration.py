@@ -12,7 +12,7 @@ from annotation.results.judge_card import judge_card
 from annotation.results.packed import Unpacked, pack
 from annotation.results.report import plots, report
 from annotation.results.verification import differences
-from judging.models import Call, Run
+from judging.models import Call, Parse, Run
 from judging.runs.calibrating import answers
 from tests.annotation.results.choosing import make_choice_run, make_graded_project
 from tests.factories import make_run
@@ -46,6 +46,14 @@ def test_the_mean_of_a_balanced_set_removes_both_biases_and_is_recommended(run, 
     assert found["comparison"]["recommended"] == "mean"
     assert found["comparison"]["labelled"] == 120
     assert found["mass"]["value"] == pytest.approx(0.9)
+
+
+def test_probabilities_without_their_mass_have_a_reason_in_its_place(run, project):
+    Parse.objects.filter(sample__call__run=run).update(mass=None)
+    found = calibration(Analysis(project, run))
+    assert found["mass"]["value"] is None
+    assert "do not say how likely" in found["mass"]["reason"]
+    json.dumps(found, allow_nan=False)
 
 
 def test_figures_have_intervals_or_reasons_and_cc_says_what_it_lacks(run, project):
@@ -92,6 +100,7 @@ def test_the_card_tells_position_and_token_apart(run, project):
         assert figure["low"] < figure["value"] < figure["high"]
     assert expected["position"] > expected["id_token"] > 0.1
     assert entries["unparsed"]["value"]["value"] == 0.0
+    assert "different option IDs" in entries["repetition"]["value"]["reason"]
     assert all(one["meaning"] and one["remedy"] for one in entries.values())
     assert "likelihood" in entries["likelihood"]["value"]["reason"]
 
