@@ -49,7 +49,7 @@ def points_of(run: Run) -> Points:
     place = {pk: row for row, (pk, *_) in enumerate(items)}
     criteria = list(run.parameters.get("items", {}))
     likelihood, tokens, source = likelihoods_of(run, [(row[2], row[3]) for row in items])
-    inputs = np.array([row[2] for row in items])
+    codes: dict[str, int] = {}
     return Points(
         external_ids=tuple(row[1] for row in items),
         judge=judges_scores(run, criteria, place),
@@ -57,7 +57,8 @@ def points_of(run: Run) -> Points:
         likelihood=likelihood,
         tokens=tokens,
         length=np.array([len(row[3]) for row in items], dtype=np.float64),
-        group=np.unique(inputs, return_inverse=True)[1].reshape(-1),
+        # Not as an array of texts, which takes for each as much as for the longest.
+        group=np.array([codes.setdefault(row[2], len(codes)) for row in items], dtype=np.intp),
         source=source,
     )
 

@@ -122,7 +122,8 @@ def likelihood_biases(
 def with_total(
     by_criterion: Mapping[str, tuple[ArrayLike, ArrayLike]],
 ) -> dict[str, tuple[ArrayLike, ArrayLike]]:
-    if len(by_criterion) < 2:
+    """A criterion that people call total themselves stays theirs."""
+    if len(by_criterion) < 2 or TOTAL in by_criterion:
         return dict(by_criterion)
     models, humans = zip(*by_criterion.values(), strict=True)
     return {**by_criterion, TOTAL: (total_score(models), total_score(humans))}

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from judging.methods.estimates import Estimate, Undefined
-from judging.methods.likelihood.bias import TOTAL, likelihood_bias, likelihood_biases
+from judging.methods.likelihood.bias import TOTAL, likelihood_bias, likelihood_biases, with_total
 from judging.methods.likelihood.rank_correlation import (
     partial_correlation,
     ranks_of_counts,
@@ -109,6 +109,12 @@ def test_total_is_of_averaged_scores_and_not_an_average_of_correlations(judged, 
     )
     assert found[TOTAL].bias.value == pytest.approx(alone.bias.value, abs=1e-12)
     assert list(likelihood_biases(ls, {"fluency": (fluency, human_fluency)}, rng)) == ["fluency"]
+
+
+def test_what_people_call_total_themselves_stays_theirs(judged, rng):
+    _, fluency, people, _ = judged(20, 0.4, rng)
+    given = {"fluency": (fluency, people), TOTAL: (people, people)}
+    assert with_total(given) == given
 
 
 def test_what_has_no_order_is_undefined_with_the_reason(rng):
