@@ -2,11 +2,14 @@
 
 Nothing is fetched: the path is a folder as sentence-transformers writes it.  With an ONNX file in
 it, onnxruntime and tokenizers are enough; without, sentence-transformers itself reads it.
+
+Pages show why a model can't be used; where it lies on the machine is for the log alone.
 """
 
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ from judging.methods.portia.embedding import Embed
 
 Vectors = NDArray[np.float32]
 
+logger = logging.getLogger(__name__)
 BATCH = 32
 MAX_TOKENS = 512
 _ONNX_FILES = ("model.onnx", "onnx/model.onnx")
@@ -28,7 +32,7 @@ def load_sentence_model(path: Path) -> Embed:
     """The model at `path`; UserError where there is none or a package for it is missing."""
     if not path.is_dir():
         raise UserError(
-            f"There is no sentence model at {path}: name a folder with model.onnx and "
+            f"There is no sentence model at {path.name}: name a folder with model.onnx and "
             "tokenizer.json, or one that sentence-transformers has written."
         )
     for name in _ONNX_FILES:
@@ -44,12 +48,12 @@ class _OnnxModel:
         runtime = _package("onnxruntime", "embeddings")
         tokenizers = _package("tokenizers", "embeddings")
         if not tokenizer.is_file():
-            raise UserError(f"The sentence model at {model.parent} has no tokenizer.json.")
+            raise UserError(f"The sentence model at {model.parent.name} has no tokenizer.json.")
         try:
             self._tokenizer = tokenizers.Tokenizer.from_file(str(tokenizer))
             self._session = runtime.InferenceSession(str(model), providers=["CPUExecutionProvider"])
         except Exception as problem:  # Both libraries raise bare classes of their own.
-            raise UserError(f"The sentence model {model} cannot be read: {problem}") from problem
+            raise _unreadable(model, problem) from problem
         self._tokenizer.enable_truncation(MAX_TOKENS)
         self._tokenizer.enable_padding()
         self._inputs = [entry.name for entry in self._session.get_inputs()]
@@ -86,13 +90,19 @@ def _sentence_transformers(path: Path) -> Embed:
     try:
         model = library.SentenceTransformer(str(path), device="cpu", local_files_only=True)
     except Exception as problem:  # It passes on whatever its many parts raise.
-        raise UserError(f"The sentence model at {path} cannot be read: {problem}") from problem
+        raise _unreadable(path, problem) from problem
 
     def embed(sentences: Sequence[str]) -> Vectors:
         vectors: Vectors = model.encode(list(sentences), show_progress_bar=False)
         return vectors
 
     return embed
+
+
+def _unreadable(model: Path, problem: Exception) -> UserError:
+    logger.warning("The sentence model %s cannot be read: %s", model, problem)
+    kind = type(problem).__name__
+    return UserError(f"The sentence model {model.name} cannot be read ({kind}; see the log).")
 
 
 def _package(name: str, extra: str) -> Any:
