@@ -165,4 +165,4 @@ class Analysis:
 
     @cached_property
     def position(self) -> Json:
-        return position(self.sheet, self.samples, self.rng)
+        return position(self.sheet, self.samples, self.rng, self.run)

@@ -83,8 +83,9 @@ class Unpacked(Analysis):
         parameters = {"orders": run.pop("orders")}
         if run.pop("adaptive"):
             parameters["adaptive"] = True
-        if portia := run.pop("portia"):
-            parameters["portia"] = portia
+        for name in ("portia", "permutations"):
+            if kept := run.pop(name):
+                parameters[name] = kept
         names = {"template": "template_name", "template_sha256": "template_hash"}
         run = {names.get(name, name): value for name, value in run.items()}
         run["temperature"] = Decimal(run["temperature"])

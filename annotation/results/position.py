@@ -1,6 +1,7 @@
 """How much this judge follows positions: the `position`, `orders` and `conflict_by_gap` parts."""
 
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,9 @@ from judging.methods.position import (
 from judging.models import Form, Run
 
 ONE_ORDER = Undefined("this run asked in one order only")
+NO_REPETITION = Undefined(
+    "the samples of one order bear different option IDs, so they repeat nothing"
+)
 NAMES = (
     "win_rate_first",
     "win_rate_second",
@@ -46,7 +50,9 @@ def two_orders(samples: Samples | Undefined) -> Samples | Undefined:
     return samples
 
 
-def position(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> Json:
+def position(
+    sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator, run: Run
+) -> Json:
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
         return lacking(samples, *NAMES)
@@ -61,6 +67,15 @@ def position(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generato
         "strict_conflict_rate": found.strict_conflict_rate.as_json(),
         "first_position_rate": preferred.rate.as_json(),
         "first_position_p": preferred.p,
+        **repeated(run, given),
+    }
+
+
+def repeated(run: Run, given: tuple[Any, ...]) -> Json:
+    """What compares the samples of one order with each other."""
+    if len(run.counted_parts) > len(run.orders):
+        return lacking(NO_REPETITION, "position_effect", "repetition_stability")
+    return {
         "position_effect": position_effect(*given).as_json(),
         "repetition_stability": repetition_stability(*given).as_json(),
     }

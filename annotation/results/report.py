@@ -170,6 +170,7 @@ def described(run: Run) -> Json:
         "k": run.k,
         "adaptive": is_adaptive(run),
         "portia": run.parameters.get("portia"),
+        "permutations": run.parameters.get("permutations"),
         "temperature": str(run.temperature),
         "template": run.template_name,
         "template_sha256": run.template_hash,
