@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
+from judging.errors import UserError
 from judging.llm.listing import TOP_LOGPROBS
 from judging.llm.messages import Message
 from judging.llm.parts import UNSPLIT, stage_of
@@ -64,7 +65,8 @@ class Questioner:
         if stage_of(part) == UNSPLIT:
             return texts
         found = aligned(subject, stage_of(part), self.portia)
-        return (*texts, *found.parts_1, *found.parts_2)
+        # Another version of the splitter may find nothing to cut where parts were shown.
+        return (*texts, *found.parts_1, *found.parts_2) if found else texts
 
     def messages(self, example: Subject, part: str) -> list[Message]:
         """One response alone; else both, whole or by PORTIA's aligned parts."""
@@ -74,6 +76,12 @@ class Questioner:
         filled = {"reference": example.reference, "criteria": self.criteria}
         if stage_of(part) != UNSPLIT:
             found = aligned(example, stage_of(part), self.portia)
+            if found is None:
+                raise UserError(
+                    f"The responses of {example.external_id} can no longer be split as this run "
+                    f"began to: it was started under {self.portia.splitter}. Nothing more was "
+                    "sent. Start a new run."
+                )
             texts = example.question, found.parts_1, found.parts_2
             return render_parts(self.template, *texts, part, **filled)
         return render(

@@ -68,6 +68,9 @@ def work_on(
         cause = first_cause(error)
         if isinstance(cause, DATABASE_AWAY):
             raise
+        if isinstance(cause, UserError):
+            states.fail(run.pk, holder, str(cause))
+            return True
         log.exception("run %s stopped", run.pk)
         states.fail(run.pk, holder, failure_reason(cause))
     return True

@@ -492,6 +492,23 @@ def test_a_template_file_that_does_not_fit_starts_nothing(settings, tmp_path, te
 
 
 @db
+def test_what_can_no_longer_be_split_ends_the_run_in_a_sentence_and_is_still_read(settings):
+    """As under another version of the splitter, which finds nothing to cut."""
+    project = make_pairs(1)
+    with loopback(settings, judge=StagedJudge(always_first)):
+        run = by_portia(project)
+        project.examples.update(response_1="Short.", response_2="So is this.")
+        Parse.objects.update(version=0)
+        assert reparse(run).read == 4
+        Sample.objects.filter(call__part="portia:semantic:swapped").delete()
+        states.resume(run, background=False)
+        work_on(run)
+    run.refresh_from_db()
+    assert run.state == Run.State.FAILED
+    assert run.reason.startswith("The responses of e0 can no longer be split")
+
+
+@db
 @needs_onnx
 def test_a_sentence_model_aligns_and_a_run_goes_on_only_under_the_same(settings, model):  # noqa: F811
     """Nothing is alike by words; by the model of two meanings cats are like felines."""
