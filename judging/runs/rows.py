@@ -44,10 +44,8 @@ def inserted_columns(model: type[models.Model]) -> Columns:
 
 
 @cache
-def updated_columns(model: type[models.Model], names: tuple[str, ...]) -> Columns:
-    """These and, last, the primary key that finds the row."""
-    fields = [model._meta.get_field(name) for name in names]
-    return Columns([*fields, model._meta.pk])
+def named_columns(model: type[models.Model], names: tuple[str, ...]) -> Columns:
+    return Columns([model._meta.get_field(name) for name in names])
 
 
 def insert(model: type[models.Model], objects: Sequence[Any]) -> None:
@@ -79,13 +77,19 @@ def insert_at_once(
             each.pk = key
 
 
-def update(model: type[models.Model], objects: Sequence[Any], names: tuple[str, ...]) -> None:
+def update(
+    model: type[models.Model],
+    objects: Sequence[Any],
+    names: tuple[str, ...],
+    found_by: tuple[str, ...] = ("id",),
+) -> None:
     """Set these fields of rows that exist."""
-    columns = updated_columns(model, names)
-    *changed, key = columns.names
+    columns = named_columns(model, (*names, *found_by))
+    changed, keys = columns.names[: len(names)], columns.names[len(names) :]
     changes = ", ".join(f"{name} = %s" for name in changed)
+    found = " AND ".join(f"{name} = %s" for name in keys)
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
         cursor.executemany(
-            f"UPDATE {table} SET {changes} WHERE {key} = %s", list(columns.values(objects))
+            f"UPDATE {table} SET {changes} WHERE {found}", list(columns.values(objects))
         )

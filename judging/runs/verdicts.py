@@ -15,6 +15,7 @@ from judging.methods.ranking import Candidate, rank
 from judging.methods.verdicts import State, verdict
 from judging.methods.verdicts import Verdict as Result
 from judging.models import Form, Method, Run, Verdict
+from judging.runs import rows
 from judging.runs.adaptive import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 
@@ -43,8 +44,8 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
         # Single responses have scores, and no verdict.
         return VerdictCounts()
     candidates, ids, adaptive = [], [], adaptive_of(run)
-    rows = samples_of(run)
-    while chunk := list(islice(rows, CHUNK)):
+    examples = samples_of(run)
+    while chunk := list(islice(examples, CHUNK)):
         results = [judge(run, example, adaptive) for example in chunk]
         scores = [routing_score(result, adaptive) for result in results]
         write(run, chunk, results, scores)
@@ -110,12 +111,14 @@ def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
     """The first to be reviewed first."""
     for start in range(0, len(ranked_ids), CHUNK):
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
-        save((Verdict(run=run, example_id=pk, rank=place) for place, pk in places), ["rank"])
+        ranked = [Verdict(run_id=run.pk, example_id=pk, rank=place) for place, pk in places]
+        with transaction.atomic():
+            rows.update(Verdict, ranked, ("rank",), found_by=("run", "example"))
 
 
-def save(rows: Iterable[Verdict], fields: Sequence[str]) -> None:
+def save(verdicts: Iterable[Verdict], fields: Sequence[str]) -> None:
     Verdict.objects.bulk_create(
-        rows, update_conflicts=True, unique_fields=["run", "example"], update_fields=fields
+        verdicts, update_conflicts=True, unique_fields=["run", "example"], update_fields=fields
     )
 
 
