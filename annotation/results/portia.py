@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
 from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from annotation.results.analysis import Analysis
-from annotation.results.figures import Json
+from annotation.results.figures import Json, usd
 from annotation.results.portia_data import read_portia
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
@@ -90,6 +91,7 @@ def portia(of: Analysis) -> Json:
             "unsplit_from": unsplit.run,
             "settled": settled(stages),
             "stages": _uses(stages, of, question, data.plain["calls"]),
+            "cost": cost_of(data.plain["calls"]),
             "stages_an_example": stages_per_example(stages, of.rng, **given),
             "consistency": consistency(stages, before, of.rng, **given),
             "fixed_coverage": fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
@@ -142,6 +144,16 @@ def _uses(stages: StageLabels, of: Analysis, question: Codes, calls: list[Json])
         | {name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")}
         for use in stage_use(stages, of.rng, question)
     ]
+
+
+def cost_of(calls: list[Json]) -> Json:
+    """All stages, and the aligned ones beside the whole responses; null is unknown."""
+    amounts = {one["stage"]: one["usd"] for one in calls}
+    known = None not in amounts.values()
+    total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
+    whole = amounts.get(Stage.UNSPLIT)
+    times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
+    return {"usd": usd(total), "calls": sum(one["calls"] for one in calls), "times_unsplit": times}
 
 
 def _people(

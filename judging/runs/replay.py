@@ -77,7 +77,8 @@ def sign(adaptive: Adaptive, example: ExampleSamples, rounds: int) -> int:
 
 def replay_run(run: Run, confidence: float) -> Replay:
     """A stored run that asked everything, as if it had been adaptive. No call is made."""
-    if run.method not in (Method.MEC_BPC, Method.IMPORTED) or len(run.orders) < 2 or run.k < 2:
+    in_rounds = run.method in (Method.MEC_BPC, Method.IMPORTED) and not run.stages
+    if not in_rounds or len(run.orders) < 2 or run.k < 2:
         raise UserError(
             f"Run {run.name} can't be replayed: it has no several rounds in two orders."
         )

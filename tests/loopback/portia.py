@@ -15,6 +15,10 @@ BLOCK = re.compile(
 # What each form's templates want to read: the first is better, the second, or neither.
 REPLIES = {
     "[[A]]": ("Fine. [[A]]", "Fine. [[B]]", "Fine. [[C]]"),
+    '"score_1"': tuple(
+        f'{{"evidence": "fine", "score_1": {a}, "score_2": {b}}}'
+        for a, b in ((9, 3), (3, 9), (6, 6))
+    ),
     "Same": ("Assistant 1", "Assistant 2", "Same"),
     "1, 2, 3, 4, 5, 6, or 7": ("7\nFine.", "1\nFine.", "4\nFine."),
     "only two values": ("9 3\nFine.", "3 9\nFine.", "6 6\nFine."),
@@ -85,3 +89,9 @@ def first_when_whole(seen: Shown, draw: random.Random) -> int:
 
 def coin(seen: Shown, draw: random.Random) -> int:
     return draw.randrange(2)
+
+
+def undecided(seen: Shown, draw: random.Random) -> int:
+    """Right where the responses differ much in length, and wavering elsewhere."""
+    lengths = sorted((len("".join(seen.first)), len("".join(seen.second))))
+    return longer_wins(seen, draw) if lengths[1] > 1.3 * lengths[0] else draw.randrange(3)
