@@ -22,12 +22,12 @@ from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.position import order_labels
 from judging.methods.proportions import wilson
 
-NO_PLACES = Undefined("people's labels name no position and no ID")
+NO_PLACES = Undefined("people’s labels name no position and no ID")
 NO_IDS = Undefined("this form names no option IDs to choose between: ask for the form choice")
 NO_LIKELIHOOD = Undefined(
     "no likelihoods of these responses yet: manage.py likelihood PROJECT --run RUN"
 )
-NO_KIN = Undefined("no pair has exactly one response by a model of the judge's family")
+NO_KIN = Undefined("no pair has exactly one response by a model of the judge’s family")
 NO_PRICE = Undefined("the price is unknown")
 NOTHING_ASKED = Undefined("nothing was asked yet")
 NORMAL_95 = 1.959964
@@ -84,7 +84,7 @@ def position_bias(of: Analysis) -> Json:
         "position",
         "Position bias",
         value,
-        "What standing first adds to a response's chance to win: 0 is none, above 0 favours the "
+        "What standing first adds to a response’s chance to win: 0 is none, above 0 favours the "
         "first.",
         "Ask both orders (mec_bpc, PORTIA, or X0 and X2 of a choice): their mean cancels it.",
         human=NO_PLACES,
@@ -118,7 +118,7 @@ def token_bias(of: Analysis) -> Json:
         "id_token",
         "ID-token bias",
         value,
-        "What bearing the first ID token adds to a response's chance: 0 is none.",
+        "What bearing the first ID token adds to a response’s chance: 0 is none.",
         "Ask a balanced set of permutations (--permutations 2 or 4) and take their mean; Pride and "
         "CalibraEval calibrate one permutation.",
         human=NO_PLACES,
@@ -151,7 +151,7 @@ def likelihood_bias(of: Analysis) -> Json:
         found,
         "γ of the response that a language model finds likelier; see Length too, as the sum "
         "tracks length.",
-        "Show the most biased examples with people's scores before the question (pointwise "
+        "Show the most biased examples with people’s scores before the question (pointwise "
         "--shots-from).",
     )
 
@@ -163,7 +163,7 @@ def self_preference(of: Analysis) -> Json:
         "self_preference",
         "Self-preference",
         found,
-        "γ of the response by a model of the judge's own family; above 0 prefers its kin.",
+        "γ of the response by a model of the judge’s own family; above 0 prefers its kin.",
         "Judge with a model of another family than both candidates.",
     )
 
@@ -218,7 +218,7 @@ def cost(of: Analysis) -> Json:
         "cost",
         "Cost of a pair, USD",
         mean_cost(usd[~np.isnan(usd)]),
-        "What the judge's calls about one pair cost, all orders and samples together.",
+        "What the judge’s calls about one pair cost, all orders and samples together.",
         "Batches cost half, an adaptive run stops early, fewer samples cost less.",
     )
 

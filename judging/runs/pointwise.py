@@ -145,9 +145,10 @@ def part_of(criterion: str) -> str:
     return f"{ITEM}{criterion}"
 
 
-def check_form(form: str, scale: str) -> None:
-    if scale and form != Form.POINTWISE:
+def check_form(form: str, scale: str, shots_from: str) -> None:
+    said = [name for name, value in (("--scale", scale), ("--shots-from", shots_from)) if value]
+    if said and form != Form.POINTWISE:
         raise UserError(
-            f"--scale is a setting of the form pointwise, and the form is {form}. "
+            f"{said[0]} is a setting of the form pointwise, and the form is {form}. "
             "Nothing was started."
         )

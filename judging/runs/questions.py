@@ -12,6 +12,7 @@ from judging.llm.prompts import render, render_parts, render_point
 from judging.llm.requests import JudgeRequest
 from judging.llm.templating import Form, Template
 from judging.models import PointItem, Run
+from judging.runs.point_shots import PointShots
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import aligned
 from judging.runs.shots import Shots
@@ -32,6 +33,7 @@ class Questioner:
     criteria: str = ""
     portia: PortiaSettings | None = None
     items: Mapping[str, str] = field(default_factory=dict)
+    point_shots: PointShots = field(default_factory=lambda: PointShots({}))
 
     @classmethod
     def of(cls, run: Run) -> Self:
@@ -45,6 +47,7 @@ class Questioner:
             run.parameters.get("criteria", ""),
             PortiaSettings.of(run),
             run.parameters.get("items", {}),
+            PointShots.of(run),
         )
 
     def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
@@ -71,8 +74,14 @@ class Questioner:
     def messages(self, example: Subject, part: str) -> list[Message]:
         """One response alone; else both, whole or by PORTIA's aligned parts."""
         if isinstance(example, PointItem):
-            criteria = self.items[part.removeprefix(ITEM)]
-            return render_point(self.template, example.input, example.output, criteria=criteria)
+            criterion = part.removeprefix(ITEM)
+            return render_point(
+                self.template,
+                example.input,
+                example.output,
+                criteria=self.items[criterion],
+                shots=self.point_shots.before(example, criterion),
+            )
         filled = {"reference": example.reference, "criteria": self.criteria}
         if stage_of(part) != UNSPLIT:
             found = aligned(example, stage_of(part), self.portia)

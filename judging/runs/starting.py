@@ -31,6 +31,7 @@ from judging.runs.endpoints import (
 )
 from judging.runs.lease import SEND_AGAIN
 from judging.runs.listing import ModelNotChosen
+from judging.runs.point_shots import draw_point_shots
 from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.shots import draw_shots
 from judging.runs.usual import (
@@ -76,6 +77,7 @@ class Judge:
     portia: PortiaSettings | None = None
     criteria: str = ""
     items: Mapping[str, str] = field(default_factory=dict)
+    point_shots: Mapping[str, Any] = field(default_factory=dict)
 
 
 def choose_judge(
@@ -94,6 +96,7 @@ def choose_judge(
     portia: PortiaOptions | None = None,
     criteria: str = "",
     scale: str = "",
+    shots_from: str = "",
     **of_choice: Any,
 ) -> Judge:
     """Fill in what was left open. Raises UserError for what can't be asked.
@@ -105,7 +108,7 @@ def choose_judge(
     check_kind(method, form, k)
     check_adaptive(method, form, k, adaptive)
     chosen = named_endpoint(endpoint or default_endpoint_name())
-    pointwise.check_form(form, scale)
+    pointwise.check_form(form, scale, shots_from)
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
@@ -133,6 +136,9 @@ def choose_judge(
         portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
         criteria="" if items else chosen_criteria(project, wording, criteria),
         items=items,
+        point_shots=draw_point_shots(project, shots_from, list(items), wording.scale)
+        if shots_from
+        else {},
     )
 
 
@@ -262,6 +268,8 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
         kept["criteria"] = judge.criteria
     if judge.items:
         kept["items"] = dict(judge.items)
+    if judge.point_shots:
+        kept["point_shots"] = dict(judge.point_shots)
     if judge.permutations:
         kept["permutations"] = list(judge.permutations)
         kept["shots"] = draw_shots(judge.project, judge.shots, seed)

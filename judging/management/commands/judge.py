@@ -31,7 +31,7 @@ from judging.runs.working import work_on
 State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
-OF_CHOICE = ("permutations", "ids", "band", "shots", "scale")
+OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from")
 OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 # What a run keeps as it was started.
 FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
@@ -145,6 +145,7 @@ class Command(FairJudgeCommand):
         before = progress_of(run)
 
         def show(pump: Pump | BatchPump) -> None:
+            bar.grow_to(before.expected + pump.desk.added)
             bar.move_to(before.settled + pump.desk.settled, pump.note)
 
         with self.progress("Judging", before.expected) as bar:
@@ -229,6 +230,11 @@ def add_choice_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument(
         "--scale", metavar="LOW,HIGH", help="of a pointwise run: the scores that may be given"
+    )
+    parser.add_argument(
+        "--shots-from",
+        metavar="RUN",
+        help="of a pointwise run: show first what RUN was most biased about, with people's scores",
     )
     parser.add_argument(
         "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"

@@ -12,7 +12,8 @@ from judging.models import Form
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 from judging.runs.likelihood_asking import Asked, ask_likelihoods, texts_of
-from judging.runs.pointwise_report import Json, pointwise_report
+from judging.runs.point_shots import whole_report
+from judging.runs.pointwise_report import Json
 
 LINES = {
     "bias": "BiasScore: Spearman of LS and US",
@@ -53,7 +54,7 @@ class Command(FairJudgeCommand):
             )
             return
         run.refresh_from_db()
-        for line in lines(pointwise_report(run)):
+        for line in lines(whole_report(run)):
             self.stdout.write(line)
 
 
@@ -79,6 +80,26 @@ def lines(report: Json) -> Iterator[str]:
         yield f"{criterion}, n = {figures['n']}"
         for name, words in LINES.items():
             yield f"  {words.ljust(40)} {text_of(figures[name])}"
+    yield from changes(report.get("comparison"))
+
+
+def changes(comparison: Json | None) -> Iterator[str]:
+    """What showing the most biased items changed, on those that were not shown."""
+    if comparison is None:
+        return
+    yield ""
+    if "reason" in comparison:
+        yield f"Before and after: – ({comparison['reason']})"
+        return
+    yield f"Against run {comparison['before']}, on {comparison['test_items']} test items:"
+    for criterion, found in comparison["criteria"].items():
+        for name, words in (("bias", "BiasScore"), ("performance", "judge and people")):
+            one = found[name]
+            if "reason" in one:
+                yield f"  {criterion}, {words}: – ({one['reason']})"
+                continue
+            before, after = (decimals(one[key], 3, signed=True) for key in ("before", "after"))
+            yield f"  {criterion}, {words}: {before} → {after}, p = {one['p']:.4f}, n = {one['n']}"
 
 
 def text_of(figure: Json) -> str:

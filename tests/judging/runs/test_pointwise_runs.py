@@ -10,6 +10,8 @@ from judging.imports.score_writing import import_scores
 from judging.models import Call, Parse, PointItem, Run, Verdict
 from judging.runs import states
 from judging.runs.estimate import estimate_run
+from judging.runs.likelihood_asking import ask_likelihoods
+from judging.runs.point_shots import whole_report
 from judging.runs.progress import progress_of
 from judging.runs.reparse import reparse
 from judging.runs.verdicts import rebuild_verdicts
@@ -161,3 +163,38 @@ def test_its_page_its_report_and_its_samples_are_there(
     call_command("export", project.slug, "--what", "samples", "--run", "1", "-o", str(path))
     rows = path.read_text().splitlines()
     assert len([row for row in rows if "item:fluency" in row]) == 6
+
+
+def test_what_a_run_was_most_biased_about_teaches_the_next(project, settings, tmp_path, capsys):
+    path = tmp_path / "more.csv"
+    rows = [f"<y>{n}</y>,Text {n}.,fluency,ana,{1 + (n * 3) % 5}" for n in range(24)]
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    with loopback(settings, judge=PointJudge(), likelihoods="echo") as server:
+        first = judged(project, form="pointwise", criteria="fluency", template="ohi-any")
+        with pytest.raises(UserError, match="Ask for them first"):
+            started(project, form="pointwise", criteria="fluency", shots_from="latest")
+        ask_likelihoods(first, endpoint="loop")
+        asked = len(server.log)
+        second = judged(
+            project, form="pointwise", criteria="fluency", template="ohi-any", shots_from="1"
+        )
+    drawn = second.parameters["point_shots"]["drawn"]["fluency"]
+    assert len(drawn) == 8
+    by_pk = {item.pk: item for item in PointItem.objects.all()}
+    for pk, score in drawn:
+        assert score == f"{by_pk[pk].scores.get(criterion='fluency').value.normalize():f}"
+    for entry in server.log[asked + 1 :]:
+        texts = [message["content"] for message in entry.body["messages"]]
+        assert len(texts) in (15, 17)
+        assert texts[-1] not in texts[:-1]
+    report = whole_report(second)
+    found = report["comparison"]
+    assert found["before"] == first.name
+    assert found["test_items"] == 6
+    # Nothing but the prompt changed, and this judge scores the last output alone.
+    assert found["criteria"]["fluency"]["bias"]["before"] == pytest.approx(
+        found["criteria"]["fluency"]["bias"]["after"]
+    )
+    call_command("report", project.slug, "--run", "2", "--json")
+    assert json.loads(capsys.readouterr().out)["comparison"]["before"] == first.name

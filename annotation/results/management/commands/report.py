@@ -16,7 +16,7 @@ from judging.management.base import FairJudgeCommand
 from judging.models import Form, Run
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
-from judging.runs.pointwise_report import pointwise_report
+from judging.runs.point_shots import whole_report
 
 WRITTEN = (".html", ".zip", ".json")
 
@@ -66,7 +66,7 @@ class Command(FairJudgeCommand):
         """Single responses have scores and no verdicts: their report is the judge's alone."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
-        text = json.dumps(pointwise_report(run), indent=2, ensure_ascii=False)
+        text = json.dumps(whole_report(run), indent=2, ensure_ascii=False)
         if path is None:
             self.stdout.write(text)
         else:
