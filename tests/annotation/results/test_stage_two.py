@@ -42,6 +42,7 @@ def errors_in(items):
     return sum(verdicts[item.example_id] != gold(item.example) for item in items)
 
 
+@pytest.mark.databases
 def test_a_random_sample_comes_first_and_the_rest_by_what_it_taught(learning, person):
     assert kinds(learning) == {"learn": 40, "top": 0, "audit": 0}
     assert learning.certificate_plan is None
@@ -99,6 +100,7 @@ def test_what_it_learned_is_kept_with_its_scores_and_the_plan_goes_by_them(learn
     assert plan["grid"] == sorted({scores[pk] for pk in rest})
 
 
+@pytest.mark.databases
 def test_a_second_process_finds_nothing_to_do(learning, person):
     label_all(learning, [person])
     stale = Round.objects.get(pk=learning.pk)
