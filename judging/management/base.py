@@ -65,11 +65,19 @@ class Progress:
 
     def move_to(self, done: int, note: str = "") -> None:
         steps, self.done, self.note = done - self.done, done, note
+        if self.total is not None:
+            self.grow_to(done)
         if self.bar is not None:
             self.bar.set_postfix_str(note, refresh=False)
             self.bar.update(steps)
         elif time.monotonic() >= self.line_due:
             self.write_line()
+
+    def grow_to(self, total: int) -> None:
+        """There turned out to be more to do than was known."""
+        self.total = max(self.total or 0, total)
+        if self.bar is not None:
+            self.bar.total = self.total
 
     def write_line(self) -> None:
         of_total = "" if self.total is None else f" of {self.total}"

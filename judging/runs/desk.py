@@ -56,7 +56,7 @@ class Desk:
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = learned.recall(run)
         self.trouble = Trouble(answered=run.calls.filter(state=Call.State.DONE).exists())
-        self.settled = 0
+        self.settled = self.added = 0
         self.standing: Standing | None = None
         self.start_plan()
 
@@ -116,7 +116,9 @@ class Desk:
         if answered and (now_known != self.known or not self.known_good):
             learned.keep(self.run, now_known)
             self.known, self.known_good = now_known, True
-        further += self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
+        follow_up = self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
+        self.added += sum(len(ask.slots) for ask in follow_up)
+        further += follow_up
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
         reason = self.trouble.reason_to_pause(arrival.outcome for arrival in arrivals)

@@ -345,11 +345,12 @@ def test_an_estimate_names_the_fewest_and_the_most_calls(settings, capsys):
 @db
 def test_the_command_keeps_how_responses_are_split(settings, capsys):
     project = make_pairs(2)
-    with loopback(settings, judge=StagedJudge(longer_wins)):
+    with loopback(settings, judge=StagedJudge(always_first)):
         call_command(
             "judge", project.slug, "--method", "portia", "--form", "relation", "--endpoint",
             ENDPOINT, "--parts", "2", "--tokens", "split", "--unsplit-first", "--without", "length",
         )  # fmt: skip
+    assert "Judging: 8 of 8" in capsys.readouterr().err
     kept = Run.objects.get().parameters["portia"]
     assert kept["splitter"].startswith("sentencex ")
     del kept["splitter"]
