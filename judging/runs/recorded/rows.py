@@ -54,7 +54,7 @@ def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
     if not external_id:
         raise BadRow("external_id is empty.")
     numbers = {name: read.number(name) for name in ("score_1", "score_2", "rating")}
-    p_first = read.number("p_first")
+    p_first, mass = (read.probability(name) for name in ("p_first", "mass"))
     outcome = read.one_of("outcome", tuple(Label))
     found = derived_outcome(numbers, p_first is not None) or outcome
     if outcome and found != outcome:
@@ -69,8 +69,8 @@ def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
         slot=read.count("slot", MOST_SLOTS),
         attempt=read.count("attempt", MOST_SLOTS) or 0,
         form=read.one_of("form", Form.values) or "",
-        p_first=None if p_first is None else float(p_first),
-        mass=float_or_none(read.number("mass")),
+        p_first=p_first,
+        mass=mass,
         outcome=found,
         evidence=read.text("evidence"),
         raw_text=read.text("raw_text") or None,
@@ -158,6 +158,14 @@ class Cells:
             raise BadRow(f"{name} should be a number, found {text[:60]!r}.")
         return number
 
+    def probability(self, name: str) -> float | None:
+        number = self.number(name)
+        if number is None:
+            return None
+        if not 0 <= number <= 1:
+            raise BadRow(f"{name} should be from 0 to 1, found {number}.")
+        return float(number)
+
     def count(self, name: str, most: int = 2**31 - 1) -> int | None:
         number = self.number(name)
         if number is None:
@@ -165,7 +173,3 @@ class Cells:
         if number != int(number) or not 0 <= number <= most:
             raise BadRow(f"{name} should be a whole number from 0 to {most}, found {number}.")
         return int(number)
-
-
-def float_or_none(number: Decimal | None) -> float | None:
-    return None if number is None else float(number)

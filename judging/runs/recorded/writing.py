@@ -14,7 +14,7 @@ from django.utils import timezone
 from judging import audit
 from judging.errors import UserError
 from judging.imports.preparing import digest
-from judging.llm.parts import ORDERS, PERMUTATIONS, order, stage_of
+from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.models import Call, Form, Method, Parse, Project, Run, Sample
 from judging.runs import states
@@ -76,7 +76,8 @@ class Survey:
             "orders": [part for part in ORDERS if part in orders] or sorted(orders)
         }
         if self.orders <= set(PERMUTATIONS):
-            orders = {order(part) for part in self.orders}
+            # Those by which the verdict speaks: of X0 and X1 it is X0 alone.
+            orders = {order(part) for part in balanced(self.orders)}
             kept = {"orders": [one for one in ORDERS if one in orders]}
             kept["permutations"] = sorted(self.orders)
         return kept | ({"portia": {"stages": self.stages}} if self.stages else {})

@@ -161,3 +161,33 @@ def test_an_llmbar_completion_of_any_shape_is_a_sample(project, tmp_path, comple
     path.write_text(json.dumps([pair | {"results": [{"swap = False": judgment}]}]))
     run = import_judgments(project, None, [path], file_format="llmbar")
     assert Parse.objects.get(sample__call__run=run).outcome == "win"
+
+
+@pytest.mark.parametrize(
+    ("asked", "orders"),
+    [
+        (("X0", "X1"), ["original"]),
+        (("X1",), ["swapped"]),
+        (("X0", "X1", "X2"), ["original", "swapped"]),
+    ],
+)
+def test_permutations_speak_by_a_balanced_set_or_by_one(project, tmp_path, asked, orders):
+    rows = [
+        {"external_id": name, "part": part, "p_first": 0.75}
+        | {"outcome": "lose" if part in ("X1", "X2") else "win"}
+        for name in ("e0", "e1")
+        for part in asked
+    ]
+    run = import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", rows)])
+    assert run.parameters["orders"] == orders
+    assert set(Verdict.objects.filter(run=run).values_list("state", flat=True)) == {"judged"}
+
+
+@pytest.mark.parametrize("column", ["p_first", "mass"])
+@pytest.mark.parametrize("value", ["1.5", "-0.1"])
+def test_what_is_no_probability_is_refused(project, tmp_path, column, value):
+    good = {"external_id": "e0", "part": "X0", "p_first": "0.5", "mass": "1", "outcome": "tie"}
+    with pytest.raises(UserError, match=f"{column} should be from 0 to 1, found {value}"):
+        import_judgments(
+            project, None, [write_lines(tmp_path / "s.jsonl", [good | {column: value}])]
+        )
