@@ -74,8 +74,9 @@ def ask_likelihoods(
     name = model or (run.model if chosen.base_url == run.base_url else choose_model(chosen))
     price = find_price_of(chosen, name)
     texts = texts_of(run)
+    # Not by their hashes, of which a query takes a limited number.
     held = TextLikelihood.objects.filter(
-        project=run.project_id, base_url=chosen.base_url, model=name, sha256__in=texts
+        project=run.project_id, base_url=chosen.base_url, model=name
     )
     known = set(held.values_list("sha256", flat=True))
     left = {key: text for key, text in texts.items() if key not in known}
@@ -93,8 +94,8 @@ def ask_likelihoods(
                 TextLikelihood.objects.bulk_create(rows, ignore_conflicts=True)
                 advance(len(rows))
                 stop_at_a_failure(chosen, outcomes)
-    untold = held.filter(log_likelihood=None).count()
-    return Asked(len(texts), len(left), untold, name, usd)
+    untold = texts.keys() & held.filter(log_likelihood=None).values_list("sha256", flat=True)
+    return Asked(len(texts), len(left), len(untold), name, usd)
 
 
 def asked_in_chunks(
