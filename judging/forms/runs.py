@@ -137,6 +137,7 @@ class StartForm(EconomyForm):
         required=False,
         min_value=Decimal(0),
         max_value=Decimal("0.499"),
+        decimal_places=6,
         help_text="None when left out, as in the paper.",
         widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
     )
@@ -297,11 +298,12 @@ def choice_settings_of(run: Run) -> dict[str, Any]:
     permutations = run.parameters.get("permutations")
     if not permutations:
         return {}
+    # A run that was recorded elsewhere does not say under which IDs and examples it was asked.
     return {
         "permutations": len(permutations),
-        "ids": ",".join(run.parameters["output"]["ids"]),
+        "ids": ",".join(run.parameters.get("output", {}).get("ids", ())),
         "band": float(run.band) or None,
-        "shots": run.parameters["shots"]["shown"],
+        "shots": run.parameters.get("shots", {}).get("shown"),
     }
 
 

@@ -190,6 +190,7 @@ def test_an_ec_run_takes_one_sample_whatever_k_says(post, examples, server):
         ({"template": "portia-table13"}, "asks for the form relation"),
         ({"k": "0"}, "greater than or equal to 1"),
         ({"temperature": "NaN"}, "Enter a number."),
+        ({"form": "choice", "band": "1e-999999"}, "no more than 6 decimal places"),
         ({"seed": "99999999999999999999"}, "less than or equal to"),
     ],
 )
@@ -198,6 +199,13 @@ def test_what_cannot_be_started_comes_back_with_the_reason(post, examples, serve
     assert response.status_code == 422
     assert problem in response.content.decode()
     assert not Run.objects.exists()
+
+
+def test_another_run_like_a_recorded_one_can_be_begun(as_researcher, project):
+    run = make_run(project, form="choice", parameters={"permutations": ["X0", "X2"]})
+    page = as_researcher.get(reverse("run_start", args=[project.slug]), {"like": run.number})
+    assert page.status_code == 200
+    assert page.context["form"]["permutations"].value() == 2
 
 
 def test_the_cost_is_said_before_anything_is_sent(post, examples, server):
