@@ -60,12 +60,12 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
     )
 
 
-def as_html(run: Run, figures: Json) -> str:
+def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
     """Styles and drawings are inside, and nothing is fetched."""
     body = render_to_string("results/report_file.html", page_context(run, figures))
     drawn = "".join(
         f"<figure><figcaption><b>{one.title}.</b> {one.caption}</figcaption>{as_svg(one)}</figure>"
-        for one in plots(figures)
+        for one in (plots(figures) if with_drawings else ())
     )
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
     body = _LINK.sub(r"\1", body).replace("<!-- drawings -->", drawn)

@@ -1,48 +1,89 @@
-"""Whether a delivered ZIP is whole, and whether its figures follow from its data."""
+"""Whether a delivered ZIP is whole, and whether its figures follow from its data.
 
-import csv
-import io
+The ZIP is anybody's file: whatever is wrong with it is said in a sentence, and never raised.
+"""
+
 import json
 import math
+import re
 import zipfile
-from collections.abc import Iterator
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from annotation.results.delivery import MANIFEST, sha256, signed
+from annotation.results.delivered_labels import compare_labels
+from annotation.results.delivery import FILES, MANIFEST, as_html, methods_text, sha256, signed
+from annotation.results.figures import Json
 from annotation.results.packed import Unpacked
 from annotation.results.report import report
-from annotation.results.sheet import signs
 from judging.errors import UserError
 
 # Other releases of NumPy may add in another order.
 TOLERANCE = 1e-9
 MOST_LISTED = 20
+# What reading a file that somebody has changed can raise.
+BROKEN = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_DRAWN = re.compile(r"<style>.*?</style>|<figure>.*?</figure>", re.DOTALL)
+# Says which releases computed it, which need not be those that verify it.
+_VERSIONS = "Computed with "
+
+Files = dict[str, bytes]
 
 
 def verify(path: Path) -> list[str]:
     """What is wrong with the file. Raises UserError where it is no such file."""
     try:
         with zipfile.ZipFile(path) as archive:
-            files = {name: archive.read(name) for name in archive.namelist()}
-        hashes = json.loads(files[MANIFEST])["sha256"]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+            names = archive.namelist()
+            files = {name: archive.read(name) for name in names}
+        hashes = dict(json.loads(files[MANIFEST])["sha256"])
+    except (*BROKEN, RuntimeError, NotImplementedError) as error:
         raise UserError(f"{path} is not a report of FairJudge: {error}.") from error
-    problems = [
-        f"{name} is {'missing' if name not in files else 'not the file that was delivered'}"
-        for name, digest in hashes.items()
-        if name not in files or sha256(files[name]) != digest
-    ]
-    if any(problem.endswith("missing") for problem in problems):
-        return problems
-    problems += [f"{name} was added" for name in files if name not in hashes and name != MANIFEST]
-    problems += _certificate(files)
-    problems += _labels(files)
-    problems += list(_figures(files))[:MOST_LISTED]
+    missing = [name for name in dict.fromkeys((*FILES, *hashes)) if name not in files]
+    if missing:
+        return [f"{name} is missing" for name in missing]
+    problems = [f"{name} is there {n} times" for name, n in Counter(names).items() if n > 1]
+    problems += _hashes(files, hashes)
+    problems += _part("the certificate", lambda: _certificate(files))
+    unpacked = _unpacked(files)
+    if isinstance(unpacked, str):
+        return [*problems, unpacked]
+    problems += _part("labels.csv", lambda: compare_labels(files["labels.csv"], unpacked.sheet))
+    problems += _part("the report", lambda: _figures(files, unpacked))
     return problems
 
 
-def _certificate(files: dict[str, bytes]) -> Iterator[str]:
+def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
+    for name, content in files.items():
+        if name == MANIFEST:
+            continue
+        if name not in hashes:
+            yield f"{name} is not in the manifest"
+        elif sha256(content) != hashes[name]:
+            yield f"{name} is not the file that was delivered"
+
+
+def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
+    """What a check finds, or that what it checks cannot be read."""
+    try:
+        return list(check())[:MOST_LISTED]
+    except BROKEN as error:
+        return [f"{name} cannot be read: {type(error).__name__} {error}"]
+
+
+def _certificate(files: Files) -> Iterator[str]:
     found = json.loads(files["certificate.json"])
     if found != signed(found["certificate"], sha256(files["labels.csv"])):
         yield "the certificate is not about these labels, or was changed"
@@ -50,40 +91,31 @@ def _certificate(files: dict[str, bytes]) -> Iterator[str]:
         yield "the certificate is not the one of the report"
 
 
-def _labels(files: dict[str, bytes]) -> Iterator[str]:
-    """The delivered labels are those that the figures were computed on."""
-    rows = list(csv.DictReader(io.StringIO(files["labels.csv"].decode())))
-    unpacked = _unpacked(files)
-    sheet = unpacked.sheet
-    if len(rows) != len(sheet):
-        yield f"labels.csv has {len(rows)} examples, and the figures rest on {len(sheet)}"
-        return
-    columns = {
-        "judge_label": (sheet.judge, sheet.judged),
-        "final_label": (sheet.final, sheet.has_final),
-    }
-    for name, (values, there) in columns.items():
-        given, given_there = signs([row[name] or None for row in rows])
-        wrong = (there != given_there) | (there & (values != given))
-        if wrong.any():
-            yield f"{name} of {int(wrong.sum())} examples is not what the figures rest on"
-
-
-def _figures(files: dict[str, bytes]) -> Iterator[str]:
-    """Every number of the report, computed again from the data in the ZIP alone."""
-    found = report(_unpacked(files))
-    delivered = json.loads(files["report.json"])
-    yield from differences(delivered, json.loads(json.dumps(found)), "")
-
-
-def _unpacked(files: dict[str, bytes]) -> Unpacked:
+def _unpacked(files: Files) -> Unpacked | str:
     try:
         return Unpacked(files["data.npz"], json.loads(files["context.json"]))
-    except (KeyError, TypeError, ValueError) as error:
-        raise UserError(f"The data of the report cannot be read: {error}.") from error
+    except BROKEN as error:
+        return f"the data of the report cannot be read: {type(error).__name__} {error}"
 
 
-def differences(delivered: Any, computed: Any, path: str) -> Iterator[str]:
+def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
+    """Every number of the report, computed again from the data in the ZIP alone, and the texts
+    that show them."""
+    found = json.loads(json.dumps(report(unpacked)))
+    delivered = json.loads(files["report.json"])
+    yield from differences(delivered, found, "")
+    if _text(files["methods.md"].decode()) != _text(methods_text(delivered)):
+        yield "methods.md is not what the report says"
+    page = as_html(unpacked.run, delivered, with_drawings=False)
+    if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
+        yield "report.html does not show the figures of report.json, or another release made it"
+
+
+def _text(methods: str) -> list[str]:
+    return [line for line in methods.splitlines() if not line.startswith(_VERSIONS)]
+
+
+def differences(delivered: Json | Any, computed: Json | Any, path: str) -> Iterator[str]:
     if isinstance(delivered, dict) and isinstance(computed, dict):
         for name in {**delivered, **computed}:
             yield from differences(delivered.get(name), computed.get(name), f"{path}.{name}")
@@ -98,7 +130,9 @@ def differences(delivered: Any, computed: Any, path: str) -> Iterator[str]:
 
 
 def _same(one: Any, other: Any) -> bool:
-    numbers = isinstance(one, int | float) and isinstance(other, int | float)
-    if numbers and not isinstance(one, bool):
+    truths = isinstance(one, bool), isinstance(other, bool)
+    if any(truths):
+        return all(truths) and one == other
+    if isinstance(one, int | float) and isinstance(other, int | float):
         return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
     return bool(one == other)

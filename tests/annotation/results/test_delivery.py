@@ -1,5 +1,8 @@
 """A delivered report opens anywhere, and anyone can verify it from the file alone."""
 
+import csv
+import hashlib
+import io
 import json
 import zipfile
 from decimal import Decimal
@@ -10,6 +13,7 @@ from django.core.management.base import CommandError
 
 from annotation.models import Draft
 from annotation.queue import claim_next
+from annotation.results import delivery
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
@@ -37,10 +41,20 @@ def audited(project):
     return run
 
 
+@pytest.fixture(scope="module")
+def made():
+    """The delivered ZIP, made by the first test that needs it: checking it takes no database."""
+    return {}
+
+
 @pytest.fixture
-def delivered(project, audited, tmp_path):
+def delivered(request, made, tmp_path):
     path = tmp_path / "report.zip"
-    call_command("report", project.slug, output=path)
+    if not made:
+        run = request.getfixturevalue("audited")
+        call_command("report", run.project.slug, output=path)
+        made["zip"] = path.read_bytes()
+    path.write_bytes(made["zip"])
     return path
 
 
@@ -53,6 +67,36 @@ def rewritten(path, name, change):
         for one, content in files.items():
             archive.writestr(one, content)
     return path
+
+
+def resealed(path, name, change):
+    """The same, with a manifest that says nothing was changed."""
+    rewritten(path, name, change)
+    with zipfile.ZipFile(path) as archive:
+        content = archive.read(name)
+
+    def seal(text):
+        manifest = json.loads(text)
+        manifest["sha256"][name] = hashlib.sha256(content).hexdigest()
+        return json.dumps(manifest).encode()
+
+    return rewritten(path, "manifest.json", seal)
+
+
+def column(name, change):
+    """A change of one column of labels.csv."""
+
+    def changed(text):
+        rows = list(csv.DictReader(io.StringIO(text.decode())))
+        for row in rows:
+            row[name] = change(row[name])
+        out = io.StringIO()
+        writer = csv.DictWriter(out, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+        return out.getvalue().encode()
+
+    return changed
 
 
 def test_what_was_delivered_holds(delivered, capsys):
@@ -111,3 +155,73 @@ def test_another_file_is_refused(tmp_path, project, audited):
         call_command("verify", path)
     with pytest.raises(CommandError, match="not as notes"):
         call_command("report", project.slug, output=path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "problem"),
+    [
+        ("labels.csv", lambda text: text.replace(b"judge_label", b"judge"), "judge_label is miss"),
+        ("labels.csv", lambda text: text.replace(b",", b";"), "labels.csv cannot be read"),
+        ("labels.csv", lambda text: text.decode().encode("utf-16"), "labels.csv cannot be read"),
+        ("labels.csv", column("bpde", lambda value: value.replace(".", ",")), "cannot be read"),
+        ("labels.csv", column("bpde", lambda value: "0.5"), "bpde of 80 examples"),
+        ("labels.csv", column("human_label", lambda value: "tie"), "human_label of 56 examples"),
+        ("labels.csv", column("selection", lambda value: "top"), "selection of 40 examples"),
+        ("labels.csv", lambda text: b"", "labels.csv has 0 examples"),
+        ("certificate.json", lambda text: b"{}", "the certificate cannot be read"),
+        ("certificate.json", lambda text: b"not JSON", "the certificate cannot be read"),
+        ("report.json", lambda text: text.replace(b'"issued": true', b'"issued": 1'), "issued"),
+        ("report.json", lambda text: b"[]", "cannot be read"),
+        ("data.npz", lambda data: data[:-30], "data of the report cannot be read"),
+        ("context.json", lambda text: b"{}", "data of the report cannot be read"),
+        ("report.html", lambda text: text.replace(b"issued.", b"denied."), "report.html does not"),
+        ("methods.md", lambda text: text.replace(b"k = 3", b"k = 30"), "methods.md is not"),
+    ],
+)
+def test_a_change_is_found_under_a_new_seal_as_well(delivered, name, change, problem):
+    problems = verify(resealed(delivered, name, change))
+    assert any(problem in one for one in problems), problems
+
+
+def test_reordered_rows_are_not_the_labels_that_the_figures_rest_on(delivered):
+    def turned(text):
+        head, *rows = text.splitlines(keepends=True)
+        return head + b"".join(reversed(rows))
+
+    problems = verify(resealed(delivered, "labels.csv", turned))
+    assert any("the certificate is not about these labels" in one for one in problems)
+    assert any("is not what the figures rest on" in one for one in problems)
+
+
+def test_a_file_that_was_taken_out_or_put_in_is_named(delivered):
+    with zipfile.ZipFile(delivered) as archive:
+        files = {one: archive.read(one) for one in archive.namelist()}
+    manifest = json.loads(files["manifest.json"])
+    del files["votes.csv"], manifest["sha256"]["votes.csv"]
+    files |= {"manifest.json": json.dumps(manifest).encode(), "more.txt": b"more"}
+    with zipfile.ZipFile(delivered, "w") as archive:
+        for one, content in files.items():
+            archive.writestr(one, content)
+    assert verify(delivered) == ["votes.csv is missing"]
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_a_second_file_of_a_name_is_found(delivered):
+    with zipfile.ZipFile(delivered, "a") as archive:
+        archive.writestr("labels.csv", archive.read("labels.csv"))
+    assert "labels.csv is there 2 times" in verify(delivered)
+
+
+def test_votes_that_come_in_meanwhile_are_in_both_or_in_neither(
+    project, audited, tmp_path, monkeypatch
+):
+    """The state differs twice, so that the third try stands."""
+    states = iter("abcdee")
+    monkeypatch.setattr(delivery, "fingerprint", lambda project: next(states))
+    path = tmp_path / "report.html"
+    call_command("report", project.slug, output=path)
+    assert path.is_file()
+    states = iter("abcdef")
+    with pytest.raises(CommandError, match="came in while the report was written"):
+        call_command("report", project.slug, output=tmp_path / "another.html")
+    assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
