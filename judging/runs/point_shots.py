@@ -2,7 +2,8 @@
 
 Ohi et al., section 2.2: the instances with the largest RS of the training part are shown with the
 people's score in place of the judge's. The items are split 4:1 by the earlier run's seed, outputs
-for one input together; the two runs are compared on the part that nothing was shown of.
+for one input together. The paper's *before* is shown as many items of the training part at random;
+two runs are compared on the part that nothing was shown of.
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from judging.errors import UserError
 from judging.llm.prompts import PointShot
 from judging.llm.templating import Scale
 from judging.methods.likelihood.before_after import before_after
-from judging.methods.likelihood.examples import most_biased, train_rows
+from judging.methods.likelihood.examples import most_biased, random_examples, train_rows
 from judging.models import Form, PointItem, Project, Run
 from judging.runs.finding import find_run
 from judging.runs.pointwise_report import Points, points_of, pointwise_report
@@ -25,7 +26,9 @@ from judging.runs.pointwise_report import Points, points_of, pointwise_report
 Json = dict[str, Any]
 
 
-def draw_point_shots(project: Project, name: str, criteria: list[str], scale: Scale) -> Json:
+def draw_point_shots(
+    project: Project, name: str, criteria: list[str], scale: Scale, *, at_random: bool = False
+) -> Json:
     """What the new run keeps. Raises UserError where the earlier run can't teach it."""
     earlier = find_run(project, name)
     if earlier.form != Form.POINTWISE:
@@ -50,14 +53,19 @@ def draw_point_shots(project: Project, name: str, criteria: list[str], scale: Sc
                 f"Run {earlier.name} was not asked about {criterion}. Nothing was started."
             )
         human = points.human[criterion]
-        places = most_biased(points.likelihood, points.judge[criterion], human, train=train)
+        if at_random:
+            rng = np.random.default_rng([abs(earlier.seed), 1])
+            places = random_examples(train & ~np.isnan(human), rng)
+        else:
+            places = most_biased(points.likelihood, points.judge[criterion], human, train=train)
         if not len(places):
             raise UserError(
                 f"No item has a likelihood and both scores of {criterion} in run {earlier.name}. "
                 "Nothing was started."
             )
         drawn[criterion] = [[pks[place], as_score(human[place], scale)] for place in places]
-    return {"from": earlier.pk, "run": earlier.name, "drawn": drawn}
+    kept = {"from": earlier.pk, "run": earlier.name, "at_random": at_random}
+    return kept | {"drawn": drawn}
 
 
 def training_part(run: Run, points: Points) -> NDArray[np.bool_]:
@@ -107,10 +115,11 @@ def comparison(run: Run, points: Points) -> Json | None:
     earlier = run.project.runs.filter(pk=kept["from"]).first()
     if earlier is None:
         return {"reason": f"run {kept['run']}, whose items were shown, is no longer there"}
-    before = points_of(earlier)
-    test = ~training_part(earlier, before)
-    if len(before) != len(points):
+    if len(points_of(earlier)) != len(points):
         return {"reason": "items were imported since, so that the split is another one"}
+    test = ~training_part(earlier, points)
+    compared = None if kept["at_random"] else shown_at_random(run, earlier)
+    before = points_of(compared or earlier)
     found = before_after(
         points.likelihood[test],
         {name: values[test] for name, values in before.judge.items()},
@@ -119,7 +128,21 @@ def comparison(run: Run, points: Points) -> Json | None:
         np.random.default_rng(abs(run.seed)),
     )
     criteria = {name: one.as_json() for name, one in found.items()}
-    return {"before": earlier.name, "test_items": int(test.sum()), "criteria": criteria}
+    return {
+        "before": (compared or earlier).name,
+        "test_items": int(test.sum()),
+        "criteria": criteria,
+    }
+
+
+def shown_at_random(run: Run, earlier: Run) -> Run | None:
+    """The newest run of the same judge that was shown items of the same split at random."""
+    same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
+    for one in same.exclude(pk=run.pk).order_by("-number"):
+        kept = one.parameters.get("point_shots", {})
+        if kept.get("from") == earlier.pk and kept.get("at_random"):
+            return one
+    return None
 
 
 def whole_report(run: Run) -> Json:

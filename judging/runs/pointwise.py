@@ -145,7 +145,9 @@ def part_of(criterion: str) -> str:
     return f"{ITEM}{criterion}"
 
 
-def check_form(form: str, scale: str, shots_from: str) -> None:
+def check_form(form: str, scale: str, shots_from: str, *, shots_random: bool) -> None:
+    if shots_random and not shots_from:
+        raise UserError("--shots-random goes with --shots-from RUN. Nothing was started.")
     said = [name for name, value in (("--scale", scale), ("--shots-from", shots_from)) if value]
     if said and form != Form.POINTWISE:
         raise UserError(

@@ -97,6 +97,7 @@ def choose_judge(
     criteria: str = "",
     scale: str = "",
     shots_from: str = "",
+    shots_random: bool = False,
     **of_choice: Any,
 ) -> Judge:
     """Fill in what was left open. Raises UserError for what can't be asked.
@@ -108,7 +109,7 @@ def choose_judge(
     check_kind(method, form, k)
     check_adaptive(method, form, k, adaptive)
     chosen = named_endpoint(endpoint or default_endpoint_name())
-    pointwise.check_form(form, scale, shots_from)
+    pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
@@ -136,7 +137,9 @@ def choose_judge(
         portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
         criteria="" if items else chosen_criteria(project, wording, criteria),
         items=items,
-        point_shots=draw_point_shots(project, shots_from, list(items), wording.scale)
+        point_shots=draw_point_shots(
+            project, shots_from, list(items), wording.scale, at_random=shots_random
+        )
         if shots_from
         else {},
     )

@@ -31,7 +31,7 @@ from judging.runs.working import work_on
 State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
-OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from")
+OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from", "shots_random")
 OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 # What a run keeps as it was started.
 FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
@@ -235,6 +235,12 @@ def add_choice_arguments(parser: CommandParser) -> None:
         "--shots-from",
         metavar="RUN",
         help="of a pointwise run: show first what RUN was most biased about, with people's scores",
+    )
+    parser.add_argument(
+        "--shots-random",
+        action="store_true",
+        default=None,
+        help="with --shots-from: as many of its training items at random, to compare with",
     )
     parser.add_argument(
         "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"

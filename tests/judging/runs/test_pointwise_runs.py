@@ -196,5 +196,16 @@ def test_what_a_run_was_most_biased_about_teaches_the_next(project, settings, tm
     assert found["criteria"]["fluency"]["bias"]["before"] == pytest.approx(
         found["criteria"]["fluency"]["bias"]["after"]
     )
+    with loopback(settings, judge=PointJudge()):
+        third = judged(
+            project,
+            form="pointwise",
+            criteria="fluency",
+            template="ohi-any",
+            shots_from="1",
+            shots_random=True,
+        )
+    assert third.parameters["point_shots"]["drawn"] != second.parameters["point_shots"]["drawn"]
+    assert whole_report(third)["comparison"]["before"] == first.name
     call_command("report", project.slug, "--run", "2", "--json")
-    assert json.loads(capsys.readouterr().out)["comparison"]["before"] == first.name
+    assert json.loads(capsys.readouterr().out)["comparison"]["before"] == third.name
