@@ -73,7 +73,7 @@ class Slot(models.Model):
             models.Index(
                 fields=["round", "position"], condition=Q(vote__isnull=True), name="slot_unfilled"
             ),
-            models.Index(fields=["annotator", "round"], name="slot_of_person"),
+            models.Index(fields=["annotator", "round", "vote"], name="slot_of_person"),
         ]
 
 
