@@ -93,6 +93,7 @@ def test_without_the_unsplit_prompt_there_is_no_fixed_coverage_but_for_a_run_bes
 
 
 @db
+@pytest.mark.databases
 def test_other_parts_one_alignment_and_another_judge_stand_beside_the_run(settings):
     project = make_pairs(6)
     with loopback(settings, judge=StagedJudge(always_first)):

@@ -22,6 +22,7 @@ from judging.runs.reparse import reparse
 from judging.runs.transcript import transcript_of
 from judging.runs.verdicts import rebuild_verdicts
 from judging.runs.working import work_on
+from judging.stopping import stop_requested
 from tests.factories import make_examples, make_project
 from tests.judging.llm.test_sentence_models import model, needs_onnx  # noqa: F401
 from tests.judging.runs.judging import ENDPOINT, judged, loopback, slots_of, started, states_of
@@ -38,6 +39,7 @@ from tests.loopback.portia import (
 )
 
 db = pytest.mark.django_db(transaction=True)
+on_both = pytest.mark.databases
 
 UNSPLIT_FIRST = PortiaOptions(unsplit_first=True)
 
@@ -230,31 +232,35 @@ def aligned_by_length(texts, k):
 
 
 @db
+@on_both
 def test_a_run_that_was_stopped_anywhere_goes_on_and_asks_nothing_twice(settings):
-    """Cancelled after a few calls, again and again, as a person may."""
+    """Its worker ends every half second."""
     project = make_pairs(5, short=1)
-    with loopback(settings, judge=StagedJudge(first_when_whole)) as server:
-        run = started(project, method="portia", form="relation", portia=UNSPLIT_FIRST)
-        for _ in range(20):
-            stop_after = run.calls.count() + 3
+    judge, stops = StagedJudge(first_when_whole), 0
 
-            def report(pump, stop_after=stop_after):
-                if run.calls.count() >= stop_after:
-                    states.pause(run)
+    def end_soon(pump):
+        if pump.desk.settled:
+            stop_requested.set()
 
-            assert work_on(run, report=report)
+    with loopback(settings, judge=judge, latency=fixed(0.15)) as server:
+        run = started(
+            project, method="portia", form="relation", portia=UNSPLIT_FIRST, concurrency=2
+        )
+        while run.state != Run.State.DONE:
+            stops += 1
+            try:
+                assert work_on(run, report=end_soon)
+            finally:
+                stop_requested.clear()
             run.refresh_from_db()
-            if run.state == Run.State.DONE:
-                break
-            assert not Verdict.objects.filter(run=run, state="pending", rank__isnull=False)
-            states.resume(run, background=False)
-        assert run.state == Run.State.DONE
-        assert server.requests == run.calls.count() == 18
+    assert stops > 1
+    assert server.requests == run.calls.count() == 18
     assert set(slots_of(run).values()) == {1}
     assert stages_of(run) == {"length": 4, "none": 1}
 
 
 @db
+@on_both
 def test_a_stage_whose_order_has_no_verdict_is_followed_by_the_next_and_can_be_asked_again(
     settings,
 ):
@@ -304,6 +310,7 @@ def test_batches_are_handed_in_stage_by_stage(settings, monkeypatch):
 
 
 @db
+@on_both
 def test_progress_expects_what_was_asked_and_each_example_once(settings):
     project = make_pairs(3)
     with loopback(settings, judge=StagedJudge(always_first)):
@@ -385,6 +392,7 @@ def test_what_portia_can_not_do_is_refused_in_a_sentence(settings, choices, sent
 
 
 @db
+@on_both
 def test_exported_samples_name_their_stage_and_come_back_by_it(settings, tmp_path, capsys):
     project = make_pairs(4, short=1)
     with loopback(settings, judge=StagedJudge(first_when_whole)):

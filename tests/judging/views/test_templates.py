@@ -11,7 +11,7 @@ from tests.factories import make_examples
 from tests.judging.runs.judging import ENDPOINT, loopback, started
 from tests.loopback import completion
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 TEXT = """[Question]
 {question}
