@@ -22,7 +22,7 @@ from judging.models import Label, Project, Run, Verdict
 SIGN = {"win": 1, "tie": 0, "lose": -1, None: 0}
 # Larger than any rank: what was not ranked comes last.
 _LAST = 2**62
-_SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
+_BY_RANK = (Selection.Kind.TOP, Selection.Kind.ALL)
 _COLUMNS = ("pk", "category", "gold_label", "model_1", "model_2")
 
 
@@ -139,6 +139,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         for pk, one in zip(ids, found, strict=True)
     ]
     kinds = [asked[pk].selection if pk in asked else "" for pk in ids]
+    selected, audited = _why(kinds)
     judge, judged = signs([one[1] for one in found])
     human, labelled = signs(labels)
     final, has_final = signs(finals)
@@ -166,14 +167,28 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         labelled=labelled,
         final=final,
         has_final=has_final,
-        selected=np.array([kind in _SELECTED for kind in kinds], dtype=bool),
-        audited=np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool),
+        selected=selected,
+        audited=audited,
         answer=answer,
         answered=answered,
         basis=basis,
         people=says,
         asked=asked,
     )
+
+
+def _why(kinds: Sequence[str]) -> tuple[Booleans, Booleans]:
+    """Who was selected, and who was drawn at random from the others.
+
+    A learning sample belongs to the selection that it led to (SCIENCE: learned routing). Where
+    its round was closed before it led to one, it is a random sample of all examples.
+    """
+    by_rank = np.array([kind in _BY_RANK for kind in kinds], dtype=bool)
+    learn = np.array([kind == Selection.Kind.LEARN for kind in kinds], dtype=bool)
+    audit = np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool)
+    if by_rank.any():
+        return by_rank | learn, audit
+    return by_rank, audit | learn
 
 
 def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:

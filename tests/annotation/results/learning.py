@@ -23,7 +23,7 @@ def biased_run(project: Project, folder: Path, n: int = 120, seed: int = 1) -> R
     lines = []
     for example in examples:
         better = draw.choice([1, 2])
-        example.question = f"Which is better, {better} or {3 - better}?"
+        example.question = f"Which is better, {better} or {3 - better}? ({example.number:03})"
         misled = draw.random() < 0.35
         short, long = (100, 900) if draw.random() < 0.8 else (200, 300)
         lengths = {better: short, 3 - better: long} if misled else {better: 300, 3 - better: 250}

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from django.core.management import call_command
 
+from annotation.changes import close
 from annotation.models import Item
 from annotation.results.analysis import Analysis
 from annotation.results.report import report
@@ -17,6 +18,7 @@ from annotation.results.routing_words import sentence
 from annotation.results.stage_two import go_on
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
+from judging.methods.routing import wrongness
 from tests.annotation.results.learning import biased_run, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
 
@@ -125,6 +127,19 @@ def test_while_it_learns_it_says_how_far_it_is(project, run):
     first = Item.objects.filter(round=round_).first()
     Item.objects.filter(pk=first.pk).update(state="complete")
     assert routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 are settled"
+
+
+def test_a_sample_that_led_to_no_selection_stands_for_all_examples(project, run):
+    round_ = open_round(project, None, run, SETTINGS)
+    label_all(round_, [make_annotator(project)])
+    close(round_, None)
+    sheet = Analysis(project, run).sheet
+    assert not sheet.selected.any()
+    assert set(sheet.known.weight.tolist()) == {3.0}
+    accuracy = report(Analysis(project, run))["ties"]["half"]["accuracy"]
+    people = [{"win": 1, "lose": -1}[gold(one)] for one in project.examples.order_by("number")]
+    truth = 1 - wrongness(sheet.judge, np.array(people, np.int8)).mean()
+    assert accuracy["low"] <= truth <= accuracy["high"]
 
 
 def test_without_a_round_that_learned_there_is_a_reason(project, run):
