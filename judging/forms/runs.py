@@ -1,32 +1,27 @@
-"""Forms of the run pages: which judge is asked how, at which pace, and for how much."""
+"""The start form: which judge is asked how, at which pace, and for how much."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.conf import settings
 
+from judging.forms.amounts import MOST_TOKENS, dollars, plainly, whole
+from judging.forms.choice import CHOICE_FIELDS, ChoiceForm, choice_settings_of
 from judging.forms.economy import EconomyForm, economy_settings_of
+from judging.forms.points import POINT_FIELDS, PointsForm
+from judging.forms.portia import PORTIA_FIELDS, PortiaForm, portia_settings_of
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
-from judging.models import Form, JudgeTemplate, Method, Parse, Project, Run
-from judging.runs.choices import MOST_SHOTS, PERMUTATIONS, USUAL_PERMUTATIONS
+from judging.models import Form, JudgeTemplate, Method, Project, Run
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
-from judging.runs.portia.settings import (
-    FEWEST_PARTS,
-    MOST_PARTS,
-    PARTS,
-    WITHOUT,
-    PortiaOptions,
-    PortiaSettings,
-)
+from judging.runs.portia.settings import PortiaOptions
 from judging.runs.starting import (
     FORMS,
     METHODS,
     MOST_K,
 )
-from judging.runs.states import RETRIABLE
 from judging.runs.usual import (
     CONCURRENCY,
     LOCAL_CONCURRENCY,
@@ -36,13 +31,8 @@ from judging.runs.usual import (
     K,
 )
 
-MOST_USD = Decimal(1_000_000)
-MOST_TOKENS = 200_000
 MOST_AT_ONCE = 1000
 LARGEST_SEED = 2**31 - 1
-PORTIA_FIELDS = ("parts", "tokens", "unsplit_first", "without")
-CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
-POINT_FIELDS = ("criteria", "scale")
 JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
 KEPT_FIELDS = (
     *(name for name in JUDGE_FIELDS if name != "template"),
@@ -51,25 +41,7 @@ KEPT_FIELDS = (
 PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
 
 
-def dollars(label: str, help_text: str = "", *, required: bool = False) -> forms.DecimalField:
-    return forms.DecimalField(
-        label=label,
-        help_text=help_text,
-        required=required,
-        min_value=Decimal(0),
-        max_value=MOST_USD,
-        decimal_places=6,
-        widget=forms.NumberInput(attrs={"step": "any", "min": "0"}),
-    )
-
-
-def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.IntegerField:
-    return forms.IntegerField(
-        label=label, help_text=help_text, required=False, min_value=least, max_value=most
-    )
-
-
-class StartForm(EconomyForm):
+class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     """What is left open is decided by `start_run`, for the page as for the command."""
 
     endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
@@ -118,77 +90,6 @@ class StartForm(EconomyForm):
     tpm = whole("Tokens a minute at most", 10**9)
     seed = whole(
         "Seed", LARGEST_SEED, "Settles the order of equal ranks. Drawn when left out.", least=0
-    )
-
-    permutations = forms.TypedChoiceField(
-        label="Permutations",
-        required=False,
-        coerce=int,
-        choices=[(n, ", ".join(names)) for n, names in PERMUTATIONS.items()],
-        initial=USUAL_PERMUTATIONS,
-        empty_value=None,
-        help_text="X1 and X2 show response 2 first; X2 and X3 give it the first ID.",
-    )
-    ids = forms.CharField(
-        label="Option IDs", required=False, max_length=40, help_text="A,B when left out."
-    )
-    band = forms.DecimalField(
-        label="Band around ½ that is a tie",
-        required=False,
-        min_value=Decimal(0),
-        max_value=Decimal("0.499"),
-        decimal_places=6,
-        help_text="None when left out, as in the paper.",
-        widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
-    )
-    criteria = forms.CharField(
-        label="Criteria",
-        required=False,
-        max_length=400,
-        help_text="Such as fluency, relevance; those that people scored by when left out.",
-    )
-    scale = forms.CharField(
-        label="Scale",
-        required=False,
-        max_length=20,
-        help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
-    )
-    shots = whole(
-        "Examples shown before",
-        MOST_SHOTS,
-        "Solved ones of this project; none when left out.",
-        least=0,
-    )
-
-    parts = forms.IntegerField(
-        label="Parts",
-        required=False,
-        min_value=FEWEST_PARTS,
-        max_value=MOST_PARTS,
-        help_text=f"Of each response; {PARTS} when left out.",
-    )
-    tokens = forms.ChoiceField(
-        label="Alike by",
-        required=False,
-        choices=[
-            ("word", "words in lower case"),
-            ("split", "what stands between spaces"),
-            ("embedding", "sentences' meaning, by the operator's model"),
-        ],
-    )
-    unsplit_first = forms.BooleanField(
-        label="Show the whole responses first",
-        required=False,
-        help_text="So that fixed coverage can be told: two calls more for each example.",
-    )
-    without = forms.ChoiceField(
-        label="Alignments",
-        required=False,
-        choices=[
-            ("", "by length, then by what is alike"),
-            ("semantic", "by length alone"),
-            ("length", "by what is alike alone"),
-        ],
     )
 
     def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
@@ -241,25 +142,6 @@ class StartForm(EconomyForm):
         names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
         return [self[name] for name in names]
 
-    def portia_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in PORTIA_FIELDS]
-
-    def portia_is_meant(self) -> bool:
-        return self["method"].value() == Method.PORTIA
-
-    def choice_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in CHOICE_FIELDS]
-
-    def point_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in POINT_FIELDS]
-
-    def points_are_meant(self) -> bool:
-        return self["form"].value() == Form.POINTWISE
-
-    def choice_is_meant(self) -> bool:
-        """Whether what concerns a choice alone must not stay folded."""
-        return self["form"].value() == Form.CHOICE
-
     def more_is_wrong(self) -> bool:
         """Whether the folded part holds a mistake, and must not stay folded."""
         return any(field.errors for field in self.more_fields())
@@ -283,69 +165,3 @@ def settings_of(run: Run) -> dict[str, Any]:
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
     kept |= economy_settings_of(run)
     return kept | choice_settings_of(run) | portia_settings_of(run)
-
-
-def portia_settings_of(run: Run) -> dict[str, Any]:
-    kept = PortiaSettings.of(run)
-    if kept is None:
-        return {}
-    without = [name for name in WITHOUT if name not in kept.alignments]
-    given = {"parts": kept.parts, "tokens": kept.tokens, "unsplit_first": kept.unsplit_first}
-    return given | {"without": "".join(without)}
-
-
-def choice_settings_of(run: Run) -> dict[str, Any]:
-    permutations = run.parameters.get("permutations")
-    if not permutations:
-        return {}
-    # A run that was recorded elsewhere does not say under which IDs and examples it was asked.
-    return {
-        "permutations": len(permutations),
-        "ids": ",".join(run.parameters.get("output", {}).get("ids", ())),
-        "band": float(run.band) or None,
-        "shots": run.parameters.get("shots", {}).get("shown"),
-    }
-
-
-def plainly(amount: Decimal | None) -> str | None:
-    """Without the zeros that the database keeps."""
-    return None if amount is None else format(amount.normalize(), "f")
-
-
-class BudgetForm(forms.Form):
-    budget = dollars("Budget, USD", required=True)
-
-    def __init__(self, run: Run, data: Any = None) -> None:
-        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
-
-
-class ResumeForm(forms.Form):
-    """Errors are always asked again; other statuses only when a person says so."""
-
-    retry = forms.MultipleChoiceField(
-        label="Ask again what ended as", required=False, widget=forms.CheckboxSelectMultiple
-    )
-    max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
-    budget = dollars("Budget, USD")
-
-    def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
-        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
-        self.fields["retry"].choices = [
-            (status, f"{status.replace('_', ' ')}: {n}")
-            for status, n in statuses.items()
-            if status in RETRIABLE - {Parse.Status.ERROR}
-        ]
-        self.priced = run.price is not None
-
-    def shown_fields(self) -> list[forms.BoundField]:
-        shown = {"retry": bool(self.fields["retry"].choices), "budget": self.priced}
-        return [field for field in self if shown.get(field.name, True)]
-
-    @property
-    def asked(self) -> dict[str, Any]:
-        """The arguments of `resume`."""
-        return {
-            "retry": {Parse.Status.ERROR, *self.cleaned_data["retry"]},
-            "max_tokens": self.cleaned_data["max_tokens"],
-            "budget": self.cleaned_data["budget"] if self.priced else None,
-        }

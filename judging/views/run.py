@@ -13,7 +13,7 @@ from django_htmx.http import HttpResponseClientRefresh
 
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.forms.runs import BudgetForm, ResumeForm
+from judging.forms.resuming import BudgetForm, ResumeForm
 from judging.models import Form, Role, Run
 from judging.runs import rereading, states
 from judging.runs.judge_report import report_on

@@ -1,0 +1,28 @@
+"""The part of the start form that is about single responses."""
+
+from django import forms
+
+from judging.models import Form
+
+POINT_FIELDS = ("criteria", "scale")
+
+
+class PointsForm(forms.Form):
+    criteria = forms.CharField(
+        label="Criteria",
+        required=False,
+        max_length=400,
+        help_text="Such as fluency, relevance; those that people scored by when left out.",
+    )
+    scale = forms.CharField(
+        label="Scale",
+        required=False,
+        max_length=20,
+        help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
+    )
+
+    def point_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in POINT_FIELDS]
+
+    def points_are_meant(self) -> bool:
+        return self["form"].value() == Form.POINTWISE
