@@ -29,7 +29,7 @@ PEOPLE, PACE, SECONDS = 50, 2.0, 60
 MOST_MS, MOST_MS_OF_FIFTY, MOST_SECONDS_TO_FIRST_BYTE, MOST_MIB = 40, 150, 1, 40
 # Examples, the share of them that the round holds in percent, requests of each kind.
 SIZES = [(100_000, 20, 200), (1_000, 100, 200)]
-QUICK = [(2_000, 50, 100)]
+QUICK = [(2_000, 50, 50)]
 
 
 def child(environment: dict[str, str], *words: object, given: str = "") -> dict[str, Any]:
@@ -49,8 +49,9 @@ def child(environment: dict[str, str], *words: object, given: str = "") -> dict[
 class Bench:
     """One project in a database of its own; collects what misses its aim."""
 
-    def __init__(self, where: str, environment: dict[str, str]) -> None:
-        self.where, self.environment, self.missed = where, environment, 0
+    def __init__(self, where: str, environment: dict[str, str], seconds: int) -> None:
+        self.where, self.environment, self.seconds = where, environment, seconds
+        self.missed = 0
 
     def tell(self, what: str, fits: bool = True) -> None:
         self.missed += not fits
@@ -77,14 +78,13 @@ class Bench:
                 self.fifty(port, given, PACE)
                 self.fifty(port, given, 0)
                 self.take_along(port, pid, built, n_examples)
-            self.tell("“database is locked” in the log", fits=False) if (
-                "locked" in log.read_text()
-            ) else None
+            if "database is locked" in log.read_text():
+                self.tell("“database is locked” in the log", fits=False)
         surplus = child(self.environment, "benchmarks.workspace", "--count", given=given)
         self.tell(f"items with more votes than asked: {surplus['more']}", not surplus["more"])
 
     def fifty(self, port: int, given: str, pace: float) -> None:
-        seconds = SECONDS if pace else SECONDS / 3
+        seconds = self.seconds if pace else self.seconds / 3
         found = child(
             self.environment, "benchmarks.annotating.annotators", port, seconds, pace, given=given
         )
@@ -170,7 +170,8 @@ def main() -> None:
         for place, (n_examples, beta, n) in enumerate(QUICK if options.quick else SIZES):
             with tempfile.TemporaryDirectory() as folder, database_of_its_own(url) as own:
                 where = f"{'PostgreSQL' if url else 'SQLite':10} {n_examples:>7,} examples"
-                bench = Bench(where, environment_of(folder, own))
+                seconds = SECONDS // 3 if options.quick else SECONDS
+                bench = Bench(where, environment_of(folder, own), seconds)
                 bench.run(n_examples, beta, n, alone=place > 0)
             missed += bench.missed
     sys.exit("Annotators wait longer than they may." if missed else 0)

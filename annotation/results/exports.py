@@ -117,7 +117,8 @@ def _recorded(
     for text in lines:
         piece.append(text)
         n_lines += 1
-        if len(piece) >= _ROWS_A_PIECE:
+        # The first line goes off at once: what a large project takes to gather comes after it.
+        if len(piece) >= _ROWS_A_PIECE or n_lines == 1:
             data = "".join(piece).encode()
             digest.update(data)
             yield data
