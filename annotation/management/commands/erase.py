@@ -15,7 +15,7 @@ from judging.projects import project_for_command
 
 class Command(FairJudgeCommand):
     help = (
-        "Delete a login, rename its annotator and blank the comments. Votes stay, under a "
+        "Delete a login, rename its annotator and blank comments and reasons. Votes stay, under a "
         "pseudonym, unless --votes removes them too. Backups made before still hold the person."
     )
 
