@@ -1,8 +1,10 @@
 """The part of the start form that is about single responses."""
 
+from typing import Any
+
 from django import forms
 
-from judging.models import Form
+from judging.models import Form, Run
 
 POINT_FIELDS = ("criteria", "scale")
 
@@ -26,3 +28,11 @@ class PointsForm(forms.Form):
 
     def points_are_meant(self) -> bool:
         return self["form"].value() == Form.POINTWISE
+
+
+def points_settings_of(run: Run) -> dict[str, Any]:
+    items = run.parameters.get("items")
+    if not items:
+        return {}
+    low, high = run.parameters["output"]["scale"][:2]
+    return {"criteria": ", ".join(items), "scale": f"{low},{high}"}

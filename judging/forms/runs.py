@@ -10,7 +10,7 @@ from django.conf import settings
 from judging.forms.amounts import MOST_TOKENS, dollars, plainly, whole
 from judging.forms.choice import CHOICE_FIELDS, ChoiceForm, choice_settings_of
 from judging.forms.economy import EconomyForm, economy_settings_of
-from judging.forms.points import POINT_FIELDS, PointsForm
+from judging.forms.points import POINT_FIELDS, PointsForm, points_settings_of
 from judging.forms.portia import PORTIA_FIELDS, PortiaForm, portia_settings_of
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
@@ -164,4 +164,4 @@ def settings_of(run: Run) -> dict[str, Any]:
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
     kept |= economy_settings_of(run)
-    return kept | choice_settings_of(run) | portia_settings_of(run)
+    return kept | choice_settings_of(run) | points_settings_of(run) | portia_settings_of(run)

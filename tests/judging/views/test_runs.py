@@ -208,6 +208,16 @@ def test_another_run_like_a_recorded_one_can_be_begun(as_researcher, project):
     assert page.context["form"]["permutations"].value() == 2
 
 
+def test_another_run_like_one_over_single_responses_keeps_criteria_and_scale(
+    as_researcher, project
+):
+    parameters = {"items": {"fluency": "Fluency", "wit": "Wit"}, "output": {"scale": ["1", "5"]}}
+    run = make_run(project, form="pointwise", method="vanilla", parameters=parameters)
+    page = as_researcher.get(reverse("run_start", args=[project.slug]), {"like": run.number})
+    form = page.context["form"]
+    assert (form["criteria"].value(), form["scale"].value()) == ("fluency, wit", "1,5")
+
+
 def test_the_cost_is_said_before_anything_is_sent(post, examples, server):
     html = post("run_estimate", part=True, model="m1", price_in="1", price_out="2").content.decode()
     assert html.lstrip().startswith('<div id="estimate"')
