@@ -4,10 +4,8 @@ import numpy as np
 
 from annotation.results.analysis import Analysis
 from annotation.results.sections import Data
-from judging.models import Parse, Run, Verdict
+from judging.models import Verdict
 from judging.runs.likelihood import pair_differences
-
-USD_PLACES = 10
 
 
 def read_card(of: Analysis) -> Data:
@@ -22,14 +20,7 @@ def read_card(of: Analysis) -> Data:
     found = pair_differences(of.project, of.sheet.ids)
     plain = {
         "likelihood_model": found.model,
-        "bounded": bounded(of.run),
         "statuses": of.statuses,
     }
     arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
     return Data(arrays, plain)
-
-
-def bounded(run: Run) -> int:
-    """Samples in which one ID token was missing among the likeliest."""
-    parses = Parse.objects.filter(sample__call__run=run, current=True, bounded=True)
-    return parses.count()
