@@ -79,11 +79,6 @@ def open_round(
     drawn, m = _select(project, run, settings, seed)
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
     planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
-    checks = list(
-        Example.objects.filter(project=project, is_check=True)
-        .visible()
-        .values_list("pk", flat=True)
-    )
     with transaction.atomic():
         round_ = Round.objects.create(
             project=project,
@@ -104,9 +99,9 @@ def open_round(
             cost_basis=project.cost_basis,
             opened_by=user,
         )
-        for person in settings.annotators:
+        for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
-        _first_items(round_, settings, drawn, [Ranked(pk, 0, None) for pk in checks])
+        _first_items(round_, settings, drawn, _checks(project))
         count_earlier_votes(round_)
         audit.record(
             project,
@@ -117,6 +112,12 @@ def open_round(
             **_parameters(settings, m),
         )
     return round_
+
+
+def _checks(project: Project) -> list[Ranked]:
+    """Every attention check of the project."""
+    checks = Example.objects.filter(project=project, is_check=True).visible()
+    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]
 
 
 def rate_of(project: Project, settings: RoundSettings) -> Rate:

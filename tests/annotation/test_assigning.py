@@ -92,12 +92,14 @@ def test_the_page_assigns_members_of_the_project_alone(client, researcher, proje
 def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
     make_examples(project, 3)
     asked = ["open_round", project.slug, "--all", "--votes", "1"]
-    call_command(*asked, "--annotator", "ana", "--limit", "2")
+    # Named twice is named.
+    call_command(*asked, "--annotator", "ana", "--annotator", "ana", "--limit", "2")
     opened = project.rounds.get()
     assert claim_next(opened, ben) == NoItem("not_assigned")
     assert Seat.objects.get(annotator=ana).limit == 2
     with pytest.raises(CommandError, match="no member"):
         call_command(*asked, "--annotator", "nobody")
-    with pytest.raises(CommandError, match="at least 1"):
-        call_command(*asked, "--limit", "0")
+    for limit in ("0", "99999999999"):
+        with pytest.raises(CommandError, match="from 1 to 1000000 items a person"):
+            call_command(*asked, "--limit", limit)
     assert project.rounds.count() == 1

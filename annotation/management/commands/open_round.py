@@ -17,6 +17,9 @@ from judging.projects import project_for_command
 from judging.runs.finding import find_run
 
 
+_MOST_ITEMS = 1_000_000
+
+
 class Command(FairJudgeCommand):
     help = "Select the examples on which the judge contradicts itself most, and ask people."
 
@@ -122,8 +125,8 @@ def _annotator(project: Project, name: str) -> Annotator:
 
 
 def _limit(limit: int | None) -> int | None:
-    if limit is not None and limit < 1:
-        raise UserError("A limit is at least 1 item a person. No round was opened.")
+    if limit is not None and not 1 <= limit <= _MOST_ITEMS:
+        raise UserError(f"A limit is from 1 to {_MOST_ITEMS} items a person. No round was opened.")
     return limit
 
 
