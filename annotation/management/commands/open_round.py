@@ -16,7 +16,6 @@ from judging.models import Project, Run
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 
-
 _MOST_ITEMS = 1_000_000
 
 
