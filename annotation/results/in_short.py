@@ -129,20 +129,15 @@ def _position(report: Json) -> Iterator[Sentence]:
     lean = ""
     if first["value"] is not None and first["low"] is not None:
         if first["low"] > EVEN:
-            lean = f", {_side(first)} for the first"
+            lean = f"it is the first {percent(first['value'])} of the time"
         elif first["high"] < EVEN:
-            lean = f", {percent(1 - first['value'])} of the time for the second"
+            lean = f"it is the second {percent(1 - first['value'])} of the time"
     yield Sentence(
         f"Swapping the two responses changes its verdict on {_figure(conflict)} of the examples; "
-        f"where one position wins both times, it favours {'a side' if lean else 'neither side'}"
-        f"{lean}.",
+        f"where one position wins both times, {lean or 'neither is shown to be favoured'}.",
         "position",
         warns=bool(lean),
     )
-
-
-def _side(first: Json) -> str:
-    return f"{percent(first['value'])} of the time"
 
 
 def _ranking(report: Json) -> Iterator[Sentence]:

@@ -175,6 +175,8 @@ def rates(report: Json) -> Plot:
         | {"mark": {"type": "point", "size": 70, "strokeWidth": 1.5, "filled": filled}}
         | {"transform": [{"filter": f"{'!' if filled else ''}datum.hollow"}]}
         for filled in (True, False)
+        # A layer without a row would have no scale.
+        if any(row["hollow"] != filled for row in rows)
     ]
     return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
 
