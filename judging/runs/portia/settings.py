@@ -1,22 +1,16 @@
 """How a run splits and aligns: chosen when it starts, and kept with it."""
 
-import hashlib
 from dataclasses import dataclass
-from functools import cache
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Self
-
-from django.conf import settings
 
 from judging.errors import UserError
 from judging.llm.prompts import NoResponseBlocks, response_blocks
-from judging.llm.sentence_models import load_sentence_model
 from judging.llm.templating import Template
-from judging.methods.portia.embedding import EmbeddingSimilarity
-from judging.methods.portia.similarity import NAMED, Similarity
+from judging.methods.portia.similarity import NAMED
 from judging.methods.portia.stages import ALIGNMENTS, Stage, stages
 from judging.models import Form, Method, Run
+from judging.runs.portia.sentence_model import sentence_model
 
 FEWEST_PARTS, MOST_PARTS = 2, 10
 EMBEDDING = "embedding"
@@ -147,33 +141,3 @@ def check_splitter(run: Run) -> None:
             f"Run {run.name} was split by {kept.splitter}, and the sentence model is now "
             f"{sentence_model().name}. Nothing was sent."
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SentenceModel:
-    """`name` says which one it is wherever it lies: its folder, and a digest of what is in it."""
-
-    name: str
-    similarity: Similarity
-
-
-def sentence_model() -> SentenceModel:
-    """The operator's own. Raises UserError where there is none."""
-    path = settings.FAIRJUDGE_SENTENCE_MODEL
-    if not path:
-        raise UserError(
-            "Embeddings need a sentence model: name its folder by FAIRJUDGE_SENTENCE_MODEL. "
-            "Nothing was started."
-        )
-    return _loaded(Path(path))
-
-
-@cache
-def _loaded(path: Path) -> SentenceModel:
-    similarity = EmbeddingSimilarity(load_sentence_model(path))
-    digest = hashlib.sha256()
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
-        digest.update(str(file.relative_to(path)).encode())
-        with file.open("rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
-    return SentenceModel(f"{path.resolve().name} {digest.hexdigest()[:12]}", similarity)

@@ -11,7 +11,8 @@ from judging.methods.portia.alignment import Alignment, length_aligned, semantic
 from judging.methods.portia.splitting import boundaries
 from judging.methods.portia.stages import Stage
 from judging.models import Example
-from judging.runs.portia.settings import EMBEDDING, PortiaSettings, sentence_model
+from judging.runs.portia.sentence_model import sentence_model
+from judging.runs.portia.settings import EMBEDDING, PortiaSettings
 
 REMEMBERED = 64
 

@@ -1,7 +1,12 @@
-"""Pairs of several sentences each, for runs by PORTIA."""
+"""Pairs of several sentences each, for runs by PORTIA, and what such runs came to."""
 
-from judging.models import Project
+from collections import Counter
+from typing import Any
+
+from judging.models import Project, Run, Verdict
+from judging.runs.portia.calls import stage_calls
 from tests.factories import make_examples, make_project
+from tests.judging.runs.judging import judged
 
 WORDS = "amber birch cedar dune ember fjord grove heath inlet jetty kelp larch moor nook".split()
 
@@ -28,3 +33,16 @@ def make_pairs(n: int, *, short: int = 0) -> Project:
         first, second = pair if number % 2 == 0 else reversed(pair)
         make_examples(project, 1, response_1=first, response_2=second)
     return project
+
+
+def by_portia(project: Project, **choices: Any) -> Run:
+    return judged(project, **{"method": "portia", "form": "relation"} | choices)
+
+
+def stages_of(run: Run) -> Counter[str]:
+    """How many examples each stage settled, and none did."""
+    return Counter(Verdict.objects.filter(run=run).values_list("stage", flat=True))
+
+
+def calls_of(run: Run) -> dict[str, int]:
+    return {one.stage: one.calls for one in stage_calls(run)}
