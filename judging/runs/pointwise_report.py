@@ -110,8 +110,11 @@ def likelihoods_of(run: Run, texts: list[tuple[str, str]]) -> tuple[Floats, Floa
     return none, none.copy(), ""
 
 
-def pointwise_report(run: Run) -> Json:
-    """By criterion, and `total` where there are several; each figure with interval or reason."""
+def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
+    """By criterion, and `total` where there are several; each figure with interval or reason.
+
+    The bias by likelihood takes long for many items.
+    """
     points = points_of(run)
     by_criterion = {name: (points.judge[name], points.human[name]) for name in points.judge}
     return {
@@ -134,7 +137,7 @@ def pointwise_report(run: Run) -> Json:
             }
             for name, (judge, human) in with_total(by_criterion).items()
         },
-        "likelihood": bias_of(run, points, by_criterion),
+        "likelihood": bias_of(run, points, by_criterion) if with_bias else {},
     }
 
 

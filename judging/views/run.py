@@ -17,7 +17,7 @@ from judging.forms.resuming import BudgetForm, ResumeForm
 from judging.models import Form, Role, Run
 from judging.runs import rereading, states
 from judging.runs.judge_report import report_on
-from judging.runs.point_shots import whole_report
+from judging.runs.points_shown import shown_points
 from judging.runs.portia.calls import stage_calls
 from judging.runs.primary import choose_primary
 from judging.runs.progress import Progress, progress_of
@@ -159,7 +159,7 @@ def run_page(
         **shown(progress),
         "report": report,
         "stages": stage_calls(found) if report and found.stages else (),
-        "points": whole_report(found) if of_points and progress.finished else None,
+        "points": shown_points(found) if of_points and progress.finished else None,
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == found.pk,
         "resume_form": resume_form or ResumeForm(found, progress.statuses),

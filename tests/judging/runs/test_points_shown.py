@@ -1,0 +1,47 @@
+"""The figures of single responses on a run's page: once for each state, and never for minutes."""
+
+import pytest
+from django.core.cache import caches
+
+from judging.imports.score_writing import import_scores
+from judging.models import HumanScore
+from judging.runs import points_shown
+from judging.runs.points_shown import shown_points
+from tests.judging.runs.judging import judged, loopback
+from tests.loopback import PointJudge
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def run(project, settings, tmp_path):
+    rows = [f"<x>{n}</x>,Output {n}.,fluency,ana,{1 + n % 5}" for n in range(6)]
+    path = tmp_path / "scores.csv"
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    caches["reports"].clear()
+    with loopback(settings, judge=PointJudge()):
+        return judged(project, form="pointwise")
+
+
+def test_they_are_computed_once_for_each_state_of_the_data(run, monkeypatch):
+    asked = []
+    whole = points_shown.whole_report
+    monkeypatch.setattr(points_shown, "whole_report", lambda one: asked.append(1) or whole(one))
+    before = shown_points(run)
+    assert shown_points(run) == before
+    assert len(asked) == 1
+    HumanScore.objects.filter(point_item__number=0).update(value=5)
+    after = shown_points(run)
+    assert after["criteria"]["fluency"]["human_mean"] > before["criteria"]["fluency"]["human_mean"]
+    assert len(asked) == 2
+
+
+def test_of_many_items_the_page_says_where_the_rest_is(run, client, researcher, monkeypatch):
+    monkeypatch.setattr(points_shown, "MOST_ON_PAGE", 5)
+    found = shown_points(run)
+    assert found["criteria"]["fluency"]["judged"] == 6
+    assert "above 5 items the correlations take minutes" in found["likelihood"]["reason"]
+    client.force_login(researcher)
+    page = client.get(f"/p/{run.project.slug}/runs/{run.number}").content.decode()
+    assert "manage.py report" in page
