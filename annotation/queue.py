@@ -41,10 +41,12 @@ def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     return seat if seat.left_at is None else None
 
 
-def has_left(round_: Round, annotator: Annotator) -> bool:
-    """Whether the person takes no more items of the round by their own wish."""
-    seats = Seat.objects.filter(round=round_, annotator=annotator)
-    return seats.filter(left_at__isnull=False).exists()
+def without_seat(round_: Round, annotator: Annotator) -> NoItem | None:
+    """Why the person takes no items of the round, by their own wish or the manager's."""
+    if seat_of(round_, annotator) is not None:
+        return None
+    left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
+    return NoItem("left" if left.exists() else "not_assigned")
 
 
 def claim_next(
@@ -59,7 +61,7 @@ def claim_next(
         return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
-        return NoItem("left" if has_left(round_, annotator) else "not_assigned")
+        return without_seat(round_, annotator) or NoItem("not_assigned")
     held = _held(round_, annotator, beside, now)
     if held is not None:
         return held
@@ -165,7 +167,7 @@ def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | Non
     own = Slot.objects.filter(item=item, annotator=annotator, vote=None).first()
     if own is not None:
         return own
-    if has_left(item.round, annotator):
+    if seat_of(item.round, annotator) is None:
         return None
     free = free_slots(item.round, now).filter(_not_voted_on(item.round, annotator), item=item)
     for slot in free.order_by("index"):

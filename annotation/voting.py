@@ -10,7 +10,7 @@ from django.utils import timezone
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
 from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
-from annotation.queue import claim_slot_of, has_left, release
+from annotation.queue import claim_slot_of, release, without_seat
 from annotation.settling import settle
 from judging import audit
 from judging.errors import UserError
@@ -59,8 +59,9 @@ def record_vote(
         raise RoundClosed(_CLOSED)
     now = timezone.now()
     slot = claim_slot_of(draft.item, draft.annotator, now)
-    if slot is None and has_left(round_, draft.annotator):
-        raise RoundClosed("You left this round. Your choice is kept, but is not counted.")
+    if slot is None and (nothing := without_seat(round_, draft.annotator)):
+        why = "You left this round" if nothing.reason == "left" else "This round is for others now"
+        raise RoundClosed(f"{why}. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
             "This item got all the votes it needs while you were away. "

@@ -10,7 +10,7 @@ from annotation.leaving import leave_round
 from annotation.models import Annotation, Draft, Item, Seat, Slot
 from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
-from annotation.voting import record_vote
+from annotation.voting import RoundClosed, record_vote
 from judging.errors import UserError
 from tests.factories import make_annotator, make_examples, make_project
 
@@ -35,9 +35,13 @@ def round_(project):
 
 def test_whoever_is_not_named_gets_nothing_more_and_keeps_what_they_gave(round_, ana, ben):
     record_vote(claim_next(round_, ben), {"overall": "tie"})
-    claim_next(round_, ben)
+    in_hand = claim_next(round_, ben)
     assign(round_, None, [ana])
+    in_hand.item.round.refresh_from_db()
     assert claim_next(round_, ben) == NoItem("not_assigned")
+    # The page that was open meanwhile is sent off as well.
+    with pytest.raises(RoundClosed, match="for others now"):
+        record_vote(in_hand, {"overall": "tie"})
     assert not Slot.objects.filter(annotator=ben, vote=None).exists()
     assert Annotation.objects.filter(annotator=ben).count() == 1
     assert isinstance(claim_next(round_, ana), Draft)
