@@ -71,7 +71,20 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
     )
     if example.standing and example.standing.stage is None:
         return Result(State.PENDING, found.outcomes, found.n_valid, found.n_asked)
+    if found.state == State.JUDGED and lacks_a_permutation(run, example):
+        return Result(State.UNJUDGED, found.outcomes, found.n_valid, found.n_asked)
     return found
+
+
+def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
+    """Whether one of a choice's balanced set has no valid sample.
+
+    Of four, two show the same order: the mean of the others would not cancel the ID token.
+    """
+    if run.form != Form.CHOICE:
+        return False
+    parts = (example.of_part(part) for part in run.counted_parts)
+    return any(all(sample.pair(run.form) is None for sample in samples) for samples in parts)
 
 
 def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:

@@ -9,6 +9,7 @@ from judging.methods.ranking import tie_breaker
 from judging.models import Form, Method, Parse, Run, Verdict
 from judging.runs.samples import RecordedSample, samples_of
 from judging.runs.verdicts import VerdictCounts, rebuild_verdicts
+from tests.annotation.results.choosing import make_choice_run
 from tests.factories import make_examples, make_project, make_run
 from tests.judging.runs.recorded import record_sample, record_scores
 
@@ -171,3 +172,17 @@ def judged_in(order: random.Random | None, original, swapped) -> list[tuple]:
 )
 def test_the_order_in_which_answers_arrive_changes_no_verdict(db, original, swapped, order):
     assert judged_in(None, original, swapped) == judged_in(order, original, swapped)
+
+
+def test_a_choice_that_lacks_one_of_the_balanced_permutations_is_unjudged(project):
+    """X3 alone in the original order would leave what the ID token adds in the mean."""
+    examples = make_examples(project, 2)
+    run = make_choice_run(project, examples, [0.5, 0.5])
+    assert set(run.verdicts.values_list("state", flat=True)) == {"judged"}
+    Parse.objects.filter(sample__call__example=examples[0], sample__call__part="X0").update(
+        status="unparsed", p_first=None, outcome=None
+    )
+    assert rebuild_verdicts(run) == VerdictCounts(judged=1, unjudged=1)
+    first, second = run.verdicts.order_by("example__number")
+    assert (first.state, first.label, first.n_valid, first.rank) == ("unjudged", None, 3, 1)
+    assert second.label == "win"
