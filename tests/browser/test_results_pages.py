@@ -1,0 +1,67 @@
+"""The planner's linked sliders, and the plots of the results and of people, under the CSP."""
+
+import pytest
+from playwright.sync_api import expect
+
+from annotation.models import Item
+from annotation.rounds import RoundSettings, open_round
+from tests.browser.conftest import PHONE
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+@pytest.fixture
+def voted(project):
+    """Forty examples, on all of which two people voted."""
+    run = make_run(project)
+    for example in make_examples(project, 40):
+        make_verdict(run, example, (40 - example.number) / 40, rank=example.number + 1)
+    project.primary_run = run
+    project.save()
+    open_round(project, None, run, RoundSettings(everything=True, votes=2, seed=1))
+    people = [make_annotator(project), make_annotator(project)]
+    for item in Item.objects.select_related("example"):
+        for person in people:
+            make_vote(item, person, "lose" if item.example.number < 8 else "win")
+    return run
+
+
+def moved(page, slider, value):
+    """As a person drags it."""
+    page.locator(f"[data-slides={slider}]").evaluate(
+        "(e, value) => { e.value = value; e.dispatchEvent(new Event('input', {bubbles: true})) }",
+        value,
+    )
+
+
+def test_beta_and_money_follow_each_other(log_in, researcher, project, voted):
+    page = log_in(researcher, f"/p/{project.slug}/plan")
+    beta, budget = page.locator("#id_beta"), page.locator("#id_budget")
+    # 8 items of three votes of 37.5 cents.
+    expect(budget).to_have_value("9.00")
+    moved(page, "id_beta", 50)
+    expect(budget).to_have_value("22.50")
+    moved(page, "id_budget", "11.25")
+    expect(beta).to_have_value("25")
+    expect(page.locator("#id_how")).to_have_value("budget")
+    expect(page.locator("#plan-preview")).to_contain_text("$11.25 buys β = 25.0 %")
+    expect(page.locator("#plan-preview svg").first).to_be_visible()
+
+
+@pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
+def test_every_plot_is_drawn_and_has_its_table(log_in, researcher, project, voted, screen):
+    page = log_in(researcher, f"/p/{project.slug}/results", **screen)
+    figures = page.locator("#plots figure.plot")
+    expect(figures.locator("svg").first).to_be_visible()
+    for number in range(figures.count()):
+        expect(figures.nth(number).locator("svg")).to_be_visible()
+        expect(figures.nth(number).locator("details table")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    expect(page.locator(".in-short li").first).to_contain_text("maple-7b is better than birch-3b")
+
+
+def test_the_people_page_draws_their_pace(log_in, owner, project, voted):
+    page = log_in(owner, f"/p/{project.slug}/people")
+    expect(page.locator("#people-pace figure svg")).to_be_visible()
+    expect(page.locator("#people-pace table").first).to_contain_text("annotator-1")
