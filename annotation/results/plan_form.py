@@ -18,6 +18,7 @@ ROUTES = [
     ("learned", "where a random sample shows that it errs"),
 ]
 _MOST_LOOKS = 20
+_MOST_USD = 1_000_000_000
 
 
 class PlanForm(forms.Form):
@@ -32,7 +33,10 @@ class PlanForm(forms.Form):
         required=False,
         label="β, percent of all examples",
     )
-    budget = forms.DecimalField(min_value=0, required=False, label="Money for people, USD")
+    # An amount of a million digits is written out in the advice.
+    budget = forms.DecimalField(
+        min_value=0, max_value=_MOST_USD, required=False, label="Money for people, USD"
+    )
     votes = forms.IntegerField(min_value=1, max_value=99, initial=3, label="Votes an example")
     minutes = forms.DecimalField(
         min_value=Decimal("0.01"), max_value=1000, required=False, label="Minutes a vote"

@@ -20,6 +20,7 @@ from judging.runs.wording import choose_template
 GENERAL = "ohi-any"
 PUBLISHED = "ohi-{}"
 LONGEST_CRITERION = 50
+MOST_CRITERIA = 50
 NO_ITEMS = (
     "Project {} has no single responses yet. Import some first: manage.py import_scores PROJECT "
     "FILE, or the page of scores."
@@ -94,7 +95,13 @@ def named_criteria(project: Project, criteria: str) -> list[str]:
             f"A criterion has at most {LONGEST_CRITERION} characters, and “{too_long[0][:60]}…” "
             "has more. Nothing was started."
         )
-    return list(dict.fromkeys(names))
+    names = list(dict.fromkeys(names))
+    if len(names) > MOST_CRITERIA:
+        raise UserError(
+            f"A run asks about {MOST_CRITERIA} criteria at most, a call for each and each item, "
+            f"not {len(names)}. Name those to ask about. Nothing was started."
+        )
+    return names
 
 
 def usual_template(names: Sequence[str]) -> Template:

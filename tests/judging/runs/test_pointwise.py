@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from judging.errors import UserError
-from judging.runs.pointwise import read_scale
+from judging.runs.pointwise import named_criteria, read_scale
 
 
 @pytest.mark.parametrize(
@@ -20,3 +20,10 @@ def test_a_scale_is_read_as_it_stands():
     assert read_scale("") is None
     scale = read_scale(" 0, 100 ")
     assert (scale.low, scale.high) == (Decimal(0), Decimal(100))
+
+
+def test_criteria_without_end_are_refused():
+    names = [f"c{n}" for n in range(50)]
+    assert named_criteria(None, ",".join([*names, "c0"])) == names
+    with pytest.raises(UserError, match="about 50 criteria at most"):
+        named_criteria(None, ",".join([*names, "one more"]))

@@ -77,3 +77,10 @@ def test_a_second_judge_is_shown_with_what_it_would_cost(client, page, settings_
     assert "Accuracy without people" in preview
     assert "unknown" in preview
     assert "Accuracy without people" not in text_of(client.get(f"{page}/preview", settings_of()))
+
+
+def test_money_beyond_all_bounds_is_refused(client, page, settings_of):
+    answer = client.post(page, settings_of(how="budget", budget="1e999999"))
+    assert answer.status_code == 422
+    assert "less than or equal to 1000000000" in text_of(answer)
+    assert not Round.objects.exists()
