@@ -118,7 +118,7 @@ class Run(models.Model):
         if self.stages:
             return tuple(part for stage in self.stages for part in stage_parts(stage))
         if items := self.parameters.get("items"):
-            return tuple(f"item:{criterion}" for criterion in items)
+            return tuple(f"item:{criterion}" for criterion, _ in items)
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property

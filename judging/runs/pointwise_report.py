@@ -47,7 +47,7 @@ def points_of(run: Run) -> Points:
         .values_list("pk", "external_id", "input", "output")
     )
     place = {pk: row for row, (pk, *_) in enumerate(items)}
-    criteria = list(run.parameters.get("items", {}))
+    criteria = [name for name, _ in run.parameters.get("items", ())]
     likelihood, tokens, source = likelihoods_of(run, [(row[2], row[3]) for row in items])
     codes: dict[str, int] = {}
     return Points(

@@ -46,7 +46,7 @@ class Questioner:
             Shots.of(run),
             run.parameters.get("criteria", ""),
             PortiaSettings.of(run),
-            run.parameters.get("items", {}),
+            dict(run.parameters.get("items", ())),
             PointShots.of(run),
         )
 

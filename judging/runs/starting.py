@@ -270,7 +270,8 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
     if judge.criteria:
         kept["criteria"] = judge.criteria
     if judge.items:
-        kept["items"] = dict(judge.items)
+        # Pairs, since a database may order the keys of an object as it likes.
+        kept["items"] = [list(pair) for pair in judge.items.items()]
     if judge.point_shots:
         kept["point_shots"] = dict(judge.point_shots)
     if judge.permutations:

@@ -18,7 +18,7 @@ ROWS = HEADER + (
     "<x>2</x>,Two it is.,fluency,ana,2,T5\n"
 )
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 
 @pytest.fixture

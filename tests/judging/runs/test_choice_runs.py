@@ -20,7 +20,7 @@ from tests.factories import make_examples, make_project
 from tests.judging.runs.judging import judged, loopback, started
 from tests.loopback import ChoiceJudge, Quirks
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
 JUDGE = ChoiceJudge(position=1.2, token=0.8)
 

@@ -15,7 +15,7 @@ from tests.judging.runs.judging import judged, loopback
 from tests.loopback import PointJudge
 from tests.loopback.likelihoods import log_likelihood, tokens_of
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
 WAYS = ("echo", "prompt_logprobs", "grammar")
 

@@ -20,7 +20,7 @@ from tests.factories import make_examples
 from tests.judging.runs.judging import judged, loopback, started
 from tests.loopback import PointJudge, error
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
 
 @pytest.fixture
