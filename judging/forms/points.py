@@ -35,4 +35,4 @@ def points_settings_of(run: Run) -> dict[str, Any]:
     if not items:
         return {}
     low, high = run.parameters["output"]["scale"][:2]
-    return {"criteria": ", ".join(items), "scale": f"{low},{high}"}
+    return {"criteria": ", ".join(name for name, _ in items), "scale": f"{low},{high}"}
