@@ -211,7 +211,10 @@ def test_another_run_like_a_recorded_one_can_be_begun(as_researcher, project):
 def test_another_run_like_one_over_single_responses_keeps_criteria_and_scale(
     as_researcher, project
 ):
-    parameters = {"items": [["fluency", "Fluency"], ["wit", "Wit"]], "output": {"scale": ["1", "5"]}}
+    parameters = {
+        "items": [["fluency", "Fluency"], ["wit", "Wit"]],
+        "output": {"scale": ["1", "5"]},
+    }
     run = make_run(project, form="pointwise", method="vanilla", parameters=parameters)
     page = as_researcher.get(reverse("run_start", args=[project.slug]), {"like": run.number})
     form = page.context["form"]
