@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from django.db.models import Count, Sum
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
 from django.db.models.functions import Length
 
 from annotation.results.analysis import Analysis
@@ -15,7 +15,7 @@ from judging.llm.parts import stage_parts
 from judging.methods.comparison import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.portia.stage_labels import STAGES
-from judging.models import Parse, Project, Run, Verdict
+from judging.models import Parse, Project, Run, Sample, Verdict
 from judging.runs.judge_report import difference, signs
 from judging.runs.portia.calls import last_stages, stage_calls
 from judging.runs.portia.settings import PortiaSettings
@@ -109,7 +109,8 @@ def whole(run: Run, ids: Codes) -> StageArrays:
 def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
     """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
     rows = (
-        Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=parts)
+        last_parses(run)
+        .filter(sample__call__part__in=parts)
         .order_by()
         .values_list("sample__call__example", "sample__call__part", "status")
         .annotate(total=Sum(difference(run)), n=Count("pk"))
@@ -126,6 +127,21 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
             sums[cell] += total
             counts[cell] += n
     return signs(run, sums, counts), counts > 0, asked
+
+
+def last_parses(run: Run) -> QuerySet[Parse]:
+    """Of the last attempt at each slot: today's parser may read what was once asked again."""
+    parses = Parse.objects.filter(current=True, sample__call__run=run)
+    again = Sample.objects.filter(call__run=run, attempt__gt=0)
+    if not again.exists():
+        return parses
+    later = again.filter(
+        call__example=OuterRef("sample__call__example"),
+        call__part=OuterRef("sample__call__part"),
+        slot=OuterRef("sample__slot"),
+        attempt__gt=OuterRef("sample__attempt"),
+    )
+    return parses.filter(~Exists(later))
 
 
 def lengths(project: Project, ids: Codes) -> np.ndarray:
