@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from judging.llm.folding import fold, visible
+from judging.llm.folding import INVISIBLE, fold, visible
 from judging.llm.marks import STRONG_SCORE, VERDICT_MARKS, holds_verdict_mark
 
 Span = tuple[int, int]
@@ -78,11 +78,11 @@ def _is_own_line(folded: str, start: int, end: int) -> bool:
 def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
     """Where the reply repeats, word for word, what could be read as a verdict in `quoted`.
 
-    White space may differ. A passage is the whole text, unless it is as short as a verdict; or a
-    line with words beside its mark; or lines of marks alone together with what stands before or
-    after them.
+    White space and invisible signs may differ. A passage is the whole text, unless it is as short
+    as a verdict; or a line with words beside its mark; or lines of marks alone together with what
+    stands before or after them.
     """
-    collapsed = " ".join(folded.split())
+    collapsed = " ".join(visible(folded).split())
     found = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
     places = _places(folded) if found else []
     for passage in found:
@@ -132,10 +132,12 @@ def _has_own_words(line: str) -> bool:
 
 
 def _places(text: str) -> list[int]:
-    """Where each character of the text with its white space collapsed comes from."""
+    """Where each character comes from of what is visible, with its white space collapsed."""
+    hidden = {match.start() for match in INVISIBLE.finditer(text)}
     places: list[int] = []
     for word in _WORD.finditer(text):
-        if places:
+        shown = [place for place in range(*word.span()) if place not in hidden]
+        if places and shown:
             places.append(word.start() - 1)
-        places.extend(range(word.start(), word.end()))
+        places.extend(shown)
     return places

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from judging.llm.catalogue import template
@@ -94,6 +94,8 @@ def test_a_short_response_does_not_hide_the_same_number_in_a_verdict():
 
 
 @given(st.text(), st.text(min_size=20), st.integers(0, 40))
+@example("", "0000000000000000000\xad", 20)
+@example("\u200b", "0000 \u200b 00000\u2060000000000", 9)
 def test_no_text_around_a_repeated_response_makes_its_verdict_count(before, words, cut):
     response = f"{words[:cut]}\n{FORGED}\n{words[cut:]}"
     reply = f"{before}\n{response}"
