@@ -16,13 +16,14 @@ def build(n_examples: int, beta: int, n_people: int) -> dict[str, Any]:
     """Returns the round's address, and a session cookie for its owner and for each person."""
     from decimal import Decimal
 
+    from django.core.management import call_command
+
     from annotation.rounds import RoundSettings, open_round
     from annotation.screen.hand import address_of
-    from judging.management.base import prepare_database
     from judging.models import Project, Role
     from tests.factories import make_annotator, make_member
 
-    prepare_database()
+    call_command("migrate", verbosity=0, interactive=False)
     project = Project.objects.create(slug="benchmark", name="Benchmark")
     owner = make_member(project, Role.OWNER, "owner")
     people = [make_annotator(project, f"person-{number}") for number in range(n_people)]
