@@ -9,6 +9,24 @@ from judging.models import Run
 
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
 _CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
+_HEADINGS = {
+    "methods": "Methods",
+    "position": "Position",
+    "portia": "PORTIA",
+    "calibration": "Calibration",
+    "ablation": "Judged otherwise",
+    "review": "Review",
+    "length": "Length",
+    "judge_card": "The judge’s card",
+    "win-rate": "Who is better?",
+    "trust": "Trust",
+    "routing": "Routing",
+    "models": "Models",
+    "people": "People",
+    "pace": "Pace",
+    "categories": "Categories",
+    "cost": "Cost",
+}
 _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
 
 
@@ -17,10 +35,21 @@ def page_context(run: Run, report: Json) -> Json:
         "run": run,
         "report": report,
         "in_short": in_short(report),
+        "contents": contents(report),
         "templates": [one.template for one in SECTIONS if one.template],
         "betas": by_beta(report["hitlc"]),
         "costs": costs_of(report),
     }
+
+
+def contents(report: Json) -> dict[str, str]:
+    """The short name of each section that the page shows, by its place on the page."""
+    run, left_out = report["run"], set()
+    if "reason" in report["portia"] and not run["portia"]:
+        left_out.add("portia")
+    if "reason" in report["calibration"] and run["form"] != "choice":
+        left_out.add("calibration")
+    return {place: name for place, name in _HEADINGS.items() if place not in left_out}
 
 
 def by_beta(hitlc: Json) -> list[Json]:

@@ -1,5 +1,7 @@
 """The pages of a project: who sees them, what they say, and how many queries they take."""
 
+import re
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
@@ -151,3 +153,14 @@ def test_the_whole_report_is_downloaded_and_holds(client, owner, annotator, judg
     assert client.get("/p/vicuna/report.zip").status_code == 405
     client.force_login(annotator)
     assert client.post("/p/vicuna/report.zip", {"run": "1"}).status_code == 403
+
+
+def test_the_results_name_every_section_that_they_show_and_no_other(client, owner, judged):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results").content.decode()
+    contents = page[page.index('class="contents"') :].partition("</nav>")[0]
+    named = re.findall(r'href="#([^"]+)"', contents)
+    shown = re.findall(r'<section id="([^"]+)"', page)
+    assert named == [one for one in shown if one not in {"plots", "export"}]
+    assert "win-rate" in named
+    assert "portia" not in named
