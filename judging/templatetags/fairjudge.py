@@ -17,6 +17,7 @@ from judging.llm.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, st
 
 register = template.Library()
 
+_SMALLEST_P = 0.001
 OUTCOMES = ("win", "tie", "lose")
 STAGES = {UNSPLIT: "", "length": "By length: ", "semantic": "By what is alike: "}
 
@@ -51,6 +52,14 @@ def number(
         _interval(low, high, places, signed=signed, scale=scale),
         _coverage(n, of),
     )
+
+
+@register.simple_tag
+def p_value(value: float, bare: bool = False) -> SafeString:
+    """A p-value, which is never 0; `bare` leaves the letter to the column's head."""
+    if value < _SMALLEST_P:
+        return format_html("{}&lt; .001", "" if bare else "p ")
+    return format_html("{}{}", "" if bare else "p = ", figures.decimals(value, 3))
 
 
 def _interval(

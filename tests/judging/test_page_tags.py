@@ -167,3 +167,9 @@ def test_no_template_needs_what_the_content_policy_forbids(path):
     for script in lowered.split("<script")[1:]:
         assert "src=" in script.split(">")[0], "inline script"
     assert "|safe" not in lowered
+
+
+def test_a_p_value_is_never_shown_as_0():
+    assert html("{% p_value p %}", p=1e-6) == "p &lt; .001"
+    assert html("{% p_value p True %}", p=1e-6) == "&lt; .001"
+    assert html("{% p_value p %}", p=0.0114) == "p = .011"
