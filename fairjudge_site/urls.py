@@ -27,7 +27,11 @@ urlpatterns = [
     ),
     path(
         "password/<uidb64>/<token>/",
-        auth.PasswordResetConfirmView.as_view(success_url="/login/"),
+        auth.PasswordResetConfirmView.as_view(
+            success_url="/",
+            post_reset_login=True,
+            post_reset_login_backend="django.contrib.auth.backends.ModelBackend",
+        ),
         name="password_reset_confirm",
     ),
     path("docs/glossary", glossary, name="glossary"),

@@ -98,8 +98,9 @@ class Command(FairJudgeCommand):
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
         complete = Item.objects.filter(round=round_, state=Item.State.COMPLETE).count()
+        votes = "1 vote" if round_.votes_per_item == 1 else f"{round_.votes_per_item} votes"
         self.stdout.write(
-            f"Round {round_.number} is open: {items} items, {round_.votes_per_item} votes each"
+            f"Round {round_.number} is open: {items} items, {votes} each"
             + (f"; earlier votes complete {complete} of them." if complete else ".")
         )
         if round_.stage == Round.Stage.LEARN:
@@ -111,8 +112,9 @@ class Command(FairJudgeCommand):
         people = len(could_vote(round_))
         if people < round_.votes_per_item and complete < items:
             self.stderr.write(
-                f"Only {people} people can vote, and {round_.votes_per_item} votes are asked for. "
-                "Invite more, or close the round early: what is there is merged then."
+                f"People who can vote: {people}; needed on an item: {round_.votes_per_item}. "
+                "Invite more on the page Settings → People and invitations, or close the round "
+                "early: what is there is merged then."
             )
 
 

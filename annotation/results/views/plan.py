@@ -56,7 +56,8 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     except UserError as error:
         return {"plan_error": str(error), "plan": None}
     report = shown_report(access.project, run).report if run and run.ranked_at else None
-    found = {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
+    found = {"access": access, "project": access.project}
+    found |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
     found |= _audit(plan, settings.epsilon, settings.looks)
     found["advice"] = advice(
         report, plan, form.cleaned_data["target"], settings.epsilon, settings.budget

@@ -27,7 +27,7 @@ def test_the_round_learns_first_and_says_how_it_goes_on(project, run, capsys):
     assert round_.stage == Round.Stage.LEARN
     assert Item.objects.filter(round=round_).count() == 60
     said = capsys.readouterr().out
-    assert "60 items, 1 votes each" in said
+    assert "60 items, 1 vote each" in said
     # 20 more make β, and 30 are the audit
     assert "50 more are selected by what was learned" in said
 

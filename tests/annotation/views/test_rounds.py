@@ -172,3 +172,10 @@ def test_the_list_takes_as_many_queries_for_fifty_rounds_as_for_one(
         open_round(project, None, None, RoundSettings(everything=True, votes=1))
     with django_assert_num_queries(5):
         as_researcher.get(page)
+
+
+def test_a_closed_round_leads_to_the_results_of_its_run(as_researcher, routed):
+    link = f"/p/{routed.project.slug}/results?run={routed.run.number}"
+    assert link not in as_researcher.get(address(routed)).text
+    as_researcher.post(address(routed, "round_close"))
+    assert link in as_researcher.get(address(routed)).text
