@@ -59,7 +59,7 @@ def advice(
 def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
     return Advice(
-        f"No β can be recommended for an accuracy yet: {reason}. Begin with an audit of at least "
+        f"No β can be recommended for an accuracy yet ({reason}). Begin with an audit of at least "
         f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "
         "unchecked labels are.",
         "the exact bound for a large set, at 95 % confidence",

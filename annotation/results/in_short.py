@@ -46,10 +46,10 @@ def _better(report: Json) -> Iterator[Sentence]:
     reason = rate["people"]["reason"]
     judge = rate["judge"]
     if judge["value"] is None:
-        yield Sentence(f"Who is better cannot be said: {reason}.", "win-rate", warns=True)
+        yield Sentence(f"Who is better cannot be said ({reason}).", "win-rate", warns=True)
         return
     yield Sentence(
-        f"Who is better for people cannot be said: {reason}. The judge alone gives "
+        f"Who is better for people cannot be said ({reason}). The judge alone gives "
         f"{_subject(names)} a win rate of {_figure(judge)}, its bias unknown.",
         "win-rate",
         warns=True,
@@ -80,6 +80,7 @@ def _verdict(found: Json, names: tuple[str, str] | None) -> str:
         return f"{first} is better than {second}"
     if found["high"] < EVEN:
         return f"{first} is worse than {second}"
+    first, second = names or ("response 1", "response 2")
     return f"Neither {first} nor {second} is shown to be better"
 
 
@@ -115,7 +116,7 @@ def _unchecked(report: Json) -> Iterator[Sentence]:
         )
     elif report["coverage"]["basis"] == "round":
         yield Sentence(
-            f"The labels that nobody checked have no certificate: {found['reason']}.",
+            f"The labels that nobody checked have no certificate ({found['reason']}).",
             "trust",
             warns=True,
         )

@@ -93,6 +93,8 @@ def lines(found: Json) -> Iterator[str]:
         yield f"  Fleiss' kappa                 {figure(row['kappa'])}"
         yield f"  ICC(2,k)                      {figure(row['icc_2k'])}"
         yield f"  ICC(3,k)                      {figure(row['icc_3k'])}"
+        if not comparison["labelled"]:
+            continue
         yield f"  RStd, mean over permutations  {figure(row['average']['rstd'], 1)}"
         yield f"  accuracy, over permutations   {figure(row['average']['accuracy'])}"
         yield f"  accuracy of the mean          {figure(row['mean']['accuracy'])}"

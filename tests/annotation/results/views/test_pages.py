@@ -77,6 +77,17 @@ def test_opening_a_round_from_the_plan(client, owner, judged):
     assert "selects no example" in refused.content.decode()
 
 
+def test_the_plan_leads_to_the_invitations_where_nobody_can_vote(client, owner, researcher, judged):
+    client.force_login(owner)
+    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"}
+    preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
+    assert "Nobody can vote yet.</strong> 1 vote an example needs 1 person." in preview
+    assert 'href="/p/vicuna/people"' in preview
+    client.force_login(researcher)
+    preview = client.get("/p/vicuna/plan/preview", sent).content.decode()
+    assert "Ask an owner to invite somebody" in preview
+
+
 def test_looks_are_chosen_with_the_plan(client, owner, judged):
     client.force_login(owner)
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "4"}
@@ -161,6 +172,6 @@ def test_the_results_name_every_section_that_they_show_and_no_other(client, owne
     contents = page[page.index('class="contents"') :].partition("</nav>")[0]
     named = re.findall(r'href="#([^"]+)"', contents)
     shown = re.findall(r'<section id="([^"]+)"', page)
-    assert named == [one for one in shown if one not in {"plots", "export"}]
+    assert named == [one for one in shown if one != "plots"]
     assert "win-rate" in named
     assert "portia" not in named
