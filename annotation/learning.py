@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from celery import current_app
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 
@@ -15,8 +16,12 @@ from annotation.counting import count_earlier_votes
 from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.rounds import fill
 from annotation.selecting import Drawn, Ranked, draw, frame, ranked_examples
+from annotation.waking import GO_ON
 from judging import audit
+from judging.kept import shelf
 from judging.models import Example, Run
+
+ONE_WAKE_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,13 @@ def due() -> QuerySet[Round]:
     waiting = waiting.exclude(state=Item.State.COMPLETE)
     rounds = Round.objects.filter(stage=Round.Stage.LEARN).exclude(state=Round.State.CLOSED)
     return rounds.filter(~Exists(waiting))
+
+
+def wake_due() -> None:
+    """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
+    for pk in due().values_list("pk", flat=True):
+        if shelf.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
+            current_app.send_task(GO_ON, [pk])
 
 
 def open_second_stage(round_: Round, learned: Learned) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from annotation.learning import wake_due
 from annotation.results.follow_up import follow_up
-from annotation.results.stage_two import go_on
 from judging.imports.recovery import resume_imports, tidy_uploads
 from judging.models import Worker
 from judging.runs.recovery import sweep
@@ -39,7 +39,7 @@ class Heartbeat(threading.Thread):
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
                 self.attempt(follow_up)
-                self.attempt(go_on)
+                self.attempt(wake_due)
                 self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             if time.monotonic() >= tidy_due:

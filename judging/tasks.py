@@ -8,6 +8,7 @@ from judging.errors import UserError
 from judging.imports import writing
 from judging.models import Run
 from judging.runs import rereading
+from judging.runs.judge_report import prepare_page
 from judging.runs.working import work_on
 
 
@@ -15,8 +16,8 @@ from judging.runs.working import work_on
 def pump_run(run_id: int) -> None:
     """One long pump; a message that comes twice, or too late, finds nothing to do."""
     run = Run.objects.filter(pk=run_id).first()
-    if run is not None:
-        work_on(run)
+    if run is not None and work_on(run):
+        prepare_page(run)
 
 
 @shared_task

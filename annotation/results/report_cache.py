@@ -4,30 +4,24 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from celery import current_app
-from django.core.cache import caches
 from django.db.models import Count, Max
 from django.db.models.query import QuerySet
 
-import annotation
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
 from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.report import report
 from annotation.selecting import frame
+from judging.kept import kept, key, shelf
 from judging.models import Project, Run, Worker
 
-KEPT_SECONDS = 7 * 24 * 3600
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
 TASK = "annotation.results.tasks.renew_report"
-
-# Shared by the processes of this machine, unlike the default cache.
-reports = caches["reports"]
 
 
 @dataclass(frozen=True)
@@ -41,11 +35,7 @@ class Shown:
 def current_report(project: Project, run: Run) -> Json:
     """A constant number of queries that count, where nothing has changed."""
     state = fingerprint(project)
-    found = _kept(run, state)
-    if found is None:
-        found = report(Analysis(project, run))
-        reports.set(_key(run), (state, found), KEPT_SECONDS)
-    return found
+    return kept("report", run, state, lambda: report(Analysis(project, run)))
 
 
 def shown_report(project: Project, run: Run) -> Shown:
@@ -56,41 +46,20 @@ def shown_report(project: Project, run: Run) -> Shown:
     large = frame(project).count() > MOST_AT_ONCE
     if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
         return Shown(current_report(project, run))
-    if reports.add(f"{_key(run)}:{state}", True, ASKED_SECONDS):
+    if shelf.add(f"{key('report', run)}:{state}", True, ASKED_SECONDS):
         current_app.send_task(TASK, [run.pk])
-    before = reports.get(_key(run))
+    before = shelf.get(key("report", run))
     return Shown(before[1] if before else None, renewing=True)
 
 
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
     """Anything that is made of the same state of the data."""
-    state = fingerprint(project)
-    key = f"{name}:{project.pk}:{project.created_at.timestamp()}:{_CODE}"
-    found = reports.get(key)
-    if found is None or found[0] != state:
-        found = (state, make())
-        reports.set(key, found, KEPT_SECONDS)
-    return found[1]
+    return kept(name, project, fingerprint(project), make)
 
 
 def _kept(run: Run, state: str) -> Json | None:
-    found = reports.get(_key(run))
+    found = shelf.get(key("report", run))
     return found[1] if found and found[0] == state else None
-
-
-def _key(run: Run) -> str:
-    # The time, since a restored or emptied database gives numbers out again.
-    return f"report:{run.pk}:{run.created_at.timestamp()}:{_CODE}"
-
-
-def _code() -> int:
-    """Changes with a release: what an older one has kept may lack a section."""
-    root = Path(annotation.__file__).parent.parent
-    parts = (root / "annotation", root / "judging")
-    return max(file.stat().st_mtime_ns for part in parts for file in part.rglob("*.py"))
-
-
-_CODE = _code()
 
 
 def fingerprint(project: Project) -> str:

@@ -4,7 +4,7 @@ import logging
 
 import numpy as np
 
-from annotation.learning import Learned, due, open_second_stage
+from annotation.learning import Learned, open_second_stage
 from annotation.models import Item, Round, Selection
 from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
@@ -20,20 +20,6 @@ from judging.models import Run
 # How far ahead is looked.
 NEXT_LABELS = 20
 logger = logging.getLogger(__name__)
-
-
-def go_on() -> int:
-    """All rounds that wait for it, each by itself. Safe to call from several workers at once."""
-    return sum(_attempted(round_) for round_ in due())
-
-
-def _attempted(round_: Round) -> bool:
-    """One that cannot be selected must not hold up those behind it."""
-    try:
-        return select_what_was_learned(round_)
-    except Exception:
-        logger.exception("Round %s could not be selected from what it learned.", round_.pk)
-        return False
 
 
 def select_what_was_learned(round_: Round) -> bool:

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-from django.db.models import Case, Count, F, FloatField, Q, Sum, Value, When
+from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, Value, When
 from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
+from judging.kept import kept
 from judging.llm.parts import is_swapped, stage_of
 from judging.llm.parts import order as order_of
 from judging.methods.comparison import Signs
@@ -107,7 +108,7 @@ def report_on(run: Run, beta: Decimal) -> JudgeReport:
         pairs=Count("pk", filter=Q(conflict__isnull=False)),
     )
     conflicts, pairs = counts.pop("conflicts"), counts.pop("pairs")
-    orders, first = by_order(run)
+    orders, first = kept_by_order(run)
     return JudgeReport(
         n=n,
         **counts,
@@ -117,6 +118,20 @@ def report_on(run: Run, beta: Decimal) -> JudgeReport:
         spread=spread_of(run, n, beta),
         costs=costs_of(run, counts["judged"]),
     )
+
+
+def kept_by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
+    """All samples of a large project are summed in seconds. They change with a call that ended,
+    and their readings with a new ranking."""
+    last = run.calls.aggregate(last=Max("finished_at"))["last"]
+    return kept("orders", run, (run.ranked_at, last), lambda: by_order(run))
+
+
+def prepare_page(run: Run) -> None:
+    """A run's page then opens at once, however large the project."""
+    run.refresh_from_db()
+    if run.ranked_at and run.form != Form.POINTWISE:
+        kept_by_order(run)
 
 
 def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:

@@ -19,7 +19,6 @@ from judging.runs.starting import choose_model
 from judging.runs.usual import CONCURRENCY, LOCAL_CONCURRENCY
 from judging.runs.working import live_endpoint
 
-CHUNK = 40
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 USUAL_RETRY = RetryPolicy()
 # About the text itself: asked again it would fail alike.
@@ -68,7 +67,8 @@ def ask_likelihoods(
 ) -> Asked:
     """Ask about what is not recorded yet. Raises UserError where the endpoint can't tell.
 
-    An answer is written with the next few: cut off, at most these are asked again.
+    Answers are written as often as that many can be in flight: cut off, at most these are asked
+    again.
     """
     chosen = named_endpoint(endpoint or run.endpoint or LOCAL)
     name = model or (run.model if chosen.base_url == run.base_url else choose_model(chosen))
@@ -102,9 +102,9 @@ def asked_in_chunks(
     live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
 ) -> Iterator[list[tuple[str, Outcome]]]:
     way = asyncio.run(way_of(live, chosen, model))
-    pairs = list(left.items())
-    for start in range(0, len(pairs), CHUNK):
-        yield asyncio.run(ask(live, chosen, model, pairs[start : start + CHUNK], way))
+    pairs, places = list(left.items()), places_of(chosen)
+    for start in range(0, len(pairs), places):
+        yield asyncio.run(ask(live, chosen, model, pairs[start : start + places], way))
 
 
 async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
@@ -113,6 +113,10 @@ async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
         if refused is not None:
             raise UserError(cannot_tell(chosen, model, refused))
         return client.way
+
+
+def places_of(endpoint: Endpoint) -> int:
+    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
 
 
 def retry_of(endpoint: Endpoint) -> RetryPolicy:
@@ -126,11 +130,8 @@ async def ask(
     texts: Sequence[tuple[str, Text]],
     way: str,
 ) -> list[tuple[str, Outcome]]:
-    turn = asyncio.Semaphore(LOCAL_CONCURRENCY if chosen.is_local else CONCURRENCY)
-
     async def one(sha256: str, text: Text) -> tuple[str, Outcome]:
-        async with turn:
-            return sha256, await client.score(model, text.context, text.output)
+        return sha256, await client.score(model, text.context, text.output)
 
     key, retry = key_of(chosen), retry_of(chosen)
     async with LikelihoodClient(live, key, retry=retry, way=way) as client:

@@ -7,16 +7,15 @@ thousand, which a page does not wait for.
 import hashlib
 import json
 
-from django.core.cache import caches
 from django.db.models import Count, Max, QuerySet, Sum
 
+from judging.kept import kept
 from judging.methods.estimates import Undefined
 from judging.models import HumanScore, Parse, PointItem, Run
 from judging.runs.point_shots import whole_report
 from judging.runs.pointwise_report import Json, pointwise_report
 
 MOST_ON_PAGE = 2_000
-KEPT_SECONDS = 7 * 24 * 3600
 TOO_MANY = (
     "above {} items the correlations take minutes: manage.py report {} --run {} --json has them"
 )
@@ -29,14 +28,7 @@ def shown_points(run: Run) -> Json:
         reason = TOO_MANY.format(f"{MOST_ON_PAGE:,}", run.project.slug, run.number)
         found = pointwise_report(run, with_bias=False)
         return found | {"likelihood": Undefined(reason).as_json(), "comparison": None}
-    # Shared by the processes of this machine, unlike the default cache.
-    reports = caches["reports"]
-    key, state = f"points:{run.pk}:{run.created_at.timestamp()}", state_of(run)
-    kept = reports.get(key)
-    if kept is None or kept[0] != state:
-        kept = (state, whole_report(run))
-        reports.set(key, kept, KEPT_SECONDS)
-    return kept[1]
+    return kept("points", run, state_of(run), lambda: whole_report(run))
 
 
 def state_of(run: Run) -> str:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from django.utils import timezone
 
+from annotation.learning import due
 from annotation.models import Annotation, Annotator, Item, Round, Slot
+from annotation.results.stage_two import select_what_was_learned
 from judging.models import Example, Project, Run
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples
@@ -79,3 +81,8 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
     Slot.objects.bulk_update(filled, ["annotator", "vote"])
     Item.objects.filter(pk__in=[item.pk for item in items]).update(state=Item.State.COMPLETE)
     return len(items)
+
+
+def go_on() -> int:
+    """What workers do when they are woken; how many rounds went on."""
+    return sum(map(select_what_was_learned, due()))

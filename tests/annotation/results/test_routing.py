@@ -15,11 +15,10 @@ from annotation.models import Item
 from annotation.results.analysis import Analysis
 from annotation.results.report import report
 from annotation.results.routing_words import sentence
-from annotation.results.stage_two import go_on
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from judging.methods.routing import wrongness
-from tests.annotation.results.learning import biased_run, gold, label_all
+from tests.annotation.results.learning import biased_run, go_on, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
 
 SETTINGS = RoundSettings(

@@ -6,15 +6,15 @@ from decimal import Decimal
 import pytest
 
 from annotation.changes import extend, reopen
-from annotation.learning import due
+from annotation.learning import due, wake_due
 from annotation.models import Annotation, Item, Round, RoutingScores, Selection
-from annotation.results.stage_two import go_on, select_what_was_learned
+from annotation.results.stage_two import select_what_was_learned
 from annotation.results.tasks import go_on_with_round
 from annotation.rounds import RoundSettings, open_round
 from annotation.settling import settle
 from judging.errors import UserError
 from judging.models import AuditEvent, Example
-from tests.annotation.results.learning import biased_run, gold, label_all
+from tests.annotation.results.learning import biased_run, go_on, gold, label_all
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 SETTINGS = RoundSettings(beta=Decimal(50), votes=1, audit=20, learn=40, seed=3)
@@ -271,14 +271,15 @@ def test_labels_edited_after_the_fit_change_no_score(learning, person):
     assert RoutingScores.objects.get(round=learning).scores == before
 
 
-def test_a_round_that_cannot_be_selected_holds_up_no_other(learning, person, caplog):
+def test_a_lost_wake_is_made_up_for_once_a_minute_for_each_round(learning, person, monkeypatch):
+    sent = []
+    monkeypatch.setattr("celery.current_app.send_task", lambda *given: sent.append(given))
+    wake_due()
+    assert sent == []
     label_all(learning, [person])
     behind = open_round(learning.project, None, learning.run, replace(SETTINGS, seed=4))
     label_all(behind, [person])
-    # As if what the first learned could not be read any more.
-    broken = Round.objects.filter(pk=learning.pk)
-    broken.update(parameters=learning.parameters | {"m": None})
-    assert go_on() == 1
-    assert f"Round {learning.pk} could not be selected" in caplog.text
-    behind.refresh_from_db()
-    assert behind.stage == Round.Stage.SELECT
+    for _ in range(3):
+        wake_due()
+    task = go_on_with_round.name
+    assert sorted(sent) == [(task, [learning.pk]), (task, [behind.pk])]

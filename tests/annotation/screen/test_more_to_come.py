@@ -6,10 +6,9 @@ import pytest
 
 from annotation.models import Item, Round
 from annotation.queue import NoItem, claim_next
-from annotation.results.stage_two import go_on
 from annotation.rounds import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from tests.annotation.results.learning import biased_run, label_all
+from tests.annotation.results.learning import biased_run, go_on, label_all
 
 HTMX = {"HX-Request": "true"}
 

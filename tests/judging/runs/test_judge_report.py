@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from judging.models import Call, Parse, Sample
-from judging.runs.judge_report import report_on
+from judging.runs.judge_report import kept_by_order, report_on
 from judging.runs.samples import samples_of
 from judging.runs.verdicts import rebuild_verdicts
 from tests.factories import make_examples, make_run, make_verdict
@@ -107,3 +107,18 @@ def test_a_cut_of_nothing_or_all(project, beta, selected):
     spread = report_on(run, Decimal(beta)).spread
     assert (spread.n_selected, spread.disputed_selected) == (selected, selected)
     assert (spread.at_cut is None) == (selected == 0)
+
+
+def test_samples_are_summed_once_for_each_ranking(project, django_assert_num_queries):
+    run = make_run(project, k=1)
+    one, other = make_examples(project, 2)
+    scored(run, one, [(8, 5)], [(8, 5)])
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    first = kept_by_order(run)
+    with django_assert_num_queries(1):
+        assert kept_by_order(run) == first
+    scored(run, other, [(2, 5)], [(2, 5)])
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    assert kept_by_order(run) != first
