@@ -172,3 +172,20 @@ def test_a_run_of_scores_is_refused(project, examples):
     make_run(project)
     with pytest.raises(CommandError, match="gives no probabilities"):
         call_command("calibrate", project.slug)
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+def test_accuracy_is_shown_only_where_there_are_labels(
+    run, project, client, owner, capsys, labelled
+):
+    if not labelled:
+        project.examples.update(gold_label="")
+    client.force_login(owner)
+    page = client.get(f"/p/{project.slug}/results?run={run.number}").content.decode()
+    assert "choice under X0" in page
+    assert "Fleiss’ kappa" in page
+    assert ("Gain over the plain mean" in page) is labelled
+    call_command("calibrate", project.slug, "--run", str(run.number), "--method", "uncalibrated")
+    printed = capsys.readouterr().out
+    assert "Fleiss' kappa" in printed
+    assert ("gain over the plain mean" in printed) is labelled
