@@ -55,7 +55,7 @@ def _honest(lines: HonestLines | Undefined) -> Iterator[str]:
     if isinstance(lines, Undefined):
         yield _line("what the review bought", f"– ({lines.reason})")
         return
-    yield f"people reviewed the first {lines.m} by rank; these are right by construction:"
+    yield f"people reviewed {lines.m} examples; these are right by construction:"
     yield _line("  accuracy after the review", figure(lines.accuracy))
     yield _line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
     errors = lines.errors

@@ -49,6 +49,8 @@ def verify(path: Path) -> list[str]:
             names = archive.namelist()
             files = {name: archive.read(name) for name in names}
         hashes = dict(json.loads(files[MANIFEST])["sha256"])
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}.") from error
     except (*BROKEN, RuntimeError, NotImplementedError) as error:
         raise UserError(f"{path} is not a report of FairJudge: {error}.") from error
     missing = [name for name in dict.fromkeys((*FILES, *hashes)) if name not in files]

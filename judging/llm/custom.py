@@ -114,7 +114,7 @@ def problems(template: Template, *, sample_reply: str = "") -> list[str]:
         found.append(f"The form {form} is not answered by {template.reply}.")
     mark = OUTPUT_MARKS.get(template.reply, "")
     if mark not in text:
-        found.append(f"The template must ask for an answer with {mark} in it.")
+        found.append(f"The template must ask for an answer with “{mark}” in it.")
     if form is Form.CHOICE:
         try:
             check_ids(template.ids)

@@ -17,6 +17,7 @@ from annotation.results import delivery
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
+from judging.errors import UserError
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
 
@@ -225,3 +226,8 @@ def test_votes_that_come_in_meanwhile_are_in_both_or_in_neither(
     with pytest.raises(CommandError, match="came in while the report was written"):
         call_command("report", project.slug, output=tmp_path / "another.html")
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_verifying_a_file_that_is_not_there_says_so(tmp_path):
+    with pytest.raises(UserError, match=r"^There is no file .*report\.zip\.$"):
+        verify(tmp_path / "report.zip")

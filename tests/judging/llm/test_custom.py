@@ -62,7 +62,7 @@ def test_all_problems_are_told_at_once():
         "{winner} is no slot of the form relation; its slots are {criteria}, {first}, {question}, "
         "{reference}, {second}.",
         "The slot {first} stands 2 times; it must stand once.",
-        "The template must ask for an answer with [[A]] in it.",
+        "The template must ask for an answer with “[[A]]” in it.",
     ]
 
 
