@@ -68,8 +68,9 @@ def _judging(project: Project, run: Run | None, n: int) -> Step:
         return Step("Judge", state, "0", "runs", runs, "Start a judge" if n else "", start)
     page = reverse("run", args=[project.slug, run.number])
     done = run.state == Run.State.DONE
-    words = f"{run.name}: {run.get_state_display()}"
-    figure = count(project.runs.count())
+    n_runs = project.runs.count()
+    words = f"run{'' if n_runs == 1 else 's'}; {run.name}: {run.get_state_display()}"
+    figure = count(n_runs)
     action = "" if done else "See its progress"
     return Step("Judge", "done" if done else "now", figure, words, page, action, page)
 
@@ -112,7 +113,8 @@ def _merging(project: Project, run: Run | None, n: int, settled: int) -> Step:
     results = reverse("results", args=[project.slug])
     if run is None or run.ranked_at is None:
         return Step("Merge", "later", "0", "labels by people", results)
-    return Step("Merge", "done", count(settled), f"of {count(n)} labels by people", results)
+    words = f"of {count(n)} labels by people, for {run.name}"
+    return Step("Merge", "done", count(settled), words, results)
 
 
 def _exporting(project: Project, n: int) -> Step:

@@ -175,3 +175,15 @@ def test_the_results_name_every_section_that_they_show_and_no_other(client, owne
     assert named == [one for one in shown if one != "plots"]
     assert "win-rate" in named
     assert "portia" not in named
+
+
+def test_with_several_runs_the_overview_says_which_one_its_figures_are_about(client, owner, judged):
+    client.force_login(owner)
+    assert f"run; {judged.name}: done" in client.get("/p/vicuna/").content.decode()
+    make_run(judged.project, model="another")
+    judged.project.primary_run = judged
+    judged.project.save()
+    page = " ".join(client.get("/p/vicuna/").content.decode().split())
+    assert f"runs; {judged.name}: done" in page
+    assert f"labels by people, for {judged.name}" in page
+    assert f'votes for <span dir="auto">{judged.name}</span>' in page
