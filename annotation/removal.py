@@ -22,7 +22,17 @@ from annotation.models import (
 from judging import audit
 from judging.errors import UserError
 from judging.imports.uploads import remove_uploads
-from judging.models import Call, Example, HumanScore, Parse, PointItem, Project, Sample, Verdict
+from judging.models import (
+    Call,
+    Example,
+    HumanScore,
+    Parse,
+    PointItem,
+    Project,
+    Sample,
+    TextLikelihood,
+    Verdict,
+)
 
 _CHUNK = 500
 
@@ -64,6 +74,7 @@ def _layers(project: Project) -> Iterator[QuerySet[Model]]:
     yield Call.objects.filter(run__project=project)
     yield HumanScore.objects.filter(point_item__project=project)
     yield PointItem.objects.filter(project=project)
+    yield TextLikelihood.objects.filter(project=project)
     yield Example.objects.filter(project=project)
 
 

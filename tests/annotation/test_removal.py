@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation import removal
 from annotation.invitations import Terms, invite
-from annotation.models import Adjudication, Draft, FinalLabel, Flag
+from annotation.models import Adjudication, Draft, FinalLabel, Flag, RoutingScores
 from annotation.queue import claim_next, skip
 from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
@@ -21,10 +21,12 @@ from judging.models import (
     Export,
     HumanScore,
     Import,
+    JudgeTemplate,
     Parse,
     PointItem,
     Project,
     Sample,
+    TextLikelihood,
 )
 from tests.factories import (
     make_annotator,
@@ -38,7 +40,7 @@ from tests.factories import (
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 # Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
-OTHERS = {"AuditEvent", "EndpointLearned", "JudgeTemplate", "Preferences", "Worker"}
+OTHERS = {"AuditEvent", "EndpointLearned", "Preferences", "Worker"}
 TABLES = [
     model
     for label in ("judging", "annotation")
@@ -61,6 +63,10 @@ def make_full_project(slug):
         project=project, source=make_import(project), external_id="p", number=1
     )
     HumanScore.objects.create(point_item=point, criterion="fluency", rater="r", value=3)
+    TextLikelihood.objects.create(
+        project=project, base_url="http://127.0.0.1", model="m", sha256="0"
+    )
+    JudgeTemplate.objects.create(project=project, name="own", form="score", text="", sha256="0")
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
     labelled(project, make_annotator(project))
@@ -78,6 +84,7 @@ def judged(run, example):
 
 def labelled(project, annotator):
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
     edit_vote(vote, {"overall": "tie"}, "on second thought")
     Adjudication.objects.create(item=vote.item, label="win")

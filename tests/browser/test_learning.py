@@ -7,9 +7,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from annotation.models import Annotation
-from annotation.results.stage_two import go_on
 from annotation.rounds import RoundSettings, open_round
-from tests.annotation.results.learning import biased_run
+from tests.annotation.results.learning import biased_run, go_on
 from tests.browser.test_annotator import vote
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
