@@ -70,8 +70,13 @@ def hitlc(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) 
         | {f"auroc_{name}": _auroc(review, level) for name, level in others.items()}
         | _honest(review, cuts)
         | _independent(sheet)
-        | {"no_better_than_chance": no_better_than_chance(area)}
+        | {"no_better_than_chance": no_better_than_chance(area), "bpde_varies": _varies(sheet)}
     )
+
+
+def _varies(sheet: Sheet) -> bool:
+    """Of one sample BPDE is always 0: then only the examples without a label come first."""
+    return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 
 _LISTS = (

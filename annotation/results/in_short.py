@@ -145,7 +145,14 @@ def _ranking(report: Json) -> Iterator[Sentence]:
     area = report["hitlc"]["auroc"]
     if area["value"] is None:
         return
-    if report["hitlc"].get("no_better_than_chance"):
+    if not report["hitlc"]["bpde_varies"]:
+        yield Sentence(
+            "BPDE is the same for every example that this judge labelled, so it ranks none before "
+            "another: more samples, or both orders, would tell where the judge wavers.",
+            "review",
+            warns=True,
+        )
+    elif report["hitlc"].get("no_better_than_chance"):
         yield Sentence(
             f"BPDE finds this judge's errors no better than chance (AUROC {_figure(area)}): a "
             "review by rank buys no more than a random one.",

@@ -98,3 +98,9 @@ def test_a_certificate_names_the_score_that_it_is_about(figures):
     for score, words in (("bpde", "a BPDE of"), ("routing", "a learned probability of an error")):
         said = texts(figures | {"certificate": issued | {"score": score}})["trust"]
         assert f"labels with {words}" in said
+
+
+def test_a_judge_that_never_wavers_is_not_said_to_waver_where_it_errs(project, figures):
+    run = project.runs.get()
+    run.verdicts.update(bpde=0.0)
+    assert "ranks none before another" in texts(report(Analysis(project, run)))["review"]
