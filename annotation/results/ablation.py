@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+import scipy
 
 from annotation.results.fewer import Fewer
 from annotation.results.figures import Json
@@ -118,4 +118,4 @@ def _p_of(difference: Figure) -> float | None:
     if not isinstance(difference, Estimate) or difference.low is None or difference.high is None:
         return None
     error = (difference.high - difference.low) / (2 * NORMAL_95)
-    return float(2 * stats.norm.sf(abs(difference.value) / error)) if error else None
+    return float(2 * scipy.stats.norm.sf(abs(difference.value) / error)) if error else None

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
-
-from openai.types import Batch
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from judging.llm.adaptation import Learned, body
 from judging.llm.completions import read_completion
@@ -16,6 +14,9 @@ from judging.llm.package import Package
 from judging.llm.replies import Reply
 from judging.llm.requests import JudgeRequest
 from judging.llm.retries import Patience, RetryPolicy, insist
+
+if TYPE_CHECKING:
+    from openai.types import Batch
 
 Result = TypeVar("Result")
 
@@ -92,7 +93,7 @@ class BatchClient(Opened):
             lambda: client.files.create(file=("batch.jsonl", content), purpose="batch")
         )
 
-        async def create() -> Batch:
+        async def create() -> "Batch":
             return await self._marked(mark) or await client.batches.create(
                 input_file_id=uploaded.id,
                 endpoint=PATH,
@@ -153,7 +154,7 @@ class BatchClient(Opened):
         patience.possibly_billed = int(outcome.possibly_billed)
         return patience.failure(outcome)
 
-    async def _marked(self, mark: str) -> Batch | None:
+    async def _marked(self, mark: str) -> "Batch | None":
         async for batch in self._package.client.batches.list(limit=100):
             if (batch.metadata or {}).get(MARK) == mark:
                 return batch
@@ -184,7 +185,7 @@ def _entries(text: str) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def _state(batch: Batch) -> BatchState:
+def _state(batch: "Batch") -> BatchState:
     counts = batch.request_counts
     errors = (batch.errors.data if batch.errors else None) or []
     return BatchState(

@@ -3,8 +3,6 @@
 import asyncio
 from dataclasses import dataclass
 
-import openai
-
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import CallFailure
@@ -24,6 +22,8 @@ class ListingError(Exception):
 
 async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
     """The names of the models that the endpoint says it serves, in its own order."""
+    import openai
+
     client = open_client(endpoint, key)
     try:
         async with asyncio.timeout(LISTING_SECONDS):

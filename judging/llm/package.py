@@ -1,23 +1,30 @@
-"""The openai package, for what is asked besides completions: models, files and batches."""
+"""The openai package, for what is asked besides completions: models, files and batches.
+
+It takes a quarter of the time in which a process starts, so it is imported where it is used.
+"""
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
-import openai
 
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, classify_answer
 from judging.llm.opening import Opened
 from judging.llm.transport import CONNECT_SECONDS, azure_key, cut_off, no_answer, without_key
 
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
 Answer = TypeVar("Answer")
 
 
-def open_client(endpoint: Endpoint, key: str | None) -> openai.AsyncOpenAI:
+def open_client(endpoint: Endpoint, key: str | None) -> "AsyncOpenAI":
     """A client for this event loop: its retries are off, and it reads no key of its own."""
+    import openai
+
     base_url, _, query = endpoint.base_url.partition("?")
     return openai.AsyncOpenAI(
         # Left out, the package would read OPENAI_API_KEY and send it to any endpoint.
@@ -38,7 +45,7 @@ class Package(Opened):
     def __init__(self, endpoint: Endpoint, key: str | None) -> None:
         self._endpoint = endpoint
         self._key = key
-        self._client: openai.AsyncOpenAI | None = None
+        self._client: AsyncOpenAI | None = None
 
     async def open(self) -> None:
         self._client = open_client(self._endpoint, self._key)
@@ -49,13 +56,15 @@ class Package(Opened):
             self._client = None
 
     @property
-    def client(self) -> openai.AsyncOpenAI:
+    def client(self) -> "AsyncOpenAI":
         if self._client is None:
             raise RuntimeError("Use the batch client inside `async with`.")
         return self._client
 
     async def guarded(self, sending: Awaitable[Answer], seconds: float) -> Answer | AttemptFailure:
         """What comes back within the time, or what went wrong, in words that hold no key."""
+        import openai
+
         try:
             async with asyncio.timeout(seconds):
                 return await sending

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from judging.methods.comparison import Booleans, Floats
 from judging.methods.estimates import Figure, Undefined
@@ -127,4 +127,4 @@ def _labels(difference: Integers, valid: Booleans) -> Floats:
 
 def _lower_limit(agreeing: int, n: int) -> float:
     """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
-    return float(stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0
+    return float(scipy.stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Undefined
@@ -114,5 +114,5 @@ def _p_value(difference: Floats, epsilon: float) -> float:
     if len(shifted) < 2 or np.ptp(shifted) == 0:
         return 0.5 ** len(shifted) if shifted.max() < 0 else 1.0
     if len(shifted) < FEWEST_EXAMPLES:
-        return float(stats.wilcoxon(shifted, alternative="less").pvalue)
-    return float(stats.ttest_1samp(shifted, 0, alternative="less").pvalue)
+        return float(scipy.stats.wilcoxon(shifted, alternative="less").pvalue)
+    return float(scipy.stats.ttest_1samp(shifted, 0, alternative="less").pvalue)

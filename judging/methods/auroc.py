@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import optimize, stats
 
 from judging.methods.estimates import Estimate, Figure, Undefined
 
@@ -105,7 +105,7 @@ def _newcombe_limits(
     area: float, n_wrong: float, n_right: float, confidence: float
 ) -> tuple[float, float]:
     """The areas that differ from the observed one by z standard errors of their own."""
-    z = float(stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
     mean_n = (n_wrong + n_right) / 2 - 1
 
     def excess(a: float) -> float:
@@ -115,8 +115,8 @@ def _newcombe_limits(
     # Next to the observed area the excess is negative, and at the far ends it is positive.
     tiny = 1e-9
     inside = min(max(area, tiny), 1 - tiny)
-    low = optimize.brentq(excess, 0, inside) if area > tiny else 0.0
-    high = optimize.brentq(excess, inside, 1) if area < 1 - tiny else 1.0
+    low = scipy.optimize.brentq(excess, 0, inside) if area > tiny else 0.0
+    high = scipy.optimize.brentq(excess, inside, 1) if area < 1 - tiny else 1.0
     return float(low), float(high)
 
 
@@ -124,7 +124,7 @@ def _logit_limits(
     area: float, error: float, pairs: float, confidence: float
 ) -> tuple[float, float]:
     moved = (area * pairs + 0.5) / (pairs + 1)
-    half = float(stats.norm.ppf((1 + confidence) / 2)) * error / (moved * (1 - moved))
+    half = float(scipy.stats.norm.ppf((1 + confidence) / 2)) * error / (moved * (1 - moved))
     centre = np.log(moved / (1 - moved))
     low, high = 1 / (1 + np.exp(-(centre - half))), 1 / (1 + np.exp(-(centre + half)))
     return min(float(low), area), max(float(high), area)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.bootstrap import cells, resampled_counts
 from judging.methods.estimates import Undefined
@@ -82,7 +82,7 @@ def curve_band(
     )
     reach = float(np.quantile(scaled.max(axis=1), confidence))
     size = float(weights.sum() ** 2 / (weights @ weights))
-    band = _exact_lower(value, size, float(stats.norm.sf(reach)))
+    band = _exact_lower(value, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, value, low, high, band)
@@ -91,7 +91,9 @@ def curve_band(
 def _exact_lower(share: Floats, n: float, alpha: float) -> Floats:
     """Clopper and Pearson's lower limit: where few errors are left, no resample shows how few."""
     right = np.clip(share * n, 0, n)
-    return np.where(right > 0, stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1), 0.0)
+    return np.where(
+        right > 0, scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1), 0.0
+    )
 
 
 def _grouped(levels: Floats) -> Floats:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
 
 from judging.methods.estimates import Estimate, Undefined
 
@@ -63,7 +63,9 @@ def _stratum_counts(
         present = np.bincount(cell, minlength=n_cells)
         return rng.multinomial(n, present / n, size=repeats).astype(np.float64)
     shape = (n, n_cells)
-    incidence = coo_array((np.ones(len(cell)), (code.reshape(-1), cell)), shape=shape).tocsr()
+    incidence = scipy.sparse.coo_array(
+        (np.ones(len(cell)), (code.reshape(-1), cell)), shape=shape
+    ).tocsr()
     step = max(1, CHUNK // n)
     parts = [
         rng.multinomial(n, np.full(n, 1 / n), size=min(step, repeats - start)) @ incidence

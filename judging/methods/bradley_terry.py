@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import connected_components
 
 from judging.methods.bootstrap import cells, estimate_of, resampled_counts
 from judging.methods.estimates import Estimate, Undefined
@@ -109,14 +108,18 @@ def bradley_terry(
 
 def disconnected(models: Sequence[str], wins: Floats) -> str:
     """Why there is no finite ranking: some models never win against the others, or never meet."""
-    n, group = connected_components(csr_array(wins > 0), directed=True, connection="strong")
+    n, group = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(wins > 0), directed=True, connection="strong"
+    )
     if n == 1:
         return ""
     groups = [
         "{" + ", ".join(m for m, g in zip(models, group, strict=True) if g == k) + "}"
         for k in range(n)
     ]
-    met, _ = connected_components(csr_array(wins + wins.T > 0), directed=False)
+    met, _ = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(wins + wins.T > 0), directed=False
+    )
     if met > 1:
         return f"these groups of models were never compared: {' and '.join(groups)}"
     return f"one of these groups of models won every comparison with another: {', '.join(groups)}"

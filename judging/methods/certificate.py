@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.estimates import Undefined
 
@@ -152,7 +152,7 @@ def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
     low, high = wrong, size - audited + wrong
     while low < high:
         middle = (low + high + 1) // 2
-        if stats.hypergeom.cdf(wrong, size, middle, audited) > alpha:
+        if scipy.stats.hypergeom.cdf(wrong, size, middle, audited) > alpha:
             low = middle
         else:
             high = middle - 1
@@ -171,7 +171,11 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
 
 def bound_for_new_examples(audited: int, wrong: int, alpha: float) -> float:
     """The binomial version, which speaks of examples like these and not of this project."""
-    return 1.0 if wrong >= audited else float(stats.beta.ppf(1 - alpha, wrong + 1, audited - wrong))
+    return (
+        1.0
+        if wrong >= audited
+        else float(scipy.stats.beta.ppf(1 - alpha, wrong + 1, audited - wrong))
+    )
 
 
 def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
@@ -180,7 +184,7 @@ def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
     For a large set; P(Binomial(n, epsilon) <= wrong) <= alpha.
     """
     n = fewest_audited(epsilon, alpha) + wrong
-    while stats.binom.cdf(wrong, n, epsilon) > alpha:
+    while scipy.stats.binom.cdf(wrong, n, epsilon) > alpha:
         n += 1
     return n
 

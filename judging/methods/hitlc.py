@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.estimates import Undefined
 from judging.methods.verdicts import State
@@ -146,8 +146,8 @@ def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | 
 def _upper_tail(n: int, whole: int, half: int, m: int, found: int) -> float:
     """P(2 A + B >= found) when m of n are drawn, of which `whole` count 2 and `half` count 1."""
     if not half:
-        return float(stats.hypergeom.sf(-(-found // 2) - 1, n, whole, m))
+        return float(scipy.stats.hypergeom.sf(-(-found // 2) - 1, n, whole, m))
     a = np.arange(max(0, m - (n - whole)), min(whole, m) + 1)
-    chance = stats.hypergeom.pmf(a, n, whole, m)
-    rest = stats.hypergeom.sf(found - 2 * a - 1, n - whole, half, m - a)
+    chance = scipy.stats.hypergeom.pmf(a, n, whole, m)
+    rest = scipy.stats.hypergeom.sf(found - 2 * a - 1, n - whole, half, m - a)
     return min(1.0, float(chance @ rest))

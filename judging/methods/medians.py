@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike
-from scipy import stats
 
 from judging.methods.estimates import Estimate, Figure, Undefined
 
@@ -19,8 +19,8 @@ def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
     n = len(ordered)
     if not n:
         return Undefined("no values")
-    below = int(stats.binom.ppf((1 - confidence) / 2, n, 0.5)) - 1
-    while stats.binom.cdf(below + 1, n, 0.5) <= (1 - confidence) / 2:
+    below = int(scipy.stats.binom.ppf((1 - confidence) / 2, n, 0.5)) - 1
+    while scipy.stats.binom.cdf(below + 1, n, 0.5) <= (1 - confidence) / 2:
         below += 1
     value = float(np.median(ordered))
     if below < 0:

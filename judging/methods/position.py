@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.estimates import Figure, Undefined
@@ -88,7 +88,7 @@ def first_position(labels: Signs, there: Booleans) -> FirstPosition:
     n = first + second
     if not n:
         return FirstPosition(Undefined("no position won in both orders of any example"), None)
-    return FirstPosition(clopper_pearson(first, n), float(stats.binomtest(first, n).pvalue))
+    return FirstPosition(clopper_pearson(first, n), float(scipy.stats.binomtest(first, n).pvalue))
 
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:

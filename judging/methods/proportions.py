@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy import stats
 
 from judging.methods.estimates import Estimate, Figure, Undefined
 
@@ -15,7 +15,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Figure:
     """Wilson's score interval (1927)."""
     if n == 0:
         return Undefined("no examples")
-    z = float(stats.norm.ppf((1 + confidence) / 2))
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
     share = successes / n
     centre = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -51,15 +51,15 @@ def clopper_pearson(successes: float, n: int, confidence: float = 0.95) -> Figur
     if n == 0:
         return Undefined("no examples")
     tail = (1 - confidence) / 2
-    low = float(stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
-    high = float(stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
+    low = float(scipy.stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
+    high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
     return Estimate(successes / n, n, low, high)
 
 
 def mcnemar(only_first_right: int, only_second_right: int) -> float:
     """Exact two-sided p for two judges on the same examples (McNemar 1947, binomial form)."""
     n = only_first_right + only_second_right
-    return float(stats.binomtest(only_first_right, n).pvalue) if n else 1.0
+    return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
 
 
 def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
@@ -77,5 +77,5 @@ def benjamini_yekutieli(p_values: Sequence[float], q: float) -> NDArray[np.bool_
     p = np.asarray(p_values, dtype=np.float64)
     if not len(p):
         return np.zeros(0, dtype=bool)
-    rejected: NDArray[np.bool_] = stats.false_discovery_control(p, method="by") <= q
+    rejected: NDArray[np.bool_] = scipy.stats.false_discovery_control(p, method="by") <= q
     return rejected

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.estimates import Undefined
 from judging.methods.proportions import holm
@@ -51,7 +51,7 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
     testable = {
         name: table for name, table in tables.items() if table.sum() and table.sum(axis=1).all()
     }
-    p_values = [float(stats.fisher_exact(table).pvalue) for table in testable.values()]
+    p_values = [float(scipy.stats.fisher_exact(table).pvalue) for table in testable.values()]
     adjusted = dict(zip(testable, zip(p_values, holm(p_values), strict=True), strict=True))
     result: dict[str, SideBias | Undefined] = {}
     for name, table in tables.items():
@@ -78,4 +78,4 @@ def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
     diagonal = float((stacked[:, 0, 0] * stacked[:, 1, 1] / n).sum())
     other = float((stacked[:, 0, 1] * stacked[:, 1, 0] / n).sum())
     odds = diagonal / other if other else Undefined("no vote went against the left")
-    return PooledSideBias(odds, float(stats.chi2.sf(excess**2 / variance, 1)))
+    return PooledSideBias(odds, float(scipy.stats.chi2.sf(excess**2 / variance, 1)))

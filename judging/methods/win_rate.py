@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.estimates import Estimate, Figure, Undefined
 
@@ -166,7 +166,7 @@ def win_rate(
         if about is About.THIS_PROJECT
         else parts.plus_two_se_examples_like_these
     )
-    half = float(stats.t.ppf((1 + confidence) / 2, parts.degrees)) * error
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, parts.degrees)) * error
     low, high = scale.limits
     centres = [parts.plus_two_centre]
     if 2 * n > len(labels.rest):
@@ -197,7 +197,7 @@ def everyone_labelled(
     low, high = scale.limits
     padded = np.concatenate((values, [low, high]))
     sampling = padded.var() / n if about is About.EXAMPLES_LIKE_THESE else 0.0
-    half = float(stats.t.ppf((1 + confidence) / 2, n - 1)) * float(np.sqrt(sampling + noise))
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * float(np.sqrt(sampling + noise))
     centre = float(padded.mean())
     return Estimate(mean, n, max(low, centre - half), min(high, centre + half))
 
@@ -210,7 +210,7 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     error = labels.audited_judge - labels.audited
     share = n_rest / labels.n
     spread = np.sqrt((1 - n / n_rest) * error.var(ddof=1) / n)
-    half = float(stats.t.ppf((1 + confidence) / 2, n - 1) * share * spread)
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * share * spread)
     bias = float(share * error.mean())
     return Estimate(bias, n, bias - half, bias + half)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import isotonic_regression
+import scipy
 
 from judging.methods.calibration.descent import Lbfgs, Optimiser
 from judging.methods.calibration.objective import (
@@ -102,7 +102,7 @@ class CalibraEval:
         return CurveCalibration(
             method=self.name,
             z=points.z,
-            g=np.asarray(isotonic_regression(g).x),
+            g=np.asarray(scipy.optimize.isotonic_regression(g).x),
             loss=self._loss(*g[points.at]),
             start=self._loss(*calibrated_values(points.z)[points.at]),
             uncalibrated=self._loss(*s.T),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy
 from threadpoolctl import threadpool_limits
 
 from judging.methods.calibration.objective import Objective, Points, loss_and_gradient
@@ -40,7 +40,7 @@ class Lbfgs:
 
         # The vectors are short: handing them to several threads costs twenty times the work.
         with threadpool_limits(limits=1, user_api="blas"):
-            end = minimize(
+            end = scipy.optimize.minimize(
                 mean_loss,
                 points.z,
                 jac=True,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, logit
+import scipy
 
 from judging.methods.calibration.permutations import Floats
 from judging.methods.calibration.prior import PriorCalibration, prior_calibration
@@ -40,4 +40,6 @@ class Pride:
         """(n,) each example's prior from its (n, 2) probabilities."""
         if self.arithmetic:
             return np.asarray(p_t1.mean(axis=1))
-        return np.asarray(expit(logit(np.clip(p_t1, TINY, 1 - TINY)).mean(axis=1)))
+        return np.asarray(
+            scipy.special.expit(scipy.special.logit(np.clip(p_t1, TINY, 1 - TINY)).mean(axis=1))
+        )

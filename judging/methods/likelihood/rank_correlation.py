@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 Floats = NDArray[np.float64]
 
 
 def average_ranks(values: ArrayLike) -> Floats:
-    return np.asarray(rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+    return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
 
 
 def spearman(first: ArrayLike, second: ArrayLike) -> float:

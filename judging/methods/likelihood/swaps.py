@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from judging.methods.likelihood.rank_correlation import average_ranks
 from judging.methods.likelihood.scores import of_mean_0_and_range_1
@@ -68,7 +68,7 @@ def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
     if problem.human is not None:
         chosen = of_mean_0_and_range_1(chosen) - problem.human
     middle = (len(problem.target) + 1) / 2
-    ranks = np.asarray(rankdata(chosen, axis=1), dtype=np.float64) - middle
+    ranks = np.asarray(scipy.stats.rankdata(chosen, axis=1), dtype=np.float64) - middle
     target = average_ranks(problem.target) - middle
     spread = (ranks**2).sum(axis=1) * (target @ target)
     undefined = np.full(len(swapped), np.nan)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 from judging.methods.accuracy import accuracy, credit
 from judging.methods.bootstrap import bootstrap_estimate
@@ -140,7 +140,7 @@ def human_ties(
     shares = [_share(inside, tie, where, rng) for where in (~consistent, consistent)]
     table = [[int((tie & w).sum()), int((~tie & w).sum())] for w in (~consistent, consistent)]
     testable = len(inside) > 0 and inside.plain and all(map(sum, table))
-    p = float(stats.fisher_exact(table).pvalue) if testable else None
+    p = float(scipy.stats.fisher_exact(table).pvalue) if testable else None
     return HumanTies(shares[0], shares[1], p)
 
 
