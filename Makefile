@@ -22,10 +22,11 @@ help:
 demo: $(INSTALLED)
 	$(RUN) manage.py demo
 
-# The full run comes last, so that its summary is what one sees.
+# Three at once on two cores, since many tests wait for processes and pages. The full run comes
+# last, so that its summary is what one sees.
 test: check
-	$(RUN) -m tests.postgresql -q -n 2 --dist worksteal
-	$(RUN) -m pytest -q -n 2 --dist worksteal
+	$(RUN) -m tests.postgresql -q -n 3 --dist worksteal
+	$(RUN) -m pytest -q -n 3 --dist worksteal
 
 check: $(INSTALLED)
 	$(RUN) -m ruff check .
