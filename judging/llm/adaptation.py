@@ -9,6 +9,8 @@ from judging.llm.requests import JudgeRequest
 
 TokensField = Literal["max_tokens", "max_completion_tokens"]
 SchemaMode = Literal["json_schema", "plain_schema", "json_object", "none"]
+# A reply that is allowed fewer holds no verdict.
+FEWEST_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,12 +20,24 @@ class Learned:
     max_n: int | None = None
     tokens_field: TokensField = "max_tokens"
     max_tokens: int | None = None
+    context: int | None = None
     temperature: bool = True
     system_role: bool = True
     schema: SchemaMode = "json_schema"
     logprobs: bool = True
     max_top_logprobs: int | None = None
     usage_of_one_choice: bool = False
+
+    def reply_tokens(self, request: JudgeRequest) -> int:
+        """The most tokens that the request may allow each reply."""
+        most = min(request.max_tokens, self.max_tokens or request.max_tokens)
+        if request.fits is not None:
+            return min(most, request.fits)
+        if self.context is None:
+            return most
+        # The prompt's length is an estimate: where much hangs on it, the server is to count.
+        left = self.context - request.prompt_tokens
+        return left if most // 2 < left < most else most
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -48,6 +62,11 @@ class Learned:
             self.max_tokens is not None,
             f"The model writes at most {self.max_tokens} tokens a sample: where the run allows "
             "more, replies are cut off there.",
+        )
+        yield (
+            self.context is not None,
+            f"The model's context holds {self.context} tokens: where a prompt leaves less of it "
+            "than the run allows a sample, the reply gets what is left.",
         )
         yield (
             not self.temperature,
@@ -84,7 +103,7 @@ def body(request: JudgeRequest, learned: Learned) -> dict[str, object]:
     sent: dict[str, object] = {
         "model": request.model,
         "messages": [{"role": m.role, "content": m.content} for m in messages],
-        learned.tokens_field: min(request.max_tokens, learned.max_tokens or request.max_tokens),
+        learned.tokens_field: learned.reply_tokens(request),
     }
     if learned.temperature:
         sent["temperature"] = request.temperature

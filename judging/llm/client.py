@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from judging.llm.adaptation import Learned
+from judging.llm.context import fit
 from judging.llm.endpoint import Endpoint
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.limits import Limits, Pause, ProcessLimits, SharedLimits
@@ -163,10 +164,12 @@ class JudgeClient(Opened):
                 self._answered.add(request.model)
                 return outcome
             failure = outcome
-            adapted = learn(learned, request, failure)
-            if adapted is None:
+            if fitted := fit(request, learned, failure):
+                learned, request = fitted
+            elif adapted := learn(learned, request, failure):
+                learned = adapted
+            else:
                 break
-            learned = adapted
         return self._in_context(request.model, failure)
 
     def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:

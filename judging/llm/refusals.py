@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from judging.llm.adaptation import BOUNDS, Learned, SchemaMode, body
+from judging.llm.adaptation import BOUNDS, FEWEST_TOKENS, Learned, SchemaMode, body
 from judging.llm.errors import AttemptFailure, FailureKind
 from judging.llm.requests import JudgeRequest
 
@@ -51,11 +51,11 @@ REPLY_TOKENS = re.compile(
     re.IGNORECASE,
 )
 TOO_MANY = re.compile(
-    r"too large|too high|at most|less than|lower than|exceed|maximum|range|between|[<>\u2264]",
+    r"too large|too high|at most|less than|lower than|cannot be greater|exceed|maximum|range"
+    r"|between|[<>\u2264]",
     re.IGNORECASE,
 )
 PLAIN_NUMBER = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)(\W+exclusive)?")
-FEWEST_TOKENS = 16
 
 
 def learn(learned: Learned, request: JudgeRequest, failure: AttemptFailure) -> Learned | None:

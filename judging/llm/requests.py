@@ -10,7 +10,10 @@ from judging.llm.usage import estimate_prompt
 
 @dataclass(frozen=True)
 class JudgeRequest:
-    """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too."""
+    """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too.
+
+    `fits`: where the model's context was too small, the tokens that this prompt leaves for a reply.
+    """
 
     messages: tuple[Message, ...]
     model: str
@@ -19,6 +22,7 @@ class JudgeRequest:
     max_tokens: int = 1024
     schema: Mapping[str, object] | None = None
     top_logprobs: int | None = None
+    fits: int | None = None
 
     def __post_init__(self) -> None:
         if not self.messages or self.n < 1 or self.max_tokens < 1:

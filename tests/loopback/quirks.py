@@ -13,7 +13,8 @@ Words = Literal["openai", "azure", "vllm", "llama.cpp", "ollama"]
 @dataclass(frozen=True)
 class Quirks:
     """`ignores_n` answers with one choice, `ignores_logprobs` without log-probabilities;
-    `one_choice_usage` counts the tokens of one choice alone.
+    `one_choice_usage` counts the tokens of one choice alone; `reply_in_context` refuses a prompt
+    that leaves no room for as long a reply as is allowed.
     """
 
     words: Words = "openai"
@@ -28,6 +29,7 @@ class Quirks:
     ignores_logprobs: bool = False
     max_top_logprobs: int | None = None
     context_tokens: int | None = None
+    reply_in_context: bool = False
     forbidden_text: str | None = None
     one_choice_usage: bool = False
 
@@ -106,6 +108,9 @@ class Quirks:
         tokens = token_count(asked.prompt)
         if self.context_tokens is not None and tokens > self.context_tokens:
             return too_long(self.words, tokens, self.context_tokens)
+        reply = asked.body.get("max_tokens") or asked.body.get("max_completion_tokens") or 0
+        if self.reply_in_context and tokens + reply > (self.context_tokens or 0):
+            return no_room(self.words, tokens, reply, self.context_tokens or 0)
         if self.forbidden_text is not None and self.forbidden_text in asked.prompt:
             return filtered(self.words)
         return None
@@ -164,6 +169,22 @@ def too_long(words: Words, tokens: int, most: int) -> Answer:
     codes = {"openai": "context_length_exceeded", "llama.cpp": "exceed_context_size_error"}
     words = "openai" if words == "azure" else words
     return error(400, messages[words], code=codes.get(words))
+
+
+def no_room(words: Words, prompt: int, reply: int, most: int) -> Answer:
+    if words == "vllm":
+        message = (
+            f"'max_tokens' or 'max_completion_tokens' is too large: {reply}. This model's maximum "
+            f"context length is {most} tokens and your request has {prompt} input tokens "
+            f"({reply} > {most} - {prompt})."
+        )
+        return error(400, message, param="max_tokens", kind="BadRequestError")
+    message = (
+        f"This model's maximum context length is {most} tokens. However, you requested "
+        f"{prompt + reply} tokens ({prompt} in the messages, {reply} in the completion). Please "
+        "reduce the length of the messages or completion."
+    )
+    return error(400, message, code="context_length_exceeded", param="messages")
 
 
 def filtered(words: Words) -> Answer:
