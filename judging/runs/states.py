@@ -41,7 +41,8 @@ def pause(run: Run, reason: str = "", user: Any = None) -> bool:
 def cancel(run: Run, user: Any = None) -> bool:
     """Stop for good. Answers stay, and the run can still be resumed.
 
-    Batches at the endpoint go on without the run, so a worker has to cancel them there.
+    Batches at the endpoint go on without the run, so a worker has to cancel them there: of a run
+    that failed too, and of one whose endpoint did not end them the last time.
     """
     at_endpoint = has_open_batches(run.pk)
     waiting = State.CANCELLING if at_endpoint else State.CANCELLED
@@ -51,6 +52,8 @@ def cancel(run: Run, user: Any = None) -> bool:
         State.QUEUED: waiting,
         State.PAUSED: waiting,
     }
+    if at_endpoint:
+        moves |= {State.FAILED: waiting, State.CANCELLED: waiting}
     with transaction.atomic():
         changed = change(run.pk, moves, reason="")
         unheld = Run.objects.filter(pk=run.pk, state=State.CANCELLING, holder="")

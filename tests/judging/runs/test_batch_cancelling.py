@@ -111,3 +111,43 @@ def test_a_batch_whose_receipt_was_lost_is_found_and_cancelled(settings, arrived
     assert (run.state, states_of(run), run.reserved_usd) == ("cancelled", {"done": 1}, 0)
     assert [b["status"] for b in server.batches.batches.values()] == ["cancelled"] * arrived
     assert not Batch.objects.filter(collected_at=None).exists()
+
+
+def test_a_failed_run_is_stopped_and_its_batch_cancelled(settings, monkeypatch):
+    sent = []
+    monkeypatch.setattr(states, "send", sent.append)
+    with loopback(settings) as server:
+        run = paused_with_a_batch(server)
+        Run.objects.update(state=Run.State.FAILED, reason="Stopped by an error.")
+        assert states.cancel(run)
+        assert (Run.objects.get().state, sent) == (Run.State.CANCELLING, [run.pk])
+        assert work_on(Run.objects.get())
+    run.refresh_from_db()
+    assert (run.state, run.reason, run.reserved_usd) == (Run.State.CANCELLED, "", 0)
+    (batch,) = server.batches.batches.values()
+    assert batch["status"] == "cancelled"
+    assert not states.cancel(run)
+
+
+def test_a_batch_that_was_not_cancelled_can_be_cancelled_once_more(settings, monkeypatch):
+    monkeypatch.setattr(batch_pump, "CANCEL_SECONDS", 0.1)
+    with loopback(settings) as server:
+        run = paused_with_a_batch(server)
+        server.batches.refuses_cancel = True
+        assert states.cancel(run)
+        assert work_on(Run.objects.get())
+        server.batches.refuses_cancel = False
+        assert states.cancel(run)
+        assert work_on(Run.objects.get())
+    run.refresh_from_db()
+    assert (run.state, run.reason) == (Run.State.CANCELLED, "")
+    assert [b["status"] for b in server.batches.batches.values()] == ["cancelled"]
+
+
+def test_a_failed_run_with_nothing_at_the_endpoint_has_nothing_to_stop(settings):
+    with loopback(settings):
+        run = started(make_judged_project(1), batch=True)
+    Run.objects.update(state=Run.State.FAILED, reason="Stopped by an error.")
+    assert not states.cancel(run)
+    run.refresh_from_db()
+    assert (run.state, run.reason) == (Run.State.FAILED, "Stopped by an error.")

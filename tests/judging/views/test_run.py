@@ -7,7 +7,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from judging.models import AuditEvent, Call, Membership, Run, Sample, Worker
+from judging.models import AuditEvent, Batch, Call, Membership, Run, Sample, Worker
 from judging.runs import states
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_run
@@ -284,6 +284,19 @@ def test_lost_calls_are_called_possibly_billed(page, project, examples):
         claimed_at=timezone.now(),
     )
     assert "1 lost: possibly billed" in page()
+
+
+def test_a_failed_run_offers_to_cancel_what_its_endpoint_still_has(page, act, project, examples):
+    run = make_run(project, state=Run.State.FAILED)
+    assert "Cancel its batches" not in page()
+    Batch.objects.create(run=run, state="in_progress", remote_id="batch_1")
+    run.parameters = {"batch": {"usual_price": None}}
+    run.save()
+    assert "Cancel its batches" in page()
+    act("run_cancel")
+    run.refresh_from_db()
+    assert run.state == Run.State.CANCELLING
+    assert "Cancel its batches" not in page()
 
 
 def test_a_recorded_run_is_shown_without_what_asks_again(page, project, examples):
