@@ -1,6 +1,7 @@
 """A project's annotators: people with a login, and names that came with imported votes."""
 
 from itertools import chain, count
+from typing import Any
 
 from axes.models import AccessAttempt
 from django.contrib.auth.models import AbstractUser
@@ -26,6 +27,7 @@ from judging import audit
 from judging.errors import UserError
 from judging.models import AuditEvent, Project
 from judging.numbering import next_number
+from judging.prepared import prepared
 from judging.projects import owned_alone
 
 _ERASED = "erased person"
@@ -34,11 +36,16 @@ _LONGEST_NAME = 200
 
 def annotator_of(project: Project, user: AbstractUser) -> Annotator:
     """The annotator that a member labels as, made on first need; who left before is back."""
-    found = Annotator.objects.filter(project=project, user=user).first()
+    found = _labelling_as.first(project=project.pk, user=user.pk)
     if found is not None and found.left_at is not None:
         found.left_at = None
         found.save(update_fields=["left_at"])
     return found or _make(project, user.get_username(), user)
+
+
+@prepared
+def _labelling_as(project: Any, user: Any) -> QuerySet[Annotator]:
+    return Annotator.objects.filter(project=project, user=user)
 
 
 def annotator_named(project: Project, name: str) -> Annotator:

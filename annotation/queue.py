@@ -4,18 +4,19 @@ A claim is a conditional UPDATE of one free slot, so that two people never get t
 an item never gets more than n votes. Reading first and saving afterwards would double-claim.
 """
 
-import secrets
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, F, Min, OuterRef, Q, QuerySet
+from django.db.models import Exists, Min, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from annotation.counting import count_earlier_votes
+from annotation.drafts import draft_of, drafts
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
 from annotation.settling import settle
-from annotation.sides import left_response
+from judging.prepared import prepared
 
 LEASE = timedelta(minutes=10)
 # Enough that fifty people who start at once each find one within a try or two.
@@ -32,13 +33,16 @@ class NoItem:
 
 def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
     """The annotator's seat; made on the way in where the round is open to all."""
-    if not round_.open_to_all:
-        return Seat.objects.filter(round=round_, annotator=annotator, left_at=None).first()
-    seat = Seat.objects.filter(round=round_, annotator=annotator).first()
-    if seat is None:
+    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    if seat is None and round_.open_to_all:
         limit = {"limit": round_.parameters.get("limit")}
         seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator, defaults=limit)
-    return seat if seat.left_at is None else None
+    return seat if seat is not None and seat.left_at is None else None
+
+
+@prepared
+def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
+    return Seat.objects.filter(round=round_, annotator=annotator)
 
 
 def without_seat(round_: Round, annotator: Annotator) -> NoItem | None:
@@ -67,59 +71,28 @@ def claim_next(
         return held
     if seat.limit is not None and _in_hand_or_done(round_, annotator) >= seat.limit:
         return NoItem("limit")
-    slot = _claim_free_slot(round_, annotator, seat.cursor, now)
-    if slot is None:
-        return _why_nothing(round_, annotator, now)
-    slot.item.round = round_
-    return draft_of(slot.item, annotator, seat, cursor=slot.position)
+    return _claim_free(round_, annotator, seat, now) or _why_nothing(round_, annotator, now)
 
 
-def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Draft:
-    """The draft of an item in hand; the side is drawn when it is first shown, and then stays.
-
-    The seat moves to `cursor`, the item's place.
-    """
-    mine = Seat.objects.filter(pk=seat.pk)
-    draft = Draft.objects.filter(item=item, annotator=annotator).first()
-    if draft is None:
-        mine.update(n_shown=F("n_shown") + 1, cursor=cursor)
-        n_shown = mine.values_list("n_shown", flat=True).get()
-        draft = _new_draft(item, annotator, n_shown - 1)
-    else:
-        mine.update(cursor=cursor)
-    draft.item, draft.annotator = item, annotator
-    return draft
-
-
-def _new_draft(item: Item, annotator: Annotator, n_shown: int) -> Draft:
-    side = left_response(item.round.seed, annotator.pk, n_shown)
-    token = secrets.token_urlsafe(24)
-    try:
-        with transaction.atomic():
-            return Draft.objects.create(
-                item=item, annotator=annotator, token=token, left_response=side
-            )
-    except IntegrityError:
-        # Asked for twice at once: one of the two was made.
-        return Draft.objects.get(item=item, annotator=annotator)
-
-
-def free_slots(round_: Round, now: datetime) -> QuerySet[Slot]:
+def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
     """Slots that nobody fills or holds."""
     return Slot.objects.filter(round=round_, vote=None, item__state=Item.State.OPEN).filter(
         Q(annotator=None) | Q(lease_until__lt=now)
     )
 
 
-def claimable(round_: Round, annotator: Annotator, now: datetime) -> QuerySet[Slot]:
-    """Free slots of items that this person has not voted on, skipped, or in hand."""
+@prepared
+def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any) -> QuerySet[Slot]:
+    """The next free slots of items that this person has not voted on, skipped, or in hand."""
     item = OuterRef("item")
     mine = {"annotator": annotator}
-    return free_slots(round_, now).filter(
+    slots = _with_item(_free_slots(round_, now)).filter(
         ~Exists(Slot.objects.filter(item=item, **mine).filter(_held_or_filled(now))),
         ~Exists(Skip.objects.filter(item=item, **mine)),
-        _not_voted_on(round_, annotator),
+        _not_voted_on(protocol, annotator),
+        position__gt=after,
     )
+    return slots.order_by("position", "index")[:_CANDIDATES]
 
 
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
@@ -164,43 +137,46 @@ def flag(draft: Draft, reason: str) -> Flag:
 
 def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | None:
     """A slot of this very item, when one is free: for a vote whose lease ended meanwhile."""
-    own = Slot.objects.filter(item=item, annotator=annotator, vote=None).first()
+    own: Slot | None = _own_slots.first(item=item.pk, annotator=annotator.pk)
     if own is not None:
         return own
     if seat_of(item.round, annotator) is None:
         return None
-    free = free_slots(item.round, now).filter(_not_voted_on(item.round, annotator), item=item)
-    for slot in free.order_by("index"):
-        if _take(slot, annotator, now):
-            return slot
+    not_voted_on = _not_voted_on(item.round.protocol_id, annotator)
+    for slot in _free_slots(item.round, now).filter(not_voted_on, item=item).order_by("index"):
+        try:
+            with transaction.atomic():
+                if _take(slot, annotator, now):
+                    return slot
+        except IntegrityError:
+            continue
     return None
 
 
-def _not_voted_on(round_: Round, annotator: Annotator) -> Exists:
+@prepared
+def _own_slots(item: Any, annotator: Any) -> QuerySet[Slot]:
+    """Held, and not filled: at most one."""
+    return Slot.objects.filter(item=item, annotator=annotator, vote=None)
+
+
+def _not_voted_on(protocol: Any, annotator: Any) -> Exists:
     """Nobody votes twice on an example under one protocol, whichever round asks."""
-    votes = Annotation.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    votes = Annotation.objects.filter(annotator=annotator, protocol=protocol)
     return ~Exists(votes.filter(example=OuterRef("item__example")))
 
 
-def _held_or_filled(now: datetime) -> Q:
+def _held_or_filled(now: Any) -> Q:
     return Q(vote__isnull=False) | Q(lease_until__gte=now)
 
 
 def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime) -> Draft | None:
     """The oldest item in hand, its lease renewed. One whose lease ended is still the person's
     own as long as nobody else took it."""
-    mine = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
-    mine = mine.filter(item__state=Item.State.OPEN)
+    held = _in_hand.all(round_=round_.pk, annotator=annotator.pk)
     # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
-    slots = sorted(_with_item(mine), key=lambda slot: slot.position)
-    if not slots:
-        return None
-    items = [slot.item_id for slot in slots]
-    drafts = Draft.objects.filter(item__in=items, annotator=annotator)
-    by_item = {draft.item_id: draft for draft in drafts}
-    for slot in slots:
+    for slot in sorted(held, key=lambda slot: slot.position):
         renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
-        draft = by_item.get(slot.item_id)
+        draft = drafts.first(item=slot.item_id, annotator=annotator.pk)
         slot.item.round = round_
         if (draft is not None and draft.token == beside) or not renewed.update(
             lease_until=now + LEASE
@@ -209,10 +185,17 @@ def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime
         if draft is not None:
             draft.item, draft.annotator = slot.item, annotator
             return draft
-        # The claim was cut off before there was a draft.
         if (seat := seat_of(round_, annotator)) is not None:
+            # A vote whose lease had ended took the slot, and was not stored.
             return draft_of(slot.item, annotator, seat, cursor=slot.position)
     return None
+
+
+@prepared
+def _in_hand(round_: Any, annotator: Any) -> QuerySet[Slot]:
+    """Mostly one or two: the item on the screen, and the one fetched ahead."""
+    mine = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
+    return _with_item(mine.filter(item__state=Item.State.OPEN))
 
 
 def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:
@@ -225,33 +208,44 @@ def _in_hand_or_done(round_: Round, annotator: Annotator) -> int:
     return Slot.objects.filter(round=round_, annotator=annotator).count()
 
 
-def _claim_free_slot(
-    round_: Round, annotator: Annotator, cursor: float, now: datetime
-) -> Slot | None:
+def _claim_free(round_: Round, annotator: Annotator, seat: Seat, now: datetime) -> Draft | None:
     """From the cursor on, then once more from the start: for what was skipped or given back."""
-    for after in (cursor, float("-1e18")):
+    for after in (seat.cursor, float("-1e18")):
         while True:
-            slots = _with_item(claimable(round_, annotator, now)).filter(position__gt=after)
-            candidates = list(slots.order_by("position", "index")[:_CANDIDATES])
+            candidates = _claimable.all(
+                round_=round_.pk,
+                protocol=round_.protocol_id,
+                annotator=annotator.pk,
+                now=now,
+                after=after,
+            )
             for slot in candidates:
-                if _take(slot, annotator, now):
-                    return slot
+                slot.item.round = round_
+                if draft := _claim(slot, annotator, seat, now):
+                    return draft
             if len(candidates) < _CANDIDATES:
                 break
             after = candidates[-1].position
     return None
 
 
+def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft | None:
+    """None when somebody was faster, or another slot of the item is ours."""
+    try:
+        with transaction.atomic():
+            if _take(slot, annotator, now):
+                return draft_of(slot.item, annotator, seat, cursor=slot.position)
+    except IntegrityError:
+        pass
+    return None
+
+
 def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
-    """Claim one slot. False when somebody was faster, or another slot of the item is ours."""
+    """Raises IntegrityError where another slot of the item is ours."""
     still_free = Slot.objects.filter(pk=slot.pk, vote=None).filter(
         Q(annotator=None) | Q(lease_until__lt=now)
     )
-    try:
-        with transaction.atomic():
-            return still_free.update(annotator=annotator, lease_until=now + LEASE) == 1
-    except IntegrityError:
-        return False
+    return still_free.update(annotator=annotator, lease_until=now + LEASE) == 1
 
 
 def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:

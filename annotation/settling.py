@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
@@ -12,6 +13,7 @@ from annotation.waking import wake_when_learned
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
 from judging.models import Project
+from judging.prepared import prepared
 
 _CHUNK = 500
 
@@ -52,22 +54,50 @@ def settle_skipped(items: QuerySet[Item]) -> None:
 
 def _settle(keys: list[int]) -> list[Item]:
     with transaction.atomic(savepoint=False):
-        # Not the key: a vote that is being stored refers to it, and would be waited for forever.
-        locked = Item.objects.select_for_update(of=("self",), no_key=True).filter(pk__in=keys)
-        items = list(locked.select_related("round", "selection").order_by("pk"))
-        changed: dict[str, list[int]] = defaultdict(list)
-        facts = _Facts(items)
-        for item in items:
-            before, item.state = item.state, facts.state_of(item)
-            if item.state != before:
-                changed[item.state].append(item.pk)
-        for state, those in changed.items():
-            Item.objects.filter(pk__in=those).update(state=state)
-        complete = [item for item in items if item.state == Item.State.COMPLETE]
-        # One of each kind tells whether its round has learned.
-        for item in {item.selection_id: item for item in complete}.values():
-            wake_when_learned(item)
+        items: list[Item] = _locked.all(keys=keys)
+        settle_locked(items)
     return items
+
+
+def settle_locked(items: list[Item]) -> None:
+    """The same for items that were fetched with their lock, in its transaction."""
+    changed: dict[str, list[int]] = defaultdict(list)
+    facts = _Facts(items)
+    for item in items:
+        before, item.state = item.state, facts.state_of(item)
+        if item.state != before:
+            changed[item.state].append(item.pk)
+    for state, those in changed.items():
+        Item.objects.filter(pk__in=those).update(state=state)
+    complete = [item for item in items if item.state == Item.State.COMPLETE]
+    # One of each kind tells whether its round has learned.
+    for item in {item.selection_id: item for item in complete}.values():
+        wake_when_learned(item)
+
+
+def with_lock() -> QuerySet[Item]:
+    """Items with what settling needs, each locked until the transaction ends.
+
+    Not the key: a vote that is being stored refers to it, and would be waited for forever.
+    """
+    locked = Item.objects.select_for_update(of=("self",), no_key=True)
+    return locked.select_related("round", "selection")
+
+
+@prepared
+def _locked(keys: Any) -> QuerySet[Item]:
+    return with_lock().filter(pk__in=keys).order_by("pk")
+
+
+@prepared
+def _labels(keys: Any) -> QuerySet[Slot, Any]:
+    slots = Slot.objects.filter(item__pk__in=keys)
+    return slots.values_list("item", "vote__label", "vote__annotator")
+
+
+@prepared
+def _skips(keys: Any) -> QuerySet[Skip, Any]:
+    return Skip.objects.filter(item__pk__in=keys).values_list("item", "annotator")
 
 
 class _Facts:
@@ -76,16 +106,14 @@ class _Facts:
     def __init__(self, items: list[Item]) -> None:
         self.keys = [item.pk for item in items]
         self.votes: dict[int, list[tuple[str | None, int | None]]] = defaultdict(list)
-        slots = Slot.objects.filter(item__in=self.keys)
-        for key, label, annotator in slots.values_list("item", "vote__label", "vote__annotator"):
+        for key, label, annotator in _labels.all(keys=self.keys):
             self.votes[key].append((label, annotator))
         self.could_vote: dict[int, set[int]] = {}
 
     @cached_property
     def skips(self) -> dict[int, set[int]]:
         skips: dict[int, set[int]] = defaultdict(set)
-        rows = Skip.objects.filter(item__in=self.keys).values_list("item", "annotator")
-        for key, annotator in rows:
+        for key, annotator in _skips.all(keys=self.keys):
             skips[key].add(annotator)
         return skips
 

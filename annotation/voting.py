@@ -1,23 +1,22 @@
-"""Drafts and votes: kept on every change, recorded exactly once, edited with their history."""
+"""Votes: recorded exactly once, edited with their history."""
 
-from datetime import datetime
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
+from annotation.drafts import sane, save_draft
 from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
 from annotation.queue import claim_slot_of, release, without_seat
-from annotation.settling import settle
+from annotation.settling import settle, settle_locked, with_lock
 from judging import audit
 from judging.errors import UserError
 from judging.models import Membership
+from judging.prepared import prepared
 
-# An item is not worked on longer than this without a pause; a broken clock must not cost money.
-MAX_ADDED_SECONDS = 3600.0
 # In the audit trail.
 VOTED = "voted"
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
@@ -31,18 +30,6 @@ class RoundClosed(UserError):
     """The round no longer takes votes."""
 
 
-def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
-    """Keep what was entered so far. Active time adds up and never runs backwards."""
-    draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
-    Draft.objects.filter(pk=draft.pk).update(
-        answer=draft.answer,
-        comment=draft.comment,
-        active_seconds=F("active_seconds") + _sane(added_seconds),
-        updated_at=timezone.now(),
-    )
-    draft.active_seconds = Draft.objects.values_list("active_seconds", flat=True).get(pk=draft.pk)
-
-
 def record_vote(
     draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0
 ) -> Annotation:
@@ -50,15 +37,40 @@ def record_vote(
 
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
-    round_ = draft.item.round
-    given = checked(round_.protocol, answer)
-    save_draft(draft, given, comment, added_seconds)
+    given = checked(draft.item.round.protocol, answer)
+    try:
+        return _record(draft, given, comment, added_seconds)
+    except UserError:
+        save_draft(draft, given, comment, added_seconds)
+        raise
+
+
+def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -> Annotation:
+    """The draft is kept in the vote's transaction: one of many people waits for that of another."""
     if (recorded := _recorded(draft)) is not None:
+        save_draft(draft, given, comment, seconds)
         return recorded
+    slot = _slot_for(draft)
+    unblinded = _has_seen_judge(draft)
+    try:
+        with transaction.atomic():
+            save_draft(draft, given, comment, seconds)
+            return _store(draft, slot, unblinded)
+    except IntegrityError:
+        # The same vote arrived twice at once: the constraint kept one of them.
+        if (recorded := _recorded(draft)) is not None:
+            return recorded
+        raise UserError(
+            "This pair changed hands at this very moment. Your choice is kept; submit it again."
+        ) from None
+
+
+def _slot_for(draft: Draft) -> Slot:
+    """The slot in hand, or a free one of the item. Raises RoundClosed or NotNeeded."""
+    round_ = draft.item.round
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
-    now = timezone.now()
-    slot = claim_slot_of(draft.item, draft.annotator, now)
+    slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
     if slot is None and (nothing := without_seat(round_, draft.annotator)):
         why = "You left this round" if nothing.reason == "left" else "This round is for others now"
         raise RoundClosed(f"{why}. Your choice is kept, but is not counted.")
@@ -67,17 +79,7 @@ def record_vote(
             "This item got all the votes it needs while you were away. "
             "Nothing else of yours is affected; go on with the next one."
         )
-    try:
-        with transaction.atomic():
-            vote = _store(draft, slot, given, now)
-    except IntegrityError:
-        # The same vote arrived twice at once: the constraint kept one of them.
-        if (recorded := _recorded(draft)) is not None:
-            return recorded
-        raise UserError(
-            "This pair changed hands at this very moment. Your choice is kept; submit it again."
-        ) from None
-    return vote
+    return slot
 
 
 def edit_vote(
@@ -93,7 +95,7 @@ def edit_vote(
         raise UserError("A vote that was imported cannot be edited here.")
     same = vote.answer == given and vote.comment == comment
     with transaction.atomic():
-        _lock_items(vote.example_id, vote.protocol_id)
+        _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
         if is_final(vote):
             raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
         label = label_of(given["overall"], side)
@@ -109,7 +111,7 @@ def edit_vote(
             )
         vote.answer, vote.comment = given, comment[:MAX_COMMENT]
         vote.label = label
-        vote.active_seconds = (vote.active_seconds or 0.0) + _sane(added_seconds)
+        vote.active_seconds = (vote.active_seconds or 0.0) + sane(added_seconds)
         vote.save()
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
@@ -124,12 +126,11 @@ def is_final(vote: Annotation) -> bool:
 
 def _recorded(draft: Draft) -> Annotation | None:
     """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
-    votes = Annotation.objects.filter(
+    vote: Annotation | None = _votes.first(
         example=draft.item.example_id,
         protocol=draft.item.round.protocol_id,
         annotator=draft.annotator_id,
     )
-    vote = votes.first()
     if vote is not None and vote.item_id != draft.item_id:
         release(draft)
         raise NotNeeded(
@@ -139,19 +140,27 @@ def _recorded(draft: Draft) -> Annotation | None:
     return vote
 
 
-def _lock_items(example_id: int, protocol_id: int) -> dict[int, str]:
-    """The example's items wherever its votes count, and the state of their rounds.
+@prepared
+def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Annotation]:
+    """One at most: nobody votes twice on an example under one protocol."""
+    return Annotation.objects.filter(example=example, protocol=protocol, annotator=annotator)
+
+
+@prepared
+def _locked_items(example: Any, protocol: Any) -> QuerySet[Item]:
+    """The example's items wherever its votes count.
 
     Always locked in the same order, so that votes on one example wait for each other in turn.
     """
-    items = Item.objects.filter(example=example_id, round__protocol=protocol_id).order_by("pk")
-    locked = items.select_for_update(of=("self",), no_key=True)
-    return dict(locked.values_list("pk", "round__state"))
+    items = with_lock().filter(example=example, round__protocol=protocol)
+    return items.order_by("pk")
 
 
-def _store(draft: Draft, slot: Slot, answer: dict[str, Any], now: datetime) -> Annotation:
+def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
     item = draft.item
-    if _lock_items(item.example_id, item.round.protocol_id)[item.pk] == Round.State.CLOSED:
+    locked = _locked_items.all(example=item.example_id, protocol=item.round.protocol_id)
+    items = {each.pk: each for each in locked}
+    if items[item.pk].round.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     vote = Annotation.objects.create(
         slot=slot,
@@ -159,36 +168,30 @@ def _store(draft: Draft, slot: Slot, answer: dict[str, Any], now: datetime) -> A
         example_id=item.example_id,
         protocol=item.round.protocol,
         annotator=draft.annotator,
-        label=label_of(answer["overall"], draft.left_response),
-        answer=answer,
+        label=label_of(draft.answer["overall"], draft.left_response),
+        answer=draft.answer,
         left_response=draft.left_response,
         comment=draft.comment,
         active_seconds=draft.active_seconds,
-        unblinded=_has_seen_judge(draft),
-        submitted_at=now,
+        unblinded=unblinded,
+        submitted_at=timezone.now(),
     )
     filled = Slot.objects.filter(pk=slot.pk, annotator=draft.annotator, vote=None).update(
         vote=vote, lease_until=None
     )
     if filled != 1:
         raise IntegrityError("the slot was filled in the same moment")
-    settle(item)
-    _count_in_other_rounds(vote)
+    settle_locked([items.pop(item.pk)])
+    _count_in_other_rounds(vote, list(items.values()))
     _tell(draft.annotator, item, VOTED)
     return vote
 
 
-def _count_in_other_rounds(vote: Annotation) -> None:
+def _count_in_other_rounds(vote: Annotation, items: list[Item]) -> None:
     """An open round of the same protocol that holds the example counts the vote as well."""
-    others = (
-        Round.objects.filter(
-            protocol=vote.protocol_id, state__in=[Round.State.OPEN, Round.State.PAUSED]
-        )
-        .filter(kind=Round.Kind.ROUTED, items__example=vote.example_id)
-        .exclude(pk=vote.item.round_id)
-    )
-    for round_ in others:
-        count_in(vote, round_)
+    for round_ in (item.round for item in items):
+        if round_.kind == Round.Kind.ROUTED and round_.state != Round.State.CLOSED:
+            count_in(vote, round_)
 
 
 def _tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
@@ -202,12 +205,11 @@ def _has_seen_judge(draft: Draft) -> bool:
     user = draft.annotator.user
     if user is None:
         return False
-    membership = Membership.objects.filter(project=draft.item.round.project_id, user=user).first()
+    membership = _memberships.first(project=draft.item.round.project_id, user=user.pk)
     # A superuser outside the project sees every page of it.
     return user.is_superuser if membership is None else membership.unblinded_at is not None
 
 
-def _sane(seconds: float) -> float:
-    if not 0 <= seconds < float("inf"):
-        return 0.0
-    return min(float(seconds), MAX_ADDED_SECONDS)
+@prepared
+def _memberships(project: Any, user: Any) -> QuerySet[Membership]:
+    return Membership.objects.filter(project=project, user=user)

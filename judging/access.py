@@ -5,6 +5,7 @@ so that names of projects tell nothing; a member whose role is too small gets 40
 """
 
 from dataclasses import dataclass
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core.exceptions import PermissionDenied
@@ -13,6 +14,7 @@ from django.http import Http404
 from django.utils import timezone
 
 from judging.models import Membership, Project, Role
+from judging.prepared import prepared
 
 _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
 
@@ -47,6 +49,12 @@ def projects_of(user: AbstractUser) -> QuerySet[Project]:
     return Project.objects.filter(memberships__user=user)
 
 
+@prepared
+def _memberships(slug: Any, user: Any) -> QuerySet[Membership]:
+    found = Membership.objects.select_related("project")
+    return found.filter(project__slug=slug, user=user)
+
+
 def project_for(
     user: AbstractUser | AnonymousUser,
     slug: str,
@@ -61,9 +69,7 @@ def project_for(
     """
     if not isinstance(user, AbstractUser) or not user.is_active:
         raise Http404("No such project.")
-    membership = (
-        Membership.objects.select_related("project").filter(project__slug=slug, user=user).first()
-    )
+    membership = _memberships.first(slug=slug, user=user.pk)
     if membership is not None:
         access = Access(membership.project, user, Role(membership.role), membership)
     elif user.is_superuser:

@@ -1,10 +1,13 @@
 """Logins: made with a one-time link to set the password, since no mail server is needed."""
 
+from typing import Any
+
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser, Permission, User
 from django.contrib.auth.tokens import default_token_generator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
@@ -13,6 +16,7 @@ from judging import audit
 from judging.access import may_research
 from judging.errors import UserError
 from judging.models import Membership, Preferences, Role
+from judging.prepared import prepared
 from judging.projects import adopt_projects
 
 LONGEST_NAME = User._meta.get_field("username").max_length
@@ -81,5 +85,10 @@ def reset_link(membership: Membership, by: AbstractUser) -> str:
 
 def preferences_of(user: AbstractUser) -> Preferences:
     """The person's own settings, made with their defaults on first use."""
-    found, _ = Preferences.objects.get_or_create(user=user)
-    return found
+    found: Preferences | None = _preferences.first(user=user.pk)
+    return found or Preferences.objects.get_or_create(user=user)[0]
+
+
+@prepared
+def _preferences(user: Any) -> QuerySet[Preferences]:
+    return Preferences.objects.filter(user=user)

@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
+from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
 from annotation.models import Draft
 from annotation.rendering import differences, render
 from annotation.rendering.responses import How
 from judging.models import Example
+from judging.prepared import prepared
 
 View = Literal["rendered", "raw", "differences"]
 VIEWS: tuple[View, ...] = ("rendered", "raw", "differences")
@@ -37,8 +39,7 @@ def _rendered(text: str, how: How) -> SafeString:
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     """The pair as it stands before this annotator; only the three texts are read."""
-    texts = Example.objects.values_list("question", "response_1", "response_2")
-    question, first, second = texts.get(pk=draft.item.example_id)
+    question, first, second = _texts.first(example=draft.item.example_id)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, draft.item.round.protocol.rendering)
     if view == "differences":
@@ -48,6 +49,12 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     if view == "raw":
         how = "plain"
     return BlindPair(_rendered(question, how), _rendered(left, how), _rendered(right, how), view)
+
+
+@prepared
+def _texts(example: Any) -> QuerySet[Example, Any]:
+    texts = Example.objects.values_list("question", "response_1", "response_2")
+    return texts.filter(pk=example)
 
 
 def guidelines(draft: Draft) -> SafeString | None:

@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from annotation.answers import FIVE, THREE, choices
+from annotation.drafts import save_draft
 from annotation.models import Draft, Protocol
-from annotation.voting import save_draft
 from judging.models import Project
 
 

@@ -2,6 +2,7 @@
 
 import re
 from datetime import datetime
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core import signing
@@ -13,6 +14,7 @@ from annotation.annotators import annotator_of
 from annotation.models import Annotation, Annotator, Draft, Round
 from annotation.queue import claim_slot_of, heartbeat
 from judging.access import project_for
+from judging.prepared import prepared
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
@@ -34,7 +36,7 @@ def is_token(text: str) -> bool:
 
 def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     """The person's own draft of an item in a project they still belong to. Raises Http404."""
-    draft = _drafts_of(user).filter(token=token).first() if is_token(token) else None
+    draft = _drafts.first(token=token, user=user.pk) if user.pk and is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
     draft.item.round.project = project_for(user, draft.slug).project
@@ -42,11 +44,12 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
     return draft
 
 
-def _drafts_of(user: AbstractUser | AnonymousUser) -> QuerySet[Draft]:
+@prepared
+def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
     """With what the screen needs of the round, in one query; nothing of the judge is read along."""
     drafts = Draft.objects.select_related("item__round__protocol", "annotator")
     drafts = drafts.annotate(slug=F("item__round__project__slug"))
-    return drafts.only(*_NEEDED).filter(annotator__user=user.pk)
+    return drafts.only(*_NEEDED).filter(token=token, annotator__user=user)
 
 
 def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
@@ -55,12 +58,17 @@ def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
         number = _SIGNER.unsign_object(signed)
     except signing.BadSignature:
         raise Http404("No such round.") from None
-    rounds = Round.objects.select_related("project", "protocol").filter(kind=Round.Kind.ROUTED)
-    round_ = rounds.filter(pk=number).first()
+    round_ = _rounds.first(key=number)
     if round_ is None:
         raise Http404("No such round.")
     access = project_for(user, round_.project.slug)
     return round_, annotator_of(access.project, user)
+
+
+@prepared
+def _rounds(key: Any) -> QuerySet[Round]:
+    rounds = Round.objects.select_related("project", "protocol")
+    return rounds.filter(pk=key, kind=Round.Kind.ROUTED)
 
 
 def address_of(round_: Round) -> str:
@@ -83,10 +91,15 @@ def take_up(draft: Draft, now: datetime) -> bool:
 
 def vote_on(draft: Draft) -> Annotation | None:
     """The vote that this person gave on the item, if any."""
-    vote = Annotation.objects.filter(item=draft.item_id, annotator=draft.annotator_id).first()
+    vote = _votes.first(item=draft.item_id, annotator=draft.annotator_id)
     if vote is not None:
         vote.item, vote.protocol = draft.item, draft.item.round.protocol
     return vote
+
+
+@prepared
+def _votes(item: Any, annotator: Any) -> QuerySet[Annotation]:
+    return Annotation.objects.filter(item=item, annotator=annotator)
 
 
 def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import (
@@ -20,6 +21,7 @@ from django.db.models.functions import Coalesce
 from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.models import Membership, Role
+from judging.prepared import prepared
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
 _RECENT = 20
@@ -59,23 +61,38 @@ def where(round_: Round) -> str:
 
 def progress_of(round_: Round, annotator: Annotator) -> Progress:
     """Counted from the person's own slots, so that the size of the round costs nothing."""
-    mine = Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
-    seats = Seat.objects.filter(round=round_, annotator=annotator)
-    parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
-    row = Round.objects.filter(pk=round_.pk).annotate(
-        in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
-        done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
-        limit=Subquery(seats.values("limit")[:1]),
-    )
-    items, done, limit = row.values_list("in_it", "done", "limit").get()
-    recent = mine.order_by("-vote_id").values_list("vote__active_seconds", flat=True)[:_RECENT]
-    seconds = [each for each in recent if each is not None]
+    who = {"round_": round_.pk, "annotator": annotator.pk}
+    items, done, limit = _counts.first(**who)
+    seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return Progress(
         where(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
     )
+
+
+def _filled(round_: Any, annotator: Any) -> QuerySet[Slot]:
+    return Slot.objects.filter(annotator=annotator, round=round_, vote__isnull=False)
+
+
+@prepared
+def _counts(round_: Any, annotator: Any) -> QuerySet[Round, Any]:
+    seats = Seat.objects.filter(round=round_, annotator=annotator)
+    parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
+    mine = _filled(round_, annotator).values("round")
+    counted = Round.objects.filter(pk=round_).annotate(
+        in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
+        done=Coalesce(_number(mine.annotate(n=Count("pk"))), 0),
+        limit=Subquery(seats.values("limit")[:1]),
+    )
+    return counted.values_list("in_it", "done", "limit")
+
+
+@prepared
+def _recent_seconds(round_: Any, annotator: Any) -> QuerySet[Slot, Any]:
+    latest = _filled(round_, annotator).order_by("-vote_id")
+    return latest.values_list("vote__active_seconds")[:_RECENT]
 
 
 def _most(items: int, limit: int | None) -> int:
