@@ -15,6 +15,7 @@ from annotation.results.follow_up import follow_up
 from judging.imports.recovery import resume_imports, tidy_uploads
 from judging.models import Worker
 from judging.runs.recovery import sweep
+from judging.runs.rereading import resume_readings
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0
@@ -38,6 +39,7 @@ class Heartbeat(threading.Thread):
             self.attempt(self.beat)
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
+                self.attempt(resume_readings)
                 self.attempt(follow_up)
                 self.attempt(wake_due)
                 self.attempt(resume_imports)

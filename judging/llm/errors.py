@@ -203,3 +203,8 @@ def _located(detail: object) -> str | None:
         if isinstance(location, list) and len(location) > 1:
             return str(location[1])
     return None
+
+
+def sentence(message: str) -> str:
+    """What the server said, ended as a sentence."""
+    return message if message.endswith((".", "!", "?")) else f"{message}."

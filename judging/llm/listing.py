@@ -1,13 +1,12 @@
 """What an endpoint serves: its models, and whether a model gives log-probabilities."""
 
-import asyncio
 from dataclasses import dataclass
 
 from judging.llm.client import JudgeClient
 from judging.llm.endpoint import Endpoint
-from judging.llm.errors import CallFailure
+from judging.llm.errors import AttemptFailure, CallFailure, sentence
 from judging.llm.messages import Message
-from judging.llm.package import open_client
+from judging.llm.package import Package
 from judging.llm.requests import JudgeRequest
 
 LISTING_SECONDS = 20.0
@@ -22,21 +21,14 @@ class ListingError(Exception):
 
 async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
     """The names of the models that the endpoint says it serves, in its own order."""
-    import openai
-
-    client = open_client(endpoint, key)
-    try:
-        async with asyncio.timeout(LISTING_SECONDS):
-            page = await client.models.list()
-            return tuple(model.id for model in page.data or [] if model.id)
-    except (openai.OpenAIError, TimeoutError, AttributeError) as error:
-        reason = "it did not answer in time" if isinstance(error, TimeoutError) else str(error)
+    async with Package(endpoint, key) as package:
+        page = await package.guarded(package.client.models.list(), LISTING_SECONDS)
+    if isinstance(page, AttemptFailure):
         raise ListingError(
-            f"The endpoint {endpoint.name} did not list its models ({reason}). "
+            f"The endpoint {endpoint.name} did not list its models. {sentence(page.with_status)} "
             "Check that it runs, or name the model."
-        ) from error
-    finally:
-        await client.close()
+        )
+    return tuple(model.id for model in page.data or [] if model.id)
 
 
 def only_model(models: tuple[str, ...]) -> str:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from judging.llm.endpoint import Endpoint
-from judging.llm.errors import AttemptFailure, classify_answer
+from judging.llm.errors import AttemptFailure, FailureKind, classify_answer
 from judging.llm.opening import Opened
 from judging.llm.transport import CONNECT_SECONDS, azure_key, cut_off, no_answer, without_key
 
@@ -76,6 +76,9 @@ class Package(Opened):
             return without_key(failure, self._key)
         except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             return cut_off(_cause(error))
+        except AttributeError:
+            # What the package says where it makes a page of something that is none.
+            return AttemptFailure(FailureKind.BAD_REPLY, "The answer is no list, but another page.")
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -88,8 +88,11 @@ def read_overrides(path: Path) -> dict[str, PriceSnapshot]:
     try:
         text = path.read_text(encoding="utf-8")
         data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (OSError, ValueError) as error:
-        raise PriceError(f"The price file {path} can't be read: {error}") from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise PriceError(f"The price file {path} can't be read: {reason}.") from error
+    except ValueError as error:
+        raise PriceError(f"The price file {path} can't be read: {error}.") from error
     if not isinstance(data, dict):
         raise PriceError(f"The price file {path} holds no table of models.")
     return {str(name): _override(path, str(name), entry) for name, entry in data.items()}

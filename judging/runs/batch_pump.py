@@ -9,11 +9,10 @@ from functools import partial
 from typing import Any
 
 from judging.llm.batches import BatchClient, BatchError, BatchState
-from judging.llm.errors import CallFailure
+from judging.llm.errors import CallFailure, sentence
 from judging.models import Batch, Run
 from judging.runs import batches, states
 from judging.runs.desk import Desk, Standing
-from judging.runs.trouble import sentence
 from judging.stopping import stop_requested
 
 WATCH_SECONDS = 0.5

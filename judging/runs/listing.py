@@ -20,8 +20,4 @@ def models_at(name: str) -> tuple[str, ...]:
     try:
         return asyncio.run(list_models(endpoint, key_of(endpoint)))
     except ListingError as error:
-        reason = error.__cause__ or error
-        raise UserError(
-            f"Endpoint {name} did not list its models ({reason}). "
-            "Check that it runs, or type the model's name."
-        ) from None
+        raise UserError(str(error)) from None

@@ -30,14 +30,18 @@ def reparse(
     """Add a version to every reply that an older parser read, and rebuild the verdicts.
 
     Interrupted and repeated it goes on where it was: what today's parser has read is left alone.
-    `advance` is told after each chunk how far it is.
+    `advance` is told with each chunk how far it is; where it raises, the chunk is not written.
     """
     check_replies(run)
     counts = ReparseCounts(0, 0)
     while chunk := next_chunk(run):
-        changed = read_chunk(run, chunk)
+        newer = read_chunk(run, chunk)
+        changed = sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
         counts = ReparseCounts(counts.read + len(chunk), counts.changed + changed)
-        advance(counts)
+        with transaction.atomic():
+            Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
+            Parse.objects.bulk_create(newer)
+            advance(counts)
     rebuild_verdicts(run)
     return counts
 
@@ -62,18 +66,14 @@ def next_chunk(run: Run) -> list[Parse]:
     return list(older(run).select_related(*about).order_by("pk")[:CHUNK])
 
 
-def read_chunk(run: Run, chunk: Sequence[Parse]) -> int:
-    """How many are read otherwise than before."""
+def read_chunk(run: Run, chunk: Sequence[Parse]) -> list[Parse]:
     asked, inputs = Questioner.of(run), content_free(run)
     newer = []
     for old in chunk:
         call = old.sample.call
         quoted = asked.quoted(subject_of(call, inputs), call.part)
         newer.append(read_again(old.sample, asked.template, call.part, quoted))
-    with transaction.atomic():
-        Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
-        Parse.objects.bulk_create(newer)
-    return sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
+    return newer
 
 
 def values(parse: Parse) -> tuple[object, ...]:

@@ -1,9 +1,10 @@
 """Reading a run's replies again in a worker: how it is asked for, and how far it is.
 
 It stands in the run's `progress`, which is nobody else's once the run has ended; a run that goes
-on takes it over, and the reading ends.
+on takes it over, and the reading ends. A reader that died is followed by another one.
 """
 
+import logging
 import uuid
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
@@ -15,9 +16,12 @@ from django.utils import timezone
 
 from judging.audit import record
 from judging.errors import UserError
+from judging.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.models import Run, Worker
 from judging.runs.reparse import ReparseCounts, check_replies, older, reparse
 from judging.runs.states import RESUMABLE
+
+log = logging.getLogger(__name__)
 
 # A chunk is read within a second or two; a reader that is silent for so long is dead.
 SILENT_AFTER = timedelta(seconds=60)
@@ -42,18 +46,18 @@ class Rereading:
 
     @property
     def under_way(self) -> bool:
-        silent = timezone.now() - datetime.fromisoformat(self.at) > SILENT_AFTER
-        return self.state in (WAITING, READING) and not silent
+        return self.state in (WAITING, READING)
 
     @property
-    def stopped(self) -> bool:
-        """Its worker died: what was read stays, and another begin reads the rest."""
-        return self.state in (WAITING, READING) and not self.under_way
+    def silent(self) -> bool:
+        """Its worker died, or none was told of it: another one takes it up."""
+        heard = datetime.fromisoformat(self.at)
+        return self.under_way and timezone.now() - heard > SILENT_AFTER
 
     @property
     def worker_missing(self) -> bool:
         workers = Worker.objects.alive().filter(queues__contains="quick")
-        return self.state == WAITING and not workers.exists()
+        return (self.state == WAITING or self.silent) and not workers.exists()
 
 
 def rereading_of(run: Run) -> Rereading | None:
@@ -79,11 +83,43 @@ def begin(run: Run, user: Any) -> Rereading:
         ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress=run.progress)
         if ended.update(progress={"rereading": asdict(reading)}):
             record(run.project, user, "replies read again", run.name, replies=reading.total)
-            # The task ends here again.
-            from judging.tasks import reparse_run
-
-            reparse_run.delay_on_commit(run.pk, token)
+            send(run.pk, token)
     return reading
+
+
+def send(run_id: int, token: str) -> None:
+    # The task ends here again.
+    from judging.tasks import reparse_run
+
+    reparse_run.delay_on_commit(run_id, token)
+
+
+def resume_readings() -> int:
+    """Called by every worker every 15 s; how many readings it set going again."""
+    begun = Run.objects.filter(
+        state__in=RESUMABLE, progress__rereading__state__in=(WAITING, READING)
+    )
+    return sum(take_up(run) for run in begun)
+
+
+def take_up(run: Run) -> bool:
+    """Have a worker read what one that is gone left over; that one can write no more."""
+    before = rereading_of(run)
+    if before is None or not before.silent:
+        return False
+    token, moment = uuid.uuid4().hex, timezone.now().isoformat()
+    anew = replace(before, token=token, state=WAITING, at=moment)
+    as_it_was = Run.objects.filter(
+        pk=run.pk,
+        state__in=RESUMABLE,
+        progress__rereading__token=before.token,
+        progress__rereading__at=before.at,
+    )
+    with transaction.atomic():
+        taken = as_it_was.update(progress={"rereading": asdict(anew)}) == 1
+        if taken:
+            send(run.pk, token)
+    return taken
 
 
 def work_on(run: Run, token: str) -> None:
@@ -92,19 +128,25 @@ def work_on(run: Run, token: str) -> None:
     if reading is None or (reading.token, reading.state) != (token, WAITING):
         return
 
-    def advance(counts: ReparseCounts) -> None:
-        note(run, replace(reading, state=READING, **asdict(counts)))
+    def advanced(counts: ReparseCounts) -> Rereading:
+        read, changed = reading.read + counts.read, reading.changed + counts.changed
+        return replace(reading, state=READING, read=read, changed=changed)
 
     try:
         note(run, replace(reading, state=READING), before=WAITING)
-        counts = reparse(run, advance)
-        note(run, replace(reading, state=DONE, **asdict(counts)))
+        counts = reparse(run, lambda counts: note(run, advanced(counts)))
+        note(run, replace(advanced(counts), state=DONE))
     except TakenOver:
         return
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"[:300]
-        note(run, replace(reading, state=FAILED, reason=reason))
+    except DATABASE_AWAY:
         raise
+    except Exception:
+        note(run, replace(reading, state=FAILED, reason=failure_reason(run)))
+
+
+def failure_reason(run: Run) -> str:
+    reference = incident(log, f"reading the replies of run {run.pk} again stopped")
+    return stopped_by(reference, safe="What was read is kept.", go_on="Read again to go on")
 
 
 def note(run: Run, now: Rereading, before: str = READING) -> None:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from judging.llm.errors import CallFailure, FailureKind
+from judging.llm.errors import CallFailure, FailureKind, sentence
 from judging.llm.replies import Reply
 
 # So many failures in a row say something of the endpoint; fewer may be the examples' own.
@@ -69,8 +69,3 @@ class Trouble:
             message = sentence(outcome.message)
             return SILENT.format(n=self.failed, seconds=silent, message=message)
         return ""
-
-
-def sentence(message: str) -> str:
-    """What the server said, ended as a sentence."""
-    return message if message.endswith((".", "!", "?")) else f"{message}."

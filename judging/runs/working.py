@@ -11,9 +11,10 @@ from threading import current_thread, main_thread
 from typing import Any
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, connections
+from django.db import connections
 
 from judging.errors import UserError
+from judging.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.llm.adaptation import Learned
 from judging.llm.batches import BatchClient
 from judging.llm.client import JudgeClient
@@ -33,7 +34,6 @@ from judging.runs.turns import StoppableLimits
 
 log = logging.getLogger(__name__)
 
-DATABASE_AWAY = (OperationalError, InterfaceError)
 USUAL_RETRY = RetryPolicy()
 # A small machine that is busy with other things takes minutes for a call, and still ends it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
@@ -71,8 +71,7 @@ def work_on(
         if isinstance(cause, UserError):
             states.fail(run.pk, holder, str(cause))
             return True
-        log.exception("run %s stopped", run.pk)
-        states.fail(run.pk, holder, failure_reason(cause))
+        states.fail(run.pk, holder, failure_reason(incident(log, f"run {run.pk} stopped")))
     return True
 
 
@@ -175,8 +174,5 @@ def first_cause(error: BaseException) -> BaseException:
     return error
 
 
-def failure_reason(error: BaseException) -> str:
-    return (
-        f"Stopped by an error ({type(error).__name__}: {error}). What was recorded is kept: "
-        "resume the run to go on, and report the error if it returns."
-    )
+def failure_reason(reference: str) -> str:
+    return stopped_by(reference, safe="What was recorded is kept.", go_on="Resume the run to go on")

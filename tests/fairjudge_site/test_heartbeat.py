@@ -1,8 +1,13 @@
+from dataclasses import asdict
+
 import pytest
 from django.db import DatabaseError
 
 from fairjudge_site import heartbeat
 from judging.models import Worker
+from judging.runs import rereading
+from judging.runs.rereading import Rereading
+from tests.factories import make_project, make_run
 from tests.processes import eventually
 
 
@@ -29,3 +34,16 @@ def test_a_failing_sweep_is_logged_and_does_not_end_the_sign_of_life(
     assert not alive.is_alive()
     assert not Worker.objects.exists()
     assert "gone for a moment" in caplog.text
+
+
+def test_a_worker_takes_up_readings_whose_reader_died(transactional_db, monkeypatch):
+    sent = []
+    monkeypatch.setattr(rereading, "send", lambda run_id, token: sent.append(run_id))
+    monkeypatch.setattr(heartbeat, "BEAT_EVERY", 0.02)
+    old = Rereading("t", "reading", total=24, at="2020-01-01T00:00:00+00:00", read=8)
+    run = make_run(make_project(), state="done", progress={"rereading": asdict(old)})
+    alive = heartbeat.Heartbeat("quick@here", ["quick"])
+    alive.start()
+    assert eventually(lambda: sent)
+    alive.end()
+    assert sent == [run.pk]

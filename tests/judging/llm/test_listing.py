@@ -1,6 +1,8 @@
 """What an endpoint serves, asked of a real one."""
 
 import asyncio
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -42,11 +44,32 @@ def test_none_or_several_models_ask_for_a_name(models, said):
         only_model(models)
 
 
-def test_a_wrong_key_and_a_closed_port_are_one_sentence():
-    with LoopbackServer(key="right") as server, pytest.raises(ListingError, match="did not list"):
+def test_a_wrong_key_and_a_closed_port_are_told_in_sentences():
+    with LoopbackServer(key="right") as server, pytest.raises(ListingError) as refused:
         models_of(server, key="wrong-key-12345")
-    with pytest.raises(ListingError, match="or name the model"):
+    assert "did not list its models. HTTP 401: Incorrect API key." in str(refused.value)
+    assert not any(raw in str(refused.value) for raw in ("{", "wrong-key", "Error code"))
+    with pytest.raises(ListingError, match=r"connection to the endpoint failed.*name the model\."):
         asyncio.run(list_models(Endpoint("closed", "http://127.0.0.1:9"), None))
+
+
+class WebPage(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html")
+        self.end_headers()
+        self.wfile.write(b"<!doctype html><title>Welcome</title>")
+
+    def log_message(self, *_):
+        pass
+
+
+def test_a_web_page_is_no_list_of_models():
+    with HTTPServer(("127.0.0.1", 0), WebPage) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        with pytest.raises(ListingError, match="answer is no list, but another page"):
+            asyncio.run(list_models(Endpoint("page", url), None))
 
 
 def probed(quirks):

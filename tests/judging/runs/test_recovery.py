@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -207,7 +208,9 @@ def test_a_resume_under_another_address_is_refused(settings):
     assert run.state == Run.State.DONE
 
 
-def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(settings, monkeypatch):
+def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(
+    settings, monkeypatch, caplog
+):
     written = []
     record = recording.record
 
@@ -221,7 +224,10 @@ def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(settings,
     with loopback(settings) as server:
         run = judged(make_judged_project(10), concurrency=2)
         assert run.state == Run.State.FAILED
-        assert "disk on fire" in run.reason
+        assert "disk on fire" not in run.reason
+        (reference,) = re.findall(r"\(reference (\w{8})\)", run.reason)
+        assert f"run {run.pk} stopped (reference {reference})" in caplog.text
+        assert "RuntimeError: disk on fire" in caplog.text
         kept = Sample.objects.count()
         assert kept
         monkeypatch.setattr(recording, "record", record)

@@ -1,15 +1,17 @@
 """Replies are read again by a worker; the page says how far it is."""
 
+import re
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.urls import reverse
 from django.utils import timezone
 
 from judging.errors import UserError
 from judging.models import AuditEvent, Parse, Run, Worker
 from judging.runs import reparse, rereading, states
-from judging.runs.rereading import begin, rereading_of
+from judging.runs.rereading import begin, rereading_of, resume_readings
 from judging.tasks import reparse_run
 from tests.factories import make_examples, make_run
 from tests.judging.runs.judging import judged, loopback
@@ -72,19 +74,80 @@ def test_a_second_press_and_a_second_message_change_nothing(run, messages):
     assert now(run) == done
 
 
-def test_a_reader_that_died_is_followed_by_another_press_and_writes_no_more(run, messages):
-    first = begin(run, None)
+class Killed(BaseException):
+    """The end of a process, which nothing catches."""
+
+
+def killed_at(monkeypatch, run, messages, chunk):
+    """A reader that is killed at the `chunk`th chunk of ten replies, two minutes ago."""
+    chunks = []
+
+    def read_chunk(*values):
+        chunks.append(values)
+        if len(chunks) == chunk:
+            raise Killed
+        return read(*values)
+
+    read = reparse.read_chunk
+    with monkeypatch.context() as patched:
+        patched.setattr(reparse, "CHUNK", 10)
+        patched.setattr(reparse, "read_chunk", read_chunk)
+        with pytest.raises(Killed):
+            reparse_run(*messages[-1])
+    run.refresh_from_db()
+    long_ago = (timezone.now() - timedelta(minutes=2)).isoformat()
+    kept = run.progress["rereading"] | {"at": long_ago}
+    Run.objects.filter(pk=run.pk).update(progress={"rereading": kept})
+    return now(run)
+
+
+def test_a_reader_that_died_is_followed_by_another_and_writes_no_more(run, messages, monkeypatch):
+    begin(run, None)
+    assert resume_readings() == 0
+    died = killed_at(monkeypatch, run, messages, chunk=2)
+    assert (died.state, died.read, died.silent) == ("reading", 10, True)
+    assert (resume_readings(), resume_readings()) == (1, 0)
+    assert len(messages) == 2
+    assert not now(run).silent
+    with pytest.raises(rereading.TakenOver):
+        rereading.note(run, died)
+    reparse_run(*messages[0])
+    assert now(run).state == "waiting"
+    reparse_run(*messages[1])
+    assert (now(run).state, now(run).read, now(run).changed) == ("done", 24, 24)
+    assert resume_readings() == 0
+    assert Parse.objects.filter(current=True, status="valid").count() == 24
+    assert Parse.objects.count() == 48
+
+
+def test_a_reading_whose_message_was_lost_is_sent_again(run, messages):
+    begin(run, None)
     long_ago = (timezone.now() - timedelta(minutes=2)).isoformat()
     run.refresh_from_db()
-    kept = run.progress["rereading"] | {"state": "reading", "read": 8, "at": long_ago}
-    Run.objects.filter(pk=run.pk).update(progress={"rereading": kept})
-    assert now(run).stopped
-    second = begin(run, None)
-    assert second.token != first.token
-    with pytest.raises(rereading.TakenOver):
-        rereading.note(run, first)
+    Run.objects.update(progress={"rereading": run.progress["rereading"] | {"at": long_ago}})
+    assert resume_readings() == 1
     reparse_run(*messages[1])
     assert now(run).state == "done"
+
+
+def test_a_reader_that_was_followed_writes_nothing_of_its_chunk(run, messages, monkeypatch):
+    """It was slow and not dead: another reader has taken over between two chunks."""
+    begin(run, None)
+    read = reparse.read_chunk
+
+    def slow(*values):
+        newer = read(*values)
+        run.refresh_from_db()
+        kept = run.progress["rereading"] | {"at": "2020-01-01T00:00:00+00:00"}
+        Run.objects.update(progress={"rereading": kept})
+        assert resume_readings() == 1
+        return newer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(reparse, "read_chunk", slow)
+        reparse_run(*messages[0])
+    assert now(run).state == "waiting"
+    assert Parse.objects.count() == 24
 
 
 def test_a_run_that_goes_on_ends_the_reading(run, messages):
@@ -96,19 +159,38 @@ def test_a_run_that_goes_on_ends_the_reading(run, messages):
         begin(run, None)
 
 
-def test_an_error_is_told_and_another_press_tries_again(run, messages, monkeypatch):
+def test_an_error_is_told_by_a_reference_and_another_press_tries_again(
+    run, messages, monkeypatch, caplog
+):
     def broken(*values):
         raise ValueError("the parser broke")
 
     begin(run, None)
     with monkeypatch.context() as patched:
         patched.setattr(reparse, "read_chunk", broken)
-        with pytest.raises(ValueError, match="broke"):
-            reparse_run(*messages[0])
-    assert (now(run).state, now(run).reason) == ("failed", "ValueError: the parser broke")
+        reparse_run(*messages[0])
+    failed = now(run)
+    assert failed.state == "failed"
+    assert "the parser broke" not in failed.reason
+    (reference,) = re.findall(r"\(reference (\w{8})\)", failed.reason)
+    assert f"(reference {reference})" in caplog.text
+    assert "ValueError: the parser broke" in caplog.text
+    assert resume_readings() == 0
     begin(run, None)
     reparse_run(*messages[1])
     assert now(run).state == "done"
+
+
+def test_a_database_that_goes_away_leaves_the_reading_to_the_sweep(run, messages, monkeypatch):
+    def away(*values):
+        raise OperationalError("server closed the connection")
+
+    begin(run, None)
+    with monkeypatch.context() as patched:
+        patched.setattr(reparse, "read_chunk", away)
+        with pytest.raises(OperationalError):
+            reparse_run(*messages[0])
+    assert now(run).state == "reading"
 
 
 def test_a_recorded_run_holds_no_replies(project):
@@ -130,9 +212,16 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     assert "0 of 24 replies" in part
     assert "No worker is running." in part
     assert 'hx-trigger="every 1s"' in part
-    moment = timezone.now()
+    run.refresh_from_db()
+    kept, moment = run.progress["rereading"], timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=moment, seen_at=moment)
     assert "No worker is running." not in client.get(url, headers=as_part).content.decode()
+    silent = kept | {"at": "2020-01-01T00:00:00+00:00"}
+    Run.objects.update(progress={"rereading": silent})
+    part = client.get(url, headers=as_part).content.decode()
+    assert "another one goes on within a minute" in part
+    assert 'hx-trigger="every 1s"' in part
+    Run.objects.update(progress={"rereading": kept})
     reparse_run(*messages[0])
     assert client.get(url, headers=as_part).headers["HX-Refresh"] == "true"
     assert client.get(url).url == page
