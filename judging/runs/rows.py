@@ -1,95 +1,139 @@
 """Writing many rows of a model by SQL that is made once.
 
 The ORM resolves and converts every value of every row by itself, which took as much CPU as the
-rest of a call: its request, its reply, and the parsing.
+rest of a call: its request, its reply, and the parsing. PostgreSQL gets the rows as one JSON text,
+since its driver looks for the placeholders of a statement of thousands of values one by one.
 """
 
-from collections.abc import Iterator, Sequence
-from functools import cache
+import json
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache, partial
 from operator import attrgetter
 from typing import Any
 
 from django.db import connection, models
 from django.utils import timezone
 
-# What a driver can't take as it is, or would store otherwise than the ORM does.
-CONVERTED = (models.DateTimeField, models.DecimalField, models.JSONField)
+# What SQLite can't take as it is, or would store otherwise than the ORM does. The scores and
+# moments of many rows are few, and converting one takes longer than the rest of its row.
+FEW = (models.DateTimeField, models.DecimalField)
+CONVERTED = (*FEW, models.JSONField)
+Model = type[models.Model]
+Objects = Sequence[Any]
 
 
 class Columns:
     """Some columns of a model, at least two: how their values are read and converted."""
 
     def __init__(self, fields: Sequence[Any]) -> None:
-        self.names = [connection.ops.quote_name(field.column) for field in fields]
+        quote = connection.ops.quote_name
         self.fields = fields
+        self.names = [quote(field.column) for field in fields]
+        self.typed = ", ".join(f"{quote(f.column)} {f.db_type(connection)}" for f in fields)
         self.read = attrgetter(*(field.attname for field in fields))
         self.converted = [
-            (place, field.get_db_prep_save)
+            (place, converter(field))
             for place, field in enumerate(fields)
             if isinstance(field, CONVERTED)
         ]
 
-    def values(self, objects: Sequence[models.Model]) -> Iterator[list[Any]]:
+    def values(self, objects: Objects) -> Iterator[list[Any]]:
         for row in map(self.read, objects):
             cells = list(row)
             for place, convert in self.converted:
                 if cells[place] is not None:
-                    cells[place] = convert(cells[place], connection)
+                    cells[place] = convert(cells[place])
             yield cells
+
+    def values_list(self, objects: Objects) -> tuple[str, list[Any]]:
+        row = f"({', '.join(['%s'] * len(self.names))})"
+        cells = [cell for row in self.values(objects) for cell in row]
+        return f"VALUES {', '.join([row] * len(objects))}", cells
+
+    def recordset(self, objects: Objects) -> tuple[str, list[Any]]:
+        """The same as a table of PostgreSQL, called `given`."""
+        names = [field.column for field in self.fields]
+        cells = [dict(zip(names, row, strict=True)) for row in map(self.read, objects)]
+        text = json.dumps(cells, ensure_ascii=False, default=str)
+        return f"json_to_recordset(%s) AS given({self.typed})", [text]
+
+
+def converter(field: Any) -> Callable[[Any], Any]:
+    convert = partial(field.get_db_prep_save, connection=connection)
+    return lru_cache(maxsize=1000)(convert) if isinstance(field, FEW) else convert
 
 
 @cache
-def inserted_columns(model: type[models.Model]) -> Columns:
+def inserted_columns(model: Model) -> Columns:
     return Columns([field for field in model._meta.concrete_fields if not field.primary_key])
 
 
 @cache
-def named_columns(model: type[models.Model], names: tuple[str, ...]) -> Columns:
+def named_columns(model: Model, names: tuple[str, ...]) -> Columns:
     return Columns([model._meta.get_field(name) for name in names])
 
 
-def insert(model: type[models.Model], objects: Sequence[Any]) -> None:
-    """Insert the objects and give them their primary keys, in one statement a few hundred rows."""
+def insert(model: Model, objects: Objects) -> None:
+    """Insert the objects and give them their primary keys."""
     columns = inserted_columns(model)
-    stamps = [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]
     now = timezone.now()
-    for name in stamps:
+    for name in [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]:
         for each in objects:
             setattr(each, name, now)
+    ending = f"RETURNING {connection.ops.quote_name(model._meta.pk.column)}"
+    with connection.cursor() as cursor:
+        for part in parts(columns, objects):
+            execute_insert(cursor, model, columns, part, ending)
+            for each, (key,) in zip(part, cursor.fetchall(), strict=True):
+                each.pk = key
+
+
+def upsert(model: Model, objects: Objects, unique: tuple[str, ...], names: tuple[str, ...]) -> None:
+    """Insert the objects; where a row with the same `unique` fields exists, set `names` of it."""
+    columns, same = inserted_columns(model), named_columns(model, unique).names
+    changes = (f"{name} = EXCLUDED.{name}" for name in named_columns(model, names).names)
+    ending = f"ON CONFLICT ({', '.join(same)}) DO UPDATE SET {', '.join(changes)}"
+    with connection.cursor() as cursor:
+        for part in parts(columns, objects):
+            execute_insert(cursor, model, columns, part, ending)
+
+
+def parts(columns: Columns, objects: Objects) -> Iterator[Objects]:
+    """As many as one statement takes."""
     size = max(1, connection.ops.bulk_batch_size(columns.fields, objects)) if objects else 1
     for start in range(0, len(objects), size):
-        insert_at_once(model, columns, objects[start : start + size])
+        yield objects[start : start + size]
 
 
-def insert_at_once(
-    model: type[models.Model], columns: Columns, objects: Sequence[models.Model]
+def execute_insert(
+    cursor: Any, model: Model, columns: Columns, objects: Objects, ending: str
 ) -> None:
-    quote = connection.ops.quote_name
-    row = f"({', '.join(['%s'] * len(columns.names))})"
-    statement = (
-        f"INSERT INTO {quote(model._meta.db_table)} ({', '.join(columns.names)}) "
-        f"VALUES {', '.join([row] * len(objects))} RETURNING {quote(model._meta.pk.column)}"
-    )
-    cells = [cell for each in columns.values(objects) for cell in each]
-    with connection.cursor() as cursor:
-        cursor.execute(statement, cells)
-        for each, (key,) in zip(objects, cursor.fetchall(), strict=True):
-            each.pk = key
+    names = ", ".join(columns.names)
+    if connection.vendor == "postgresql":
+        table, cells = columns.recordset(objects)
+        rows = f"SELECT {names} FROM {table}"
+    else:
+        rows, cells = columns.values_list(objects)
+    table = connection.ops.quote_name(model._meta.db_table)
+    cursor.execute(f"INSERT INTO {table} ({names}) {rows} {ending}", cells)
 
 
 def update(
-    model: type[models.Model],
-    objects: Sequence[Any],
-    names: tuple[str, ...],
-    found_by: tuple[str, ...] = ("id",),
+    model: Model, objects: Objects, names: tuple[str, ...], found_by: tuple[str, ...] = ("id",)
 ) -> None:
     """Set these fields of rows that exist."""
     columns = named_columns(model, (*names, *found_by))
     changed, keys = columns.names[: len(names)], columns.names[len(names) :]
-    changes = ", ".join(f"{name} = %s" for name in changed)
-    found = " AND ".join(f"{name} = %s" for name in keys)
     table = connection.ops.quote_name(model._meta.db_table)
     with connection.cursor() as cursor:
-        cursor.executemany(
-            f"UPDATE {table} SET {changes} WHERE {found}", list(columns.values(objects))
-        )
+        if connection.vendor == "postgresql":
+            given, cells = columns.recordset(objects)
+            changes = ", ".join(f"{name} = given.{name}" for name in changed)
+            found = " AND ".join(f"{table}.{name} = given.{name}" for name in keys)
+            cursor.execute(f"UPDATE {table} SET {changes} FROM {given} WHERE {found}", cells)
+        else:
+            changes = ", ".join(f"{name} = %s" for name in changed)
+            found = " AND ".join(f"{name} = %s" for name in keys)
+            cursor.executemany(
+                f"UPDATE {table} SET {changes} WHERE {found}", list(columns.values(objects))
+            )

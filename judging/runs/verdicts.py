@@ -1,7 +1,7 @@
 """Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
@@ -20,11 +20,12 @@ from judging.runs.adaptive import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 
 CHUNK = 500
-JUDGED_FIELDS = [
+UNIQUE = ("run", "example")
+JUDGED_FIELDS = tuple(
     field.name
     for field in Verdict._meta.concrete_fields
-    if field.name not in ("id", "run", "example", "rank")
-]
+    if field.name not in ("id", "rank", *UNIQUE)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +111,11 @@ def write(
         if result.state == State.PENDING
     ]
     with transaction.atomic():
-        save(
-            (
-                row(run, example, result, score, usd.get(example.example_id))
-                for example, result, score in zip(examples, results, scores, strict=True)
-            ),
-            JUDGED_FIELDS,
-        )
+        judged = [
+            row(run, example, result, score, usd.get(example.example_id))
+            for example, result, score in zip(examples, results, scores, strict=True)
+        ]
+        rows.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
         Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
 
 
@@ -126,13 +125,7 @@ def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
         ranked = [Verdict(run_id=run.pk, example_id=pk, rank=place) for place, pk in places]
         with transaction.atomic():
-            rows.update(Verdict, ranked, ("rank",), found_by=("run", "example"))
-
-
-def save(verdicts: Iterable[Verdict], fields: Sequence[str]) -> None:
-    Verdict.objects.bulk_create(
-        verdicts, update_conflicts=True, unique_fields=["run", "example"], update_fields=fields
-    )
+            rows.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
 
 
 def row(
@@ -143,7 +136,7 @@ def row(
     usd: Decimal | None,
 ) -> Verdict:
     return Verdict(
-        run=run,
+        run_id=run.pk,
         example_id=example.example_id,
         state=result.state.value,
         label=result.label.value if result.label else None,
