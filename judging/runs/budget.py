@@ -8,13 +8,25 @@ where a later request of the same call brought the answer.
 from collections.abc import Sequence
 from decimal import ROUND_CEILING, Decimal
 
-from django.db.models import F, Q, Sum
+from django.db import connection
+from django.db.models import Sum
 
 from judging.models import Call, Run
 
 ZERO = Decimal(0)
 # What the columns hold; sums of rounded amounts stay equal to the rounded rows.
 SMALLEST = Decimal("1e-10")
+
+# Both are asked for with each batch, and the ORM would take longer than the database for them.
+RESERVE = """
+    UPDATE judging_run SET reserved_usd = reserved_usd + %s
+    WHERE id = %s AND holder = %s AND state = 'running'
+    AND (budget_usd IS NULL OR budget_usd >= spent_usd + reserved_usd + %s)
+"""
+RECONCILE = """
+    UPDATE judging_run SET reserved_usd = reserved_usd - %s, spent_usd = spent_usd + %s
+    WHERE id = %s
+"""
 
 
 def rounded_up(usd: Decimal) -> Decimal:
@@ -27,21 +39,20 @@ def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
     The UPDATE holds only for the run's holder while the run is running, which also fences off
     a worker that was given up for dead. Call it in the transaction that claims.
     """
-    run = Run.objects.filter(pk=run_id, holder=holder, state=Run.State.RUNNING)
     count = len(amounts)
-    while count:
-        total = sum((amount or ZERO for amount in amounts[:count]), ZERO)
-        fits = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + total)
-        if run.filter(fits).update(reserved_usd=F("reserved_usd") + total):
-            return count
-        count //= 2
+    with connection.cursor() as cursor:
+        while count:
+            total = sum((amount or ZERO for amount in amounts[:count]), ZERO)
+            cursor.execute(RESERVE, [total, run_id, holder, total])
+            if cursor.rowcount:
+                return count
+            count //= 2
     return 0
 
 
 def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
-    Run.objects.filter(pk=run_id).update(
-        reserved_usd=F("reserved_usd") - released, spent_usd=F("spent_usd") + spent
-    )
+    with connection.cursor() as cursor:
+        cursor.execute(RECONCILE, [released, spent, run_id])
 
 
 def recount(run_id: int) -> None:

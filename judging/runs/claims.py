@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import count
 
-from django.db import transaction
-from django.db.models import Max, Q
+from django.db import connection, transaction
 from django.utils import timezone
 
 from judging.llm.prices import PriceSnapshot
@@ -19,6 +18,11 @@ from judging.runs.questions import Questioner
 from judging.runs.subjects import place_of
 
 Place = tuple[int | None, int | None, str]
+# Asked for with each batch: the ORM would take longer than the database for it.
+LAST_SEQS = """
+    SELECT example_id, point_item_id, part, MAX(seq) FROM judging_call
+    WHERE run_id = %s AND ({}) GROUP BY example_id, point_item_id, part
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +78,21 @@ def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[i
     """For each part of a subject, the numbers that its further calls get."""
     seqs: defaultdict[Place, Iterator[int]] = defaultdict(count)
     examples, items = zip(*map(place, asks), strict=True) if asks else ((), ())
-    same = Q(example__in=set(examples) - {None}) | Q(point_item__in=set(items) - {None})
+    about = [
+        f"{column} IN ({', '.join(map(str, ids))})"
+        for column, ids in (
+            ("example_id", set(examples) - {None}),
+            ("point_item_id", set(items) - {None}),
+        )
+        if ids
+    ]
     if any(place(ask) == (None, None) for ask in asks):
-        same |= Q(example=None, point_item=None)
-    made = Call.objects.filter(same, run_id=run_id).order_by("example_id", "point_item_id")
-    last = made.values_list("example_id", "point_item_id", "part").annotate(Max("seq"))
-    for example_id, item_id, part, seq in last:
-        seqs[example_id, item_id, part] = count(seq + 1)
+        about.append("(example_id IS NULL AND point_item_id IS NULL)")
+    if about:
+        with connection.cursor() as cursor:
+            cursor.execute(LAST_SEQS.format(" OR ".join(about)), [run_id])
+            for example_id, item_id, part, seq in cursor.fetchall():
+                seqs[example_id, item_id, part] = count(seq + 1)
     return seqs
 
 

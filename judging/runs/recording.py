@@ -1,17 +1,17 @@
 """Writing down what came back, many calls in one short transaction."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Choice, Reply
-from judging.models import Call, Parse, Run, Sample
+from judging.models import Call, Parse, Sample
 from judging.runs import budget, rows
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask
@@ -37,6 +37,10 @@ CALL_RESULT = (
     "error",
 )
 LONGEST_ERROR = 2000
+# Asked for with each batch: the ORM would take longer than the database for it.
+STILL_CLAIMED = """
+    SELECT id FROM judging_call WHERE id IN ({}) AND holder = %s AND state = 'claimed'
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +76,7 @@ def record(
         fill_in(arrival, price)
     read = {arrival.claim.call.pk: list(samples_in(arrival, questioner)) for arrival in arrivals}
     with transaction.atomic():
-        # Everybody takes the run before its calls, so that no two wait for each other.
-        Run.objects.select_for_update().only("pk").get(pk=run_id)
-        claimed = Call.objects.filter(pk__in=read, holder=holder, state=Call.State.CLAIMED)
-        still_ours = set(claimed.values_list("pk", flat=True))
+        still_ours = claimed_calls(run_id, holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
         released = sum((before[call.pk] - held(call) for call in calls), ZERO)
@@ -83,6 +84,16 @@ def record(
         rows.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
+
+
+def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
+    """Those that nobody has marked lost; nobody can before the transaction ends."""
+    with connection.cursor() as cursor:
+        if connection.features.has_select_for_update:
+            # Everybody takes the run before its calls, so that no two wait for each other.
+            cursor.execute("SELECT id FROM judging_run WHERE id = %s FOR UPDATE", [run_id])
+        cursor.execute(STILL_CLAIMED.format(", ".join(map(str, ids))), [holder])
+        return {pk for (pk,) in cursor.fetchall()}
 
 
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
