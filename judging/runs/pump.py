@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -27,7 +28,8 @@ from judging.runs.recording import Arrival
 from judging.runs.turns import StoppableLimits, Stopped
 from judging.stopping import stop_requested
 
-FLUSH_SECONDS = 0.05
+# A transaction costs as much as the rows of some calls.
+GATHER_SECONDS = 0.1
 WATCH_SECONDS = 0.5
 # After a stop, calls in flight get this long to end, or twice the longest call so far.
 LEAST_PATIENCE = 30.0
@@ -61,7 +63,8 @@ class Pump:
         self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
         self.something_arrived = asyncio.Event()
         self.something_written = asyncio.Event()
-        self.last_arrival = False
+        self.all_arrived = asyncio.Event()
+        self.ended = False
 
     @property
     def batch(self) -> int:
@@ -80,8 +83,9 @@ class Pump:
             for _ in callers:
                 await self.waiting.put(None)
             await asyncio.wait(callers)
-            self.last_arrival = True
+            self.ended = True
             self.something_arrived.set()
+            self.all_arrived.set()
             await writer
             watcher.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
@@ -156,12 +160,13 @@ class Pump:
             return
         self.arrived.append(Arrival(claim, sending.result()))
         self.something_arrived.set()
+        if len(self.arrived) == self.open:
+            self.all_arrived.set()
 
     async def write(self) -> None:
         while True:
             await self.something_arrived.wait()
-            if not self.last_arrival:
-                await asyncio.sleep(FLUSH_SECONDS)
+            await self.gather()
             self.something_arrived.clear()
             arrivals, self.arrived = self.arrived, []
             if arrivals:
@@ -171,8 +176,17 @@ class Pump:
                 if not go_on:
                     self.stop()
             self.something_written.set()
-            if self.last_arrival and not self.arrived:
+            if self.ended and not self.arrived:
                 return
+
+    async def gather(self) -> None:
+        """Let more arrive, unless all have that were claimed."""
+        self.all_arrived.clear()
+        if self.ended or len(self.arrived) == self.open:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                await self.all_arrived.wait()
 
     async def watch(self) -> None:
         """See a pause, a cancel or a take-over within half a second."""
