@@ -12,6 +12,8 @@ from judging.llm.usage import Usage, reported_usage
 
 # Stands for a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
 LEAST_LOGPROB = -9999.0
+# Takes control characters in a text as they are.
+LENIENT = json.JSONDecoder(strict=False)
 
 
 def read_completion(
@@ -19,7 +21,7 @@ def read_completion(
 ) -> Reply | AttemptFailure:
     """A reply, or why an answer with HTTP 200 is none."""
     try:
-        data = json.loads(body.removeprefix("\ufeff"), strict=False)
+        data = LENIENT.decode(body.removeprefix("\ufeff"))
         if "\\u" in body or "\0" in body:
             # Half a character gets into a text by an escape only.
             data = _storable(data)

@@ -5,9 +5,22 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+
+def _kind(sign: str) -> str:
+    if sign.isalpha():
+        return "a"
+    if sign.isdigit():
+        return "0"
+    return sign if sign == "_" else " " if sign.isspace() else "."
+
+
 # Tokenisers cut at these borders at the latest, so a text has at least this many tokens.
 # One sign in front of a letter may belong to the word's token.
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]{2,}|[^\w\s](?![^\W\d_])|_+")
+# The same of ASCII, counted by where a piece begins once each sign has become its kind: letter,
+# digit, white space, underscore or other. A pattern takes ten times as long for a prompt.
+KINDS = str.maketrans({chr(code): _kind(chr(code)) for code in range(128)})
+BEGINNINGS = [before + kind for kind in "a0_." for before in " a0_." if before != kind]
 # Scripts written without spaces, where about each character is a token.
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Over 198 texts of the local model's tokeniser the pieces were 75 to 100 % of the tokens, most
@@ -52,7 +65,11 @@ def estimate_tokens(text: str) -> int:
 
 def fewest_tokens(text: str) -> int:
     """A count that no usual tokeniser falls below."""
-    return len(PIECE.findall(text))
+    if not text.isascii():
+        return len(PIECE.findall(text))
+    kinds = f" {text.translate(KINDS)}"
+    in_front_of_letters = kinds.count(".a") - kinds.count("..a")
+    return sum(map(kinds.count, BEGINNINGS)) - in_front_of_letters
 
 
 def estimate_prompt(messages: Sequence[str]) -> int:

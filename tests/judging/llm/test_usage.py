@@ -1,8 +1,17 @@
 """Tokens: as reported where that can be true, else estimated from the texts and marked."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from judging.llm.usage import Usage, estimate_prompt, estimate_tokens, fewest_tokens, reported_usage
+from judging.llm.usage import (
+    PIECE,
+    Usage,
+    estimate_prompt,
+    estimate_tokens,
+    fewest_tokens,
+    reported_usage,
+)
 
 PROMPT = ["Which response is better? " * 20]
 TEXT = (
@@ -121,3 +130,8 @@ def test_scripts_without_spaces_are_counted_by_character(text):
 def test_an_estimate_grows_with_the_text():
     assert estimate_tokens("Это хороший ответ. " * 50) > 40 * estimate_tokens("хороший") / 2
     assert estimate_prompt(["a b c", "d"]) > estimate_prompt(["a b c"])
+
+
+@given(st.text(st.characters(max_codepoint=127)) | st.text("a_.7 \x1c", max_size=30))
+def test_the_pieces_of_plain_text_are_counted_as_their_pattern_finds_them(text):
+    assert fewest_tokens(text) == len(PIECE.findall(text))
