@@ -42,7 +42,7 @@ _OWN_WORDS = 6
 
 def delimited_spans(folded: str) -> Iterator[Span]:
     """Quotations that hold a verdict's mark: in quotation marks, in backticks, in block quotes."""
-    for start, end in _in_quotes(folded) if holds_verdict_mark(folded) else ():
+    for start, end in _in_quotes(folded):
         if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
             yield start, end
     blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
