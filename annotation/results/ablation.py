@@ -13,6 +13,7 @@ from annotation.results.sheet import Known, Sheet
 from judging.methods.accuracy import accuracy, credit
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.comparison import Floats
+from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import holm, mcnemar
@@ -102,7 +103,7 @@ def _compare(sheet: Sheet, known: Known, other: OtherRun, rng: np.random.Generat
         question=question,
         stratum=known.stratum[both],
     )
-    exact = known.plain and len(np.unique(question)) == len(rows)
+    exact = known.plain and all_differ(question)
     if exact and not np.any((here == 0.5) | (there == 0.5)):
         return Paired(difference, mcnemar(int((here > there).sum()), int((there > here).sum())))
     return Paired(difference, _p_of(difference))

@@ -13,6 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.distinct import all_differ, coded, coded_rows, firsts
 from judging.methods.estimates import Estimate, Undefined
 
 Floats = NDArray[np.float64]
@@ -26,9 +27,8 @@ CHUNK = 4_000_000
 
 def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:
     """The cell of each row of equal columns, and for each cell the index of one row of it."""
-    table = np.column_stack([np.asarray(column, dtype=np.float64) for column in columns])
-    _, first, code = np.unique(table, axis=0, return_index=True, return_inverse=True)
-    return code.reshape(-1), first
+    n, code = coded_rows(*columns)
+    return code, firsts(n, code)
 
 
 def resampled_counts(
@@ -57,14 +57,12 @@ def resampled_counts(
 def _stratum_counts(
     cell: Codes, question: NDArray[np.generic], n_cells: int, rng: np.random.Generator, repeats: int
 ) -> Floats:
-    distinct, code = np.unique(question, return_inverse=True)
-    n = len(distinct)
-    if n == len(cell):
-        present = np.bincount(cell, minlength=n_cells)
+    if all_differ(question):
+        n, present = len(cell), np.bincount(cell, minlength=n_cells)
         return rng.multinomial(n, present / n, size=repeats).astype(np.float64)
-    shape = (n, n_cells)
+    n, code = coded(question)
     incidence = scipy.sparse.coo_array(
-        (np.ones(len(cell)), (code.reshape(-1), cell)), shape=shape
+        (np.ones(len(cell)), (code, cell)), shape=(n, n_cells)
     ).tocsr()
     step = max(1, CHUNK // n)
     parts = [

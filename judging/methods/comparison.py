@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from judging.methods.distinct import all_differ
 from judging.methods.estimates import Undefined
 
 Signs = NDArray[np.int8]
@@ -83,7 +84,7 @@ class Comparison:
     @property
     def questions_differ(self) -> bool:
         """Whether each question occurs once."""
-        return len(np.unique(self.question)) == len(self)
+        return all_differ(self.question)
 
     @property
     def plain(self) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from judging.methods.bootstrap import Floats, bootstrap_estimate, cells, interval, resampled_counts
+from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.proportions import wilson
 from judging.methods.raters import TOO_FEW
@@ -38,7 +39,7 @@ def agreement_interval(
         return value
     cell, first = cells(*counts.T)
     rows = counts[first]
-    if len(np.unique(np.asarray(question))) == len(counts):
+    if all_differ(question):
         rows, drawn = _likely(rows, np.bincount(cell).astype(np.float64), rng)
     else:
         drawn = resampled_counts(cell, rng, question=question, repeats=REPEATS)
@@ -74,7 +75,7 @@ def share_by_question(
     values = np.asarray(agreed, dtype=np.float64)
     if not len(values):
         return Undefined(reason)
-    if len(np.unique(np.asarray(question))) == len(values):
+    if all_differ(question):
         return wilson(float(values.sum()), len(values))
     return bootstrap_estimate(
         lambda counts, columns: counts @ columns[:, 0] / counts.sum(axis=1),
