@@ -30,16 +30,17 @@ class Ballots:
 
 
 def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
-    people = sorted({vote.annotator_id for row in votes for vote in row})
+    given = [vote for row in votes for vote in row]
+    people = sorted({vote.annotator_id for vote in given})
     column = {annotator: place for place, annotator in enumerate(people)}
+    rows = np.repeat(np.arange(len(votes)), [len(row) for row in votes])
+    cells = rows, np.array([column[vote.annotator_id] for vote in given], dtype=np.intp)
     shape = (len(votes), len(people))
     table = np.zeros(shape, np.int8)
     present, left = np.zeros(shape, bool), np.zeros(shape, np.int8)
-    for place, row in enumerate(votes):
-        for vote in row:
-            cell = place, column[vote.annotator_id]
-            table[cell], present[cell] = SIGN[vote.label], True
-            left[cell] = vote.left_response or 0
+    table[cells] = [SIGN[vote.label] for vote in given]
+    present[cells] = True
+    left[cells] = [vote.left_response or 0 for vote in given]
     found = Annotator.objects.in_bulk(people)
     names = tuple(found[pk].pseudonym for pk in people)
     return Ballots(names, table, present, left)

@@ -3,20 +3,22 @@
 import numpy as np
 
 from annotation.results.analysis import Analysis
+from annotation.results.columns import CHUNK, spread
 from annotation.results.sections import Data
 from judging.models import Verdict
 from judging.runs.likelihood import pair_differences
+
+_COST = np.dtype([("example", "i8"), ("usd", "f8")])
 
 
 def read_card(of: Analysis) -> Data:
     """usd: (N,) NaN where not known; likelihood, per_token: response 1 less 2, NaN likewise."""
     usd = np.full(len(of.sheet), np.nan)
-    place = {int(pk): row for row, pk in enumerate(of.sheet.ids.tolist())}
     if of.run.price is not None:
         known = Verdict.objects.filter(run=of.run, usd__isnull=False)
-        for example, cost in known.values_list("example", "usd").iterator(chunk_size=5000):
-            if example in place:
-                usd[place[example]] = float(cost)
+        rows = known.values_list("example", "usd").iterator(chunk_size=CHUNK)
+        found = np.fromiter(rows, dtype=_COST)
+        usd = spread(of.sheet.ids, found["example"], found["usd"])
     found = pair_differences(of.project, of.sheet.ids)
     plain = {
         "likelihood_model": found.model,

@@ -3,13 +3,19 @@
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
+
+from annotation.results.columns import CHUNK, as_read, places_of
 from annotation.results.costs import judge_cost
-from annotation.results.sheet import Sheet, signs
+from annotation.results.sheet import Sheet
+from annotation.results.sheet_rows import label_sign
 from judging.methods.comparison import Booleans, Signs
 from judging.models import Run, Verdict
 
 MOST_RUNS = 20
 FIELDS = ("name", "method", "form", "endpoint", "model", "k", "temperature", "template_name")
+
+_ROW = np.dtype([("run", "i8"), ("example", "i8"), ("sign", "i1")])
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,14 @@ def other_runs(sheet: Sheet, run: Run) -> tuple[OtherRun, ...]:
 
 
 def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans]]:
-    place = {int(pk): n for n, pk in enumerate(sheet.ids)}
-    table: dict[int, list[str | None]] = {run.pk: [None] * len(sheet) for run in runs}
-    rows = Verdict.objects.filter(run__in=runs, label__isnull=False)
-    for run, example, label in rows.values_list("run", "example", "label").iterator(5000):
-        if example in place:
-            table[run][place[example]] = label
-    return {run: signs(labels) for run, labels in table.items()}
+    rows = Verdict.objects.filter(run__in=runs, label__isnull=False).order_by()
+    given = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign")
+    found = np.fromiter(given.iterator(chunk_size=CHUNK), dtype=_ROW)
+    places = places_of(sheet.ids, found["example"])
+    table = {}
+    for run in runs:
+        theirs = (found["run"] == run.pk) & (places >= 0)
+        judge, judged = np.zeros(len(sheet), np.int8), np.zeros(len(sheet), bool)
+        judge[places[theirs]], judged[places[theirs]] = found["sign"][theirs], True
+        table[run.pk] = judge, judged
+    return table

@@ -8,12 +8,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
+from functools import lru_cache
 from typing import NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Case, F, IntegerField, QuerySet, Value, When
 
 from annotation.changes import COVERS
 from annotation.models import Adjudication, Item, Round, Selection, Slot
+from annotation.results.columns import CHUNK, as_read
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.methods.votes import majority_of
 from judging.models import Label, Project, Run
@@ -25,8 +27,7 @@ ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Select
 _LABELS = tuple(Label.values)
 
 
-@dataclass(frozen=True)
-class Vote:
+class Vote(NamedTuple):
     annotator_id: int
     label: str
     active_seconds: float | None
@@ -136,7 +137,7 @@ def _sayings(items: QuerySet[Item]) -> list[Saying]:
     columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
     rows = items.order_by("round__number", "pk").values_list(*columns)
     sayings = []
-    for pk, example, state, round_, selection, probability in rows.iterator(chunk_size=2000):
+    for pk, example, state, round_, selection, probability in rows.iterator(chunk_size=CHUNK):
         chosen = selections[selection]
         if pk in covered:
             # The cut was extended over this audit item: it stands for itself alone.
@@ -151,7 +152,7 @@ def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> P
     counts = dict.fromkeys(_LABELS, 0)
     for vote in votes:
         counts[vote.label] += 1
-    label, source, rule = _decide(item, votes, counts, decision)
+    label, source, rule = _decide(item, tuple(counts.values()), decision)
     routed = item.round.kind == Round.Kind.ROUTED
     return PeopleSay(
         votes=votes,
@@ -171,19 +172,27 @@ def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> P
 
 
 def _decide(
-    item: Asked, votes: tuple[Vote, ...], counts: dict[str, int], decision: Adjudication | None
+    item: Asked, counts: tuple[int, ...], decision: Adjudication | None
 ) -> tuple[Label | None, str, str]:
     if decision is not None:
         return Label(decision.label), "adjudicated", "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
-    if not votes or not settled:
+    if not any(counts) or not settled:
         return None, "", ""
-    spread = f"{counts['win']}–{counts['tie']}–{counts['lose']}"
-    label = majority_of(counts)
-    if label is not None:
-        return Label(label), "majority", f"more than half of {len(votes)} votes ({spread})"
-    policy = item.round.no_majority
     measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
+    return _counted_out(counts, item.round.no_majority, measures)
+
+
+@lru_cache(maxsize=1000)
+def _counted_out(
+    counts: tuple[int, ...], policy: str, measures: bool
+) -> tuple[Label | None, str, str]:
+    """The same for all examples with these votes. measures: the item is there to measure the
+    judge, so that the judge cannot decide it."""
+    spread = "–".join(map(str, counts))
+    label = majority_of(dict(zip(_LABELS, counts, strict=True)))
+    if label is not None:
+        return Label(label), "majority", f"more than half of {sum(counts)} votes ({spread})"
     if policy == Project.NoMajority.TIE:
         return Label.TIE, "policy:tie", f"no majority ({spread}): a tie by policy"
     if policy == Project.NoMajority.JUDGE and not measures:
@@ -192,22 +201,28 @@ def _decide(
 
 
 def _votes(items: QuerySet[Item]) -> dict[int, list[Vote]]:
+    both_bad = When(vote__answer__overall="both_bad", then=Value(1))
     rows = (
         Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
         .order_by("item", "index")
+        .annotate(
+            both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
+            unblinded=as_read(F("vote__unblinded")),
+        )
         .values_list(
             "item",
             "vote__annotator",
             "vote__label",
             "vote__active_seconds",
-            "vote__answer__overall",
-            "vote__unblinded",
+            "both_bad",
+            "unblinded",
             "vote__left_response",
         )
     )
     votes: dict[int, list[Vote]] = defaultdict(list)
-    for item, annotator, label, seconds, overall, *rest in rows.iterator(chunk_size=5000):
-        votes[item].append(Vote(annotator, label, seconds, overall == "both_bad", *rest))
+    for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
+        vote = Vote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
+        votes[item].append(vote)
     return votes
 
 
@@ -225,7 +240,12 @@ def vote_cost(say: PeopleSay, vote: Vote) -> Decimal:
     """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
     if say.measured and vote.active_seconds is not None:
         return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), say.wage_usd)
-    return human_usd(1, Rate(say.minutes_per_vote, say.wage_usd))
+    return _assumed_usd(say.minutes_per_vote, say.wage_usd)
+
+
+@lru_cache(maxsize=100)
+def _assumed_usd(minutes: Decimal, wage: Decimal) -> Decimal:
+    return human_usd(1, Rate(minutes, wage))
 
 
 def labelled(says: dict[int, PeopleSay]) -> Iterator[tuple[int, Label]]:

@@ -22,7 +22,6 @@ from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.jury import equal_weights, panel
 from judging.methods.routing import routing, wrongness
 
-NO_ROUND = "no round of this run has learned from a random sample of labels"
 NO_JURY = Undefined("the project has no other run to ask")
 
 
@@ -36,8 +35,6 @@ def figures(analysis: Analysis) -> Json:
         done, n = data.plain["waits"]
         reason = f"round {data.plain['round']} is still learning: {done} of {n} are settled"
         return {"routing": Undefined(reason).as_json()}
-    if not analysis.sheet.everyone:
-        return {"routing": Undefined(NO_ROUND).as_json()}
     return {"routing": _of_known_labels(analysis, data)}
 
 

@@ -5,25 +5,26 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from django.db.models import F
-from django.db.models.functions import MD5, Length
 from numpy.typing import NDArray
 
 from annotation.models import Selection
 from annotation.results.ballots import Ballots, ballots_of
+from annotation.results.columns import places_of
 from annotation.results.merging import merge
 from annotation.results.people import PeopleSay, people_both_ways
-from annotation.selecting import frame
+from annotation.results.sheet_rows import (
+    ExampleRows,
+    VerdictRows,
+    example_rows,
+    signs,
+    verdict_rows,
+)
 from judging.methods.comparison import Booleans, Codes, Comparison, Design, Floats, Signs
 from judging.methods.estimates import Undefined
-from judging.methods.hitlc import INCONSISTENT_BONUS
-from judging.models import Label, Project, Run, Verdict
+from judging.models import Label, Project, Run
 
-SIGN = {"win": 1, "tie": 0, "lose": -1, None: 0}
-# Larger than any rank: what was not ranked comes last.
-_LAST = 2**62
-_BY_RANK = (Selection.Kind.TOP, Selection.Kind.ALL)
-_COLUMNS = ("pk", "category", "gold_label", "model_1", "model_2")
+_LABELS = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
+_BY_RANK = (Selection.Kind.TOP.value, Selection.Kind.ALL.value)
 
 
 @dataclass(frozen=True)
@@ -122,47 +123,29 @@ class Sheet:
 
 def sheet_of(project: Project, run: Run) -> Sheet:
     """Read everything once; a constant number of queries, and no text."""
-    length = Length("response_1") - Length("response_2")
-    rows = list(
-        frame(project)
-        .annotate(question_md5=MD5(F("question")), length=length)
-        .values_list(*_COLUMNS, "question_md5", "length")
-    )
-    ids = [row[0] for row in rows]
-    verdicts = _verdicts(run)
-    nothing = (Verdict.State.PENDING, None, None, None, None, None)
-    found = [verdicts.get(pk, nothing) for pk in ids]
+    examples = example_rows(project)
+    ids = examples.ids
+    verdicts = verdict_rows(run, ids)
     everywhere, asked = people_both_ways(project, run)
-    basis, labels, says = _known(ids, [row[2] for row in rows], everywhere, asked)
-    finals = [
-        merge(one[1] and Label(one[1]), asked[pk])[0] if pk in asked else one[1]
-        for pk, one in zip(ids, found, strict=True)
-    ]
-    kinds = [asked[pk].selection if pk in asked else "" for pk in ids]
-    selected, audited = _why(kinds)
-    judge, judged = signs([one[1] for one in found])
-    human, labelled = signs(labels)
-    final, has_final = signs(finals)
-    answer, answered = signs([asked[pk].label if pk in asked else None for pk in ids])
-    models, (model_1, model_2) = _codes([row[3] for row in rows], [row[4] for row in rows])
-    bpde, score = (_floats([one[place] for one in found]) for place in (2, 5))
+    basis, human, labelled, people = _known(examples, everywhere, asked)
+    says = _Says(ids, asked)
+    answer, answered = says.labels()
+    final, has_final = _finals(verdicts, says)
+    selected, audited = _why(says.kinds())
     return Sheet(
-        ids=np.array(ids, dtype=np.intp),
-        category=np.array([row[1] for row in rows], dtype=np.str_),
-        question=_questions([row[5] for row in rows]),
-        models=models,
-        model_1=model_1,
-        model_2=model_2,
-        length=np.array([row[6] for row in rows], dtype=np.int64),
-        judge=judge,
-        judged=judged,
-        level=_levels(
-            np.where(np.isnan(score), bpde, score),
-            np.array([one[0] for one in found], dtype=np.str_),
-        ),
-        bpde=bpde,
-        gap=_floats([one[3] for one in found]),
-        ranking=_ranking([one[4] for one in found]),
+        ids=ids,
+        category=examples.category,
+        question=examples.question,
+        models=examples.models,
+        model_1=examples.model_1,
+        model_2=examples.model_2,
+        length=examples.length,
+        judge=verdicts.judge,
+        judged=verdicts.judged,
+        level=verdicts.level,
+        bpde=verdicts.bpde,
+        gap=verdicts.gap,
+        ranking=verdicts.ranking,
         human=human,
         labelled=labelled,
         final=final,
@@ -172,83 +155,70 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         answer=answer,
         answered=answered,
         basis=basis,
-        people=says,
+        people=people,
         asked=asked,
     )
 
 
-def _why(kinds: Sequence[str]) -> tuple[Booleans, Booleans]:
+class _Says:
+    """What those asked say, and where in the sheet: a fraction of the examples."""
+
+    def __init__(self, ids: Codes, asked: dict[int, PeopleSay]) -> None:
+        self.n = len(ids)
+        places = places_of(ids, list(asked))
+        found = zip(places.tolist(), asked.values(), strict=True)
+        self.by_place = {place: say for place, say in found if place >= 0}
+        self.places = np.array(list(self.by_place), dtype=np.intp)
+
+    def labels(self) -> tuple[Signs, Booleans]:
+        return self.spread([say.label for say in self.by_place.values()])
+
+    def kinds(self) -> NDArray[np.str_]:
+        kinds = np.full(self.n, "", dtype="<U8")
+        kinds[self.places] = [say.selection for say in self.by_place.values()]
+        return kinds
+
+    def spread(self, labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
+        given, there = np.zeros(self.n, np.int8), np.zeros(self.n, bool)
+        given[self.places], there[self.places] = signs(labels)
+        return given, there
+
+
+def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
+    """People's labels where they were asked, the judge's elsewhere."""
+    final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
+    judge = [
+        _LABELS[sign] if there else None
+        for sign, there in zip(final[says.places], has_final[says.places], strict=True)
+    ]
+    merged = [merge(*one)[0] for one in zip(judge, says.by_place.values(), strict=True)]
+    final[says.places], has_final[says.places] = signs(merged)
+    return final, has_final
+
+
+def _why(kinds: NDArray[np.str_]) -> tuple[Booleans, Booleans]:
     """Who was selected, and who was drawn at random from the others.
 
     A learning sample belongs to the selection that it led to (SCIENCE: learned routing). Where
     its round was closed before it led to one, it is a random sample of all examples.
     """
-    by_rank = np.array([kind in _BY_RANK for kind in kinds], dtype=bool)
-    learn = np.array([kind == Selection.Kind.LEARN for kind in kinds], dtype=bool)
-    audit = np.array([kind == Selection.Kind.AUDIT for kind in kinds], dtype=bool)
+    by_rank = np.isin(kinds, _BY_RANK)
+    learn, audit = kinds == Selection.Kind.LEARN, kinds == Selection.Kind.AUDIT
     if by_rank.any():
         return by_rank | learn, audit
     return by_rank, audit | learn
 
 
-def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
-    """1, 0, -1 for win, tie, lose, and where there is a label."""
-    there = np.array([label is not None for label in labels], dtype=bool)
-    return np.array([SIGN[label] for label in labels], dtype=np.int8), there
-
-
-def _verdicts(run: Run) -> dict[int, Sequence]:
-    """By example: state, label, BPDE, gap, rank, and what it goes by where that is not BPDE."""
-    columns = ("example", "state", "label", "bpde", "gap", "rank", "routing_score")
-    rows = Verdict.objects.filter(run=run).values_list(*columns)
-    return {row[0]: row[1:] for row in rows.iterator(chunk_size=5000)}
-
-
 def _known(
-    ids: list[int],
-    gold: list[str | None],
-    everywhere: dict[int, PeopleSay],
-    asked: dict[int, PeopleSay],
-) -> tuple[str, list[str | None], tuple[PeopleSay | None, ...]]:
+    examples: ExampleRows, everywhere: dict[int, PeopleSay], asked: dict[int, PeopleSay]
+) -> tuple[str, Signs, Booleans, tuple[PeopleSay | None, ...]]:
     """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
+    ids = examples.ids.tolist()
     if ids and all(pk in everywhere and everywhere[pk].votes for pk in ids):
-        says = tuple(everywhere[pk] for pk in ids)
-        return "votes", [say.label for say in says], says
-    if ids and all(gold):
-        return "gold", gold, tuple(everywhere.get(pk) for pk in ids)
+        people = tuple(everywhere[pk] for pk in ids)
+        return "votes", *signs([say.label for say in people]), people
+    if ids and examples.golden.all():
+        gold = examples.gold, examples.golden
+        return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
     says = tuple(asked.get(pk) for pk in ids)
-    return "round", [say.label if say else None for say in says], says
-
-
-def _levels(score: Floats, states: NDArray[np.str_]) -> Floats:
-    """As `hitlc.routing_level`: unjudged, inconsistent, then the score; pending last."""
-    level = np.where(np.isnan(score), -np.inf, score)
-    level = np.where(states == Verdict.State.INCONSISTENT, level + INCONSISTENT_BONUS, level)
-    return np.where(states == Verdict.State.UNJUDGED, np.inf, level)
-
-
-def _ranking(ranks: list[int | None]) -> Codes:
-    places = np.array([rank if rank is not None else _LAST for rank in ranks], dtype=np.int64)
-    order = np.argsort(places, kind="stable")
-    return order[places[order] < _LAST]
-
-
-def _floats(values: list[float | None]) -> Floats:
-    # NumPy reads None as NaN.
-    return np.array(values, dtype=np.float64)
-
-
-def _questions(digests: list[str]) -> Codes:
-    """Equal codes for equal questions; an example without a question is one of its own."""
-    empty = "d41d8cd98f00b204e9800998ecf8427e"
-    names = [f"{n}" if digest == empty else digest for n, digest in enumerate(digests)]
-    return _codes(names)[1][0]
-
-
-def _codes(*columns: list[str]) -> tuple[tuple[str, ...], list[Codes]]:
-    names: dict[str, int] = {}
-    coded = [
-        np.array([names.setdefault(name, len(names)) for name in column], dtype=np.intp)
-        for column in columns
-    ]
-    return tuple(names), coded
+    return "round", *signs([say.label if say else None for say in says]), says

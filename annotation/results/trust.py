@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from annotation.models import Item, Round, RoutingScores, Selection
+from annotation.results.columns import places_of, spread
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
 from judging.methods.alt_test import AlternativeAnnotatorTest, alternative_annotator_test
@@ -17,7 +18,7 @@ from judging.methods.certificate import (
     simultaneous_bounds,
     tallies,
 )
-from judging.methods.comparison import Booleans, Floats
+from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import clopper_pearson
 from judging.models import Run
@@ -79,15 +80,14 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     if not found:
         return NO_AUDIT
     drawn = items.filter(round=found[0]).order_by("audit_order", "pk")
-    place = {int(pk): n for n, pk in enumerate(sheet.ids)}
-    places = [place[pk] for pk in drawn.values_list("example", flat=True) if pk in place]
-    in_order = np.array(places, dtype=np.intp)
+    in_order = places_of(sheet.ids, list(drawn.values_list("example", flat=True)))
+    in_order = in_order[in_order >= 0]
     waiting = np.flatnonzero(~sheet.answered[in_order])
     closed = found[0].state == Round.State.CLOSED
     resolved = len(in_order) if closed or not len(waiting) else int(waiting[0])
     opened_at = found[0].opened_at.isoformat()
     planned = found[0].certificate_plan
-    scores = _scores_of(found[0], place, len(sheet)) if _by_routing(planned) else None
+    scores = _scores_of(found[0], sheet.ids) if _by_routing(planned) else None
     return Audit(found[0].number, opened_at, planned, in_order, resolved, scores)
 
 
@@ -100,14 +100,10 @@ def _by_routing(planned: dict[str, Any] | None) -> bool:
     return planned is not None and planned.get("score") == "routing"
 
 
-def _scores_of(round_: Round, place: dict[int, int], n: int) -> np.ndarray:
+def _scores_of(round_: Round, ids: Codes) -> np.ndarray:
     """In the order of the sheet; fixed when the round selected by them."""
-    scores = np.full(n, np.nan)
     kept = RoutingScores.objects.get(round=round_)
-    for pk, score in zip(kept.examples, kept.scores, strict=True):
-        if pk in place:
-            scores[place[pk]] = score
-    return scores
+    return spread(ids, kept.examples, kept.scores)
 
 
 def stored_plan(audit: Audit) -> CertificatePlan | None:
