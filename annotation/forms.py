@@ -1,6 +1,7 @@
 """Forms of the manager's pages."""
 
 import re
+from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -61,7 +62,12 @@ class SettingsForm(forms.ModelForm):
         super().__init__(*args, **kwargs)
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         for name in ("wage_usd", "minutes_per_vote"):
-            self.initial[name] = f"{self.initial[name].normalize():f}"
+            self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
+
+    def save(self, commit: bool = True) -> Project:
+        """What was changed here alone: others change the rest of the project meanwhile."""
+        self.instance.save(update_fields=self.changed_data)
+        return self.instance
 
     def clean_criteria(self) -> list[str]:
         names = [line.strip() for line in self.cleaned_data["criteria"].splitlines()]

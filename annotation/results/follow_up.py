@@ -11,6 +11,8 @@ from annotation.results.merging import rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from judging import audit
 from judging.errors import UserError
+from judging.incidents import incident
+from judging.merging import merge
 from judging.models import Project, Run
 
 THEN = "then"
@@ -19,11 +21,8 @@ logger = logging.getLogger(__name__)
 
 def plan_round(run: Run, beta: Decimal, votes: int, n_audit: int = 0) -> None:
     """Open a round with these settings once the run is done."""
-    with transaction.atomic():
-        locked = Run.objects.select_for_update().get(pk=run.pk)
-        then = {"beta": str(beta), "votes": votes, "audit": n_audit}
-        locked.parameters = locked.parameters | {THEN: then}
-        locked.save(update_fields=["parameters"])
+    then = {"beta": str(beta), "votes": votes, "audit": n_audit}
+    merge(run, "parameters", lambda kept: {**kept, THEN: then})
 
 
 def follow_up() -> int:
@@ -35,10 +34,10 @@ def follow_up() -> int:
 
 
 def _follow(run: Run) -> bool:
-    # The project's row is the lock: whoever comes second finds the plan gone.
+    # The run's row is the lock: whoever comes second finds the plan gone.
     with transaction.atomic():
-        project = Project.objects.select_for_update().get(pk=run.project_id)
-        fresh = Run.objects.get(pk=run.pk)
+        project = Project.objects.select_for_update(no_key=True).get(pk=run.project_id)
+        fresh = Run.objects.select_for_update(no_key=True).get(pk=run.pk)
         then = fresh.parameters.pop(THEN, None)
         if then is None:
             return False
@@ -60,7 +59,11 @@ def _open(
         )
         with transaction.atomic():
             return open_round(project, user, run, settings)
-    except (UserError, KeyError, ValueError, InvalidOperation) as error:
-        logger.warning("The round planned after run %s was not opened: %s", run.pk, error)
-        audit.record(project, user, "planned round not opened", run.name, reason=str(error))
-        return None
+    except UserError as error:
+        reason = str(error)
+        logger.warning("The round planned after run %s was not opened: %s", run.pk, reason)
+    except (KeyError, ValueError, InvalidOperation):
+        reference = incident(logger, f"the round planned after run {run.pk} was not opened")
+        reason = f"What was planned can't be read (reference {reference} in the log)."
+    audit.record(project, user, "planned round not opened", run.name, reason=reason)
+    return None

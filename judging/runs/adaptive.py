@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from judging.merging import merge
 from judging.methods.adaptive import (
     StoppingRule,
     calibrated_rules,
@@ -132,8 +133,7 @@ def adaptive_agenda(run: Run) -> AdaptiveAgenda:
 
 
 def keep(run: Run, **values: Any) -> None:
-    run.parameters = run.parameters | {"adaptive": run.parameters["adaptive"] | values}
-    Run.objects.filter(pk=run.pk).update(parameters=run.parameters)
+    merge(run, "parameters", lambda kept: {**kept, "adaptive": kept["adaptive"] | values})
 
 
 def draw_pilot(run: Run) -> list[int]:

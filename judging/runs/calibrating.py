@@ -12,6 +12,7 @@ import numpy as np
 
 from judging.errors import UserError
 from judging.llm.parts import token_probability
+from judging.merging import merge
 from judging.methods.calibration.catalogue import NAMES, USUAL
 from judging.methods.calibration.content_free import INPUTS, NOTHING, random_inputs
 from judging.models import Call, Form, Method, Parse, Run
@@ -55,9 +56,7 @@ def keep_settings(run: Run, methods: Sequence[str], share: Decimal) -> None:
 
 
 def keep(run: Run, **parameters: Any) -> None:
-    run.refresh_from_db(fields=["parameters"])
-    run.parameters |= parameters
-    Run.objects.filter(pk=run.pk).update(parameters=run.parameters)
+    merge(run, "parameters", lambda kept: {**kept, **parameters})
 
 
 def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
@@ -91,7 +90,6 @@ def ask_about_nothing(
 
     A run that is at work, or waits for somebody, is left alone; a recorded one can't be asked.
     """
-    kept = run.parameters.get("content_free", {})
     wanted = wanted_inputs(run, methods)
     if not wanted or run.method == Method.IMPORTED:
         return len(answers(run))
@@ -101,7 +99,11 @@ def ask_about_nothing(
             "the run is done; nothing was sent. Leave cc and dc out, or come back then."
         )
     # What was kept first stays: a recorded answer belongs to its own input.
-    keep(run, content_free=wanted | kept)
+    merge(
+        run,
+        "parameters",
+        lambda kept: {**kept, "content_free": wanted | kept.get("content_free", {})},
+    )
     if lacking(run):
         states.resume(run, background=False)
         run.refresh_from_db()

@@ -134,7 +134,7 @@ def check_logprobs(endpoint: Endpoint, model: str) -> None:
             f"{endpoint.name} ({support.reason.rstrip('.')}). Nothing was started. Choose another "
             "endpoint, or the form relation or score, which read what the judge writes."
         )
-    learned.keep_for(endpoint.base_url, model, now_known)
+    learned.keep_for(endpoint.base_url, model, now_known, known)
 
 
 async def probed(endpoint: Endpoint, model: str, known: Learned) -> tuple[LogprobSupport, Learned]:

@@ -114,7 +114,7 @@ class Desk:
         self.settled += sum(arrival.settled for arrival in arrivals)
         answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)
         if answered and (now_known != self.known or not self.known_good):
-            learned.keep(self.run, now_known)
+            learned.keep(self.run, now_known, self.known)
             self.known, self.known_good = now_known, True
         follow_up = self.agenda.follow_up([arrival.claim.ask for arrival in arrivals])
         self.added += sum(len(ask.slots) for ask in follow_up)

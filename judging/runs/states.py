@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from judging.audit import record
 from judging.errors import UserError
+from judging.merging import merge
 from judging.models import Form, Method, Parse, Project, Run
 from judging.runs.endpoints import stored_url
 from judging.runs.lease import SEND_AGAIN, has_open_batches
@@ -82,11 +83,8 @@ def resume(
     check_resumable(run, statuses)
     if budget is not None:
         check_budget(run)
-    run.refresh_from_db()
-    parameters = run.parameters | {
-        "retry": {"statuses": sorted(statuses), "before": timezone.now().isoformat()}
-    }
-    fields: dict[str, Any] = {"parameters": parameters, "reason": "", "holder": ""}
+    retried = {"statuses": sorted(statuses), "before": timezone.now().isoformat()}
+    fields: dict[str, Any] = {"reason": "", "holder": ""}
     fields["lease_until"] = timezone.now() + SEND_AGAIN
     if max_tokens is not None:
         fields["max_tokens"] = max_tokens
@@ -95,6 +93,7 @@ def resume(
     with transaction.atomic():
         changed = change(run.pk, dict.fromkeys(RESUMABLE, State.QUEUED), **fields)
         if changed:
+            merge(run, "parameters", lambda kept: {**kept, "retry": retried})
             detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": str(budget)}
             record(run.project, user, "run resumed", run.name, **detail)
             if background:

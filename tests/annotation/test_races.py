@@ -1,11 +1,7 @@
 """What people or processes do in one moment comes out as if one came after the other."""
 
-import threading
-from collections.abc import Callable
-
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -20,31 +16,10 @@ from annotation.voting import record_vote
 from judging.imports.preparing import record_import
 from judging.models import Import
 from tests.factories import make_annotator, make_examples, make_project, make_user
+from tests.together import AT_ONCE, at_once
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
-AT_ONCE = 5
 EVERYTHING = RoundSettings(everything=True, votes=3)
-
-
-def at_once(action: Callable[[int], object]) -> list[object]:
-    """What each of the simultaneous calls returned or raised."""
-    together, outcomes = threading.Barrier(AT_ONCE), []
-
-    def call(number):
-        try:
-            together.wait()
-            outcomes.append(action(number))
-        except Exception as error:
-            outcomes.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=call, args=[number]) for number in range(AT_ONCE)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return outcomes
 
 
 @pytest.fixture

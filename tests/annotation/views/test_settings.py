@@ -1,15 +1,18 @@
 """Settings, the audit trail, and deleting a project by its page."""
 
+from decimal import Decimal
+
 import pytest
 from django.urls import reverse
 
+from annotation.forms import SettingsForm
 from annotation.protocols import current_protocol
 from annotation.queue import claim_next
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging import audit
 from judging.models import AuditEvent, Project
-from tests.factories import make_annotator, make_examples, make_project
+from tests.factories import make_annotator, make_examples, make_project, make_run
 
 pytestmark = pytest.mark.django_db
 
@@ -78,6 +81,16 @@ def test_what_cannot_be_meant_changes_nothing(save, project, wrong):
     assert "vicuna" in refused.text
     assert Project.objects.get().question_asked == "Which response is better?"
     assert not AuditEvent.objects.exists()
+
+
+def test_what_others_changed_of_the_project_meanwhile_stays(project):
+    project.wage_usd = Decimal(FIELDS["wage_usd"])
+    form = SettingsForm(FIELDS | {"name": "Another name"}, instance=project)
+    assert form.is_valid()
+    Project.objects.filter(pk=project.pk).update(primary_run=make_run(project), wage_usd=9)
+    form.save()
+    kept = Project.objects.get(pk=project.pk)
+    assert (kept.name, kept.wage_usd, kept.primary_run.number) == ("Another name", 9, 1)
 
 
 def test_a_refused_name_does_not_appear_as_the_projects(save, project):

@@ -1,0 +1,93 @@
+"""Several writers of one JSON field at the same moment: each one's keys are there afterwards."""
+
+import pytest
+
+from annotation.results.follow_up import THEN, plan_round
+from judging.llm.adaptation import Learned
+from judging.merging import merge
+from judging.models import Run
+from judging.runs import adaptive, calibrating, states
+from judging.runs.learned import keep_for, recall_for
+from tests.factories import make_project, make_run
+from tests.together import at_once
+
+pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
+URL, MODEL = "https://judge.example/v1", "m"
+
+
+@pytest.fixture
+def run(transactional_db):
+    return make_run(make_project(), parameters={"adaptive": {"confidence": 0.95}})
+
+
+def test_nobodys_keys_are_lost(run):
+    def change(number):
+        for step in range(10):
+            merge(run, "parameters", lambda kept, key=f"{number}.{step}": {**kept, key: True})
+
+    assert at_once(change) == [None] * 5
+    run.refresh_from_db()
+    assert len(run.parameters) == 1 + 5 * 10
+
+
+def test_the_row_in_hand_holds_what_was_stored(run):
+    stale = Run.objects.get()
+    merge(run, "parameters", lambda kept: {**kept, "one": 1})
+    merge(stale, "parameters", lambda kept: {**kept, "two": 2})
+    assert stale.parameters == {"adaptive": {"confidence": 0.95}, "one": 1, "two": 2}
+
+
+def test_a_pump_that_calibrates_leaves_what_pages_keep_with_the_run(run):
+    """The pump holds the run as it was when it began."""
+    held = Run.objects.get()
+    plan_round(Run.objects.get(), 20, 3)
+    calibrating.keep_settings(Run.objects.get(), ["cc"], 50)
+    adaptive.keep(held, pilot=[1, 2])
+    kept = Run.objects.get().parameters
+    assert kept["adaptive"] == {"confidence": 0.95, "pilot": [1, 2]}
+    assert kept[THEN]["votes"] == 3
+    assert kept["calibration"]["estimation_share"] == "50"
+
+
+@pytest.mark.parametrize("state", [Run.State.DONE, Run.State.PAUSED])
+def test_resuming_while_a_round_is_planned_keeps_both(run, settings, state):
+    settings.FAIRJUDGE_ENDPOINTS = {"local": {"base_url": run.base_url, "key_variable": ""}}
+    Run.objects.update(state=state, endpoint="local", base_url="http://local/v1")
+
+    def change(number):
+        for _ in range(5):
+            if number == 0:
+                Run.objects.filter(state=Run.State.QUEUED).update(state=state)
+                states.resume(Run.objects.get(), background=False)
+            elif number == 1:
+                plan_round(Run.objects.get(), 20, 3)
+            else:
+                adaptive.keep(Run.objects.get(), **{f"writer {number}": 1})
+
+    assert at_once(change) == [None] * 5
+    kept = Run.objects.get().parameters
+    assert {"adaptive", "retry", THEN} <= kept.keys()
+    assert set(kept["adaptive"]) == {"confidence", "writer 2", "writer 3", "writer 4"}
+
+
+def test_two_runs_that_learn_of_one_judge_do_not_unlearn_each_other(transactional_db):
+    before = Learned(max_n=4)
+    keep_for(URL, MODEL, before, None)
+    keep_for(URL, MODEL, Learned(max_n=4, temperature=False), before)
+    keep_for(URL, MODEL, Learned(max_n=1), before)
+    assert recall_for(URL, MODEL) == (Learned(max_n=1, temperature=False), True)
+
+
+def test_what_is_taken_again_is_unlearned(transactional_db):
+    refused = Learned(logprobs=False, context=4096)
+    keep_for(URL, MODEL, refused, None)
+    keep_for(URL, MODEL, Learned(context=4096), refused)
+    assert recall_for(URL, MODEL)[0] == Learned(context=4096)
+
+
+def test_runs_learn_at_the_same_moment(transactional_db):
+    new = [Learned(max_n=1), Learned(temperature=False), Learned(system_role=False),
+           Learned(max_tokens=99), Learned(schema="none")]  # fmt: skip
+    assert at_once(lambda number: keep_for(URL, MODEL, new[number], None)) == [None] * 5
+    expected = Learned(max_n=1, temperature=False, system_role=False, max_tokens=99, schema="none")
+    assert recall_for(URL, MODEL)[0] == expected
