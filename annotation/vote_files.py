@@ -82,10 +82,19 @@ def read_votes(path: Path, file_format: str, reading: Reading) -> Iterator[VoteR
         yield from _faireval(path, reading)
         return
     by_id = {example.external_id: example for example in reading.examples}
-    read_one = _pandalm if file_format == "pandalm" else _row
     for record in layouts.records([path], "json" if file_format == "pandalm" else file_format):
-        refused = record if isinstance(record, Refused) else _unstorable(record)
-        yield from [refused] if refused else read_one(record, reading, by_id)
+        if refused := record if isinstance(record, Refused) else _unstorable(record):
+            yield refused
+        elif file_format == "pandalm" or (file_format in ("auto", "json") and _numbered(record)):
+            yield from _pandalm(record, reading, by_id)
+        else:
+            yield from _row(record, reading, by_id)
+
+
+def _numbered(record: Record) -> bool:
+    """Whether the columns are PandaLM's: one for each annotator, and none for the label."""
+    names = {plain(name) for name in record.values}
+    return {"idx", plain("annotator1")} <= names and not {"label", "annotator"} & names
 
 
 def names_of(pairs: Sequence[str]) -> dict[str, str]:

@@ -133,10 +133,24 @@ def test_pandalm_has_three_annotators_an_item(project, test_data):
         example.external_id = str(item["idx"])
         example.number = item["idx"]
         example.save()
-    done = import_votes(project, None, path, file_format="pandalm")
+    done = import_votes(project, None, path)
     assert (done.added, len(done.annotators)) == (2997, 3)
     assert Example.objects.filter(annotations__isnull=False).distinct().count() == 999
     assert import_votes(project, None, path, file_format="pandalm").known == 2997
+
+
+def test_pandalm_is_known_by_its_columns_alone(project, tmp_path):
+    """A label or one person's name of its own makes it a file of votes, one a row."""
+    make_examples(project, 1)
+    Example.objects.update(external_id="7")
+    path = tmp_path / "votes.json"
+    item = {"idx": 7, "annotator1": 2, "annotator2": 0}
+    path.write_text(json.dumps([item | {"annotator": "olga", "label": "win"}]))
+    assert import_votes(project, None, path).annotators == ("olga",)
+    path.write_text(json.dumps([item]))
+    assert import_votes(project, None, path).annotators == ("annotator1", "annotator2")
+    labels = Annotation.objects.order_by("pk").values_list("label", flat=True)
+    assert list(labels) == ["win", "lose", "tie"]
 
 
 def test_a_name_longer_than_its_column_is_one_person_however_often_it_comes(project):
