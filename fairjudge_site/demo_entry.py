@@ -33,5 +33,5 @@ def enter(request: HttpRequest) -> HttpResponse:
     user = get_user_model().objects.filter(username=name).first() if name else None
     if not settings.FAIRJUDGE_DEMO or user is None or user.is_superuser or not user.is_active:
         raise Http404("There is no demo here.")
-    login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    login(request, user, backend=settings.LOGIN_BACKEND)
     return redirect("annotate") if name == ANNOTATOR else redirect("project", SLUG)

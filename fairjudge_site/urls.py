@@ -1,5 +1,6 @@
 """Every address of the site: the pages of each app, logging in, and the health check."""
 
+from django.conf import settings
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
@@ -30,7 +31,7 @@ urlpatterns = [
         auth.PasswordResetConfirmView.as_view(
             success_url="/",
             post_reset_login=True,
-            post_reset_login_backend="django.contrib.auth.backends.ModelBackend",
+            post_reset_login_backend=settings.LOGIN_BACKEND,
         ),
         name="password_reset_confirm",
     ),

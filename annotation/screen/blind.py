@@ -16,7 +16,7 @@ from judging.prepared import prepared
 View = Literal["rendered", "raw", "differences"]
 VIEWS: tuple[View, ...] = ("rendered", "raw", "differences")
 # An item is rendered when it is fetched ahead and again when somebody else or a reload asks.
-_KEPT = 256
+_KEPT = 512
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from typing import cast
 
+from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
@@ -137,7 +138,7 @@ def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -
         user = cast(User, request.user) if form is None else form.create()
         membership = accept(invitation, user)
     if form is not None:
-        login(request, user, backend="django.contrib.auth.backends.ModelBackend")
+        login(request, user, backend=settings.LOGIN_BACKEND)
     if membership.role == Role.ANNOTATOR:
         return redirect("annotate")
     return redirect("project", invitation.project.slug)

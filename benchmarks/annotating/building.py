@@ -50,7 +50,7 @@ def session_of(user: Any) -> str:
     from django.test import Client
 
     client = Client()
-    client.force_login(user, backend="django.contrib.auth.backends.ModelBackend")
+    client.force_login(user, backend=settings.LOGIN_BACKEND)
     return str(client.cookies[settings.SESSION_COOKIE_NAME].value)
 
 
