@@ -20,7 +20,7 @@ def person(project):
 @pytest.fixture
 def logged_in(person) -> Client:
     client = Client()
-    client.post("/login", {"username": "ana", "password": "pw"})
+    client.post("/login/", {"username": "ana", "password": "pw"})
     assert client.get("/annotate/").status_code == 200
     return client
 
