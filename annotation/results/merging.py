@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import islice
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -12,7 +13,7 @@ from annotation.results.people import PeopleSay, human_cost, people_alone, peopl
 from annotation.selecting import frame
 from judging.models import Example, Label, Project, Run, Verdict
 
-_CHUNK = 1000
+_CHUNK = 500
 
 
 @dataclass(frozen=True)
@@ -73,19 +74,25 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
 
 
 def rebuild_final_labels(project: Project, run: Run | None) -> int:
-    """Write the cache anew. Returns how many examples have a final label."""
-    rows = [_row(one, run) for one in merged(project, run)]
-    with transaction.atomic():
-        FinalLabel.objects.filter(example__project=project, run=run).delete()
-        FinalLabel.objects.bulk_create(rows, batch_size=_CHUNK)
-    return sum(row.label is not None for row in rows)
+    """Write the cache anew, a chunk at a time. Returns how many examples have a final label."""
+    n_labels = 0
+    before = FinalLabel.objects.filter(example__project=project, run=run)
+    before.exclude(example__in=frame(project).values("pk")).delete()
+    rows = (_row(one, run) for one in merged(project, run))
+    while chunk := list(islice(rows, _CHUNK)):
+        examples = [row.example_id for row in chunk]
+        with transaction.atomic():
+            FinalLabel.objects.filter(example__in=examples, run=run).delete()
+            FinalLabel.objects.bulk_create(chunk)
+        n_labels += sum(row.label is not None for row in chunk)
+    return n_labels
 
 
 def _row(one: Merged, run: Run | None) -> FinalLabel:
     people = one.people
     counts = people.counts if people else {}
     return FinalLabel(
-        example=one.example,
+        example_id=one.example.pk,
         run=run,
         label=one.label,
         source=one.source,

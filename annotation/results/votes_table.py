@@ -25,7 +25,7 @@ def vote_columns(project: Project) -> tuple[str, ...]:
 
 def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
     """Every vote, by example in import order."""
-    for vote in _votes(project).iterator(chunk_size=2000):
+    for vote in _votes(project).iterator(chunk_size=500):
         person = vote.annotator
         row = {
             "external_id": vote.example.external_id,
