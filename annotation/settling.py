@@ -2,10 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.utils.functional import cached_property
 
 from annotation.models import Adjudication, Annotator, Item, Round, Seat, Selection, Skip, Slot
@@ -36,7 +37,10 @@ def settle(item: Item) -> str:
 
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
-    item.state = _settle([item.pk])[0].state
+    with transaction.atomic(savepoint=False):
+        locked: list[Item] = _locked.all(keys=[item.pk])
+        settle_locked(locked)
+    item.state = locked[0].state
     return item.state
 
 
@@ -44,7 +48,8 @@ def settle_all(items: QuerySet[Item]) -> None:
     """The same for many, some hundreds at a time, so that no vote waits long for its turn."""
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
     for start in range(0, len(keys), _CHUNK):
-        _settle(keys[start : start + _CHUNK])
+        with transaction.atomic(savepoint=False):
+            _settle(_locked.all(keys=keys[start : start + _CHUNK]))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
@@ -52,15 +57,23 @@ def settle_skipped(items: QuerySet[Item]) -> None:
     settle_all(items.filter(skips__isnull=False))
 
 
-def _settle(keys: list[int]) -> list[Item]:
-    with transaction.atomic(savepoint=False):
-        items: list[Item] = _locked.all(keys=keys)
-        settle_locked(items)
-    return items
-
-
 def settle_locked(items: list[Item]) -> None:
     """The same for items that were fetched with their lock, in its transaction."""
+    _settle(items)
+    for item in items:
+        if item.round.parameters.get("limit") is not None:
+            # Only then: two votes that lock each other's items would wait for ever.
+            transaction.on_commit(partial(_wait_for_none_at_limit, item.pk, item.round_id))
+
+
+def _wait_for_none_at_limit(item: int, round_: int) -> None:
+    """After a vote on the item, which may have been the voter's last."""
+    voters = Slot.objects.filter(item=item, vote__isnull=False).values("annotator")
+    if _at_limit(round_).filter(annotator__in=voters).exists():
+        settle_skipped(Item.objects.filter(round=round_, state=Item.State.OPEN))
+
+
+def _settle(items: list[Item]) -> None:
     changed: dict[str, list[int]] = defaultdict(list)
     facts = _Facts(items)
     for item in items:
@@ -158,4 +171,12 @@ def could_vote(round_: Round) -> "set[int]":
     if not round_.open_to_all:
         people = people.filter(Exists(seats))
     people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
+    people = people.exclude(pk__in=_at_limit(round_.pk).values("annotator"))
     return set(people.values_list("pk", flat=True))
+
+
+def _at_limit(round_: int) -> QuerySet[Seat]:
+    """The seats of those who gave all the votes that they may; what is in hand can be skipped."""
+    votes = Slot.objects.filter(round=round_, annotator=OuterRef("annotator"), vote__isnull=False)
+    given = votes.order_by().values("annotator").annotate(n=Count("pk")).values("n")
+    return Seat.objects.filter(round=round_, limit__lte=Subquery(given))

@@ -10,6 +10,7 @@ from annotation.leaving import leave_round
 from annotation.models import Annotation, Draft, Item, Seat, Slot
 from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
+from annotation.settling import could_vote
 from annotation.voting import RoundClosed, record_vote
 from judging.errors import UserError
 from tests.factories import make_annotator, make_examples, make_project
@@ -63,6 +64,40 @@ def test_what_all_who_are_named_skipped_needs_a_decision(round_, ana, ben):
     assign(round_, None, [ana])
     assert Item.objects.get(pk=draft.item_id).state == Item.State.ADJUDICATE
     assign(round_, None, [])
+    assert Item.objects.get(pk=draft.item_id).state == Item.State.OPEN
+
+
+def test_nobody_waits_for_a_person_who_has_reached_the_limit(
+    round_, ana, ben, django_capture_on_commit_callbacks
+):
+    assign(round_, None, [], limit=1)
+    hers = claim_next(round_, ana)
+    for _ in range(2):
+        skip(claim_next(round_, ben))
+    skipped_item = Item.objects.filter(skips__annotator=ben).exclude(pk=hers.item_id)
+    assert skipped_item.get().state == Item.State.OPEN
+    with django_capture_on_commit_callbacks(execute=True):
+        record_vote(hers, {"overall": "tie"})
+    assert could_vote(round_) == {ben.pk}
+    assert skipped_item.get().state == Item.State.ADJUDICATE
+    assign(round_, None, [], limit=2)
+    assert could_vote(round_) == {ana.pk, ben.pk}
+    assert skipped_item.get().state == Item.State.OPEN
+
+
+def test_what_the_last_person_below_the_limit_skips_needs_a_decision(round_, ana, ben):
+    assign(round_, None, [], limit=1)
+    record_vote(claim_next(round_, ana), {"overall": "tie"})
+    draft = claim_next(round_, ben)
+    skip(draft)
+    assert Item.objects.get(pk=draft.item_id).state == Item.State.ADJUDICATE
+
+
+def test_an_item_in_hand_does_not_reach_the_limit(round_, ana, ben):
+    assign(round_, None, [], limit=1)
+    claim_next(round_, ana)
+    draft = claim_next(round_, ben)
+    skip(draft)
     assert Item.objects.get(pk=draft.item_id).state == Item.State.OPEN
 
 
