@@ -263,10 +263,10 @@ def test_check_examples_are_mixed_in_and_counted_nowhere(project):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_twenty_people_at_once_give_exactly_n_votes(transactional_db):
+def test_fifty_people_at_once_give_exactly_n_votes(transactional_db):
     project = make_project()
-    people = [make_annotator(project) for _ in range(20)]
-    round_ = round_of(project, n=12, votes=3)
+    people = [make_annotator(project) for _ in range(50)]
+    round_ = round_of(project, n=30, votes=3)
     barrier = threading.Barrier(len(people))
     errors = []
 
@@ -288,6 +288,6 @@ def test_twenty_people_at_once_give_exactly_n_votes(transactional_db):
     assert errors == []
     votes = Counter(Annotation.objects.values_list("item", flat=True))
     assert set(votes.values()) == {3}
-    assert len(votes) == 12
+    assert len(votes) == 30
     assert not Slot.objects.filter(vote=None).exists()
     assert set(Item.objects.values_list("state", flat=True)) <= {"complete", "adjudicate"}
