@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 
 from judging.llm.parts import is_swapped, order, stage_parts
 from judging.methods.outcomes import (
@@ -32,6 +33,10 @@ PAGE = 500
 Pair = tuple[Number, Number]
 
 
+# There are few scores on a scale, and making them exact takes longer than anything else here.
+exact_scores = lru_cache(maxsize=1000)(score_pair_from_scores)
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedSample:
     """The last attempt at one slot, turned back to responses 1 and 2. `p_first` is by position."""
@@ -56,7 +61,7 @@ class RecordedSample:
         if self.status != Parse.Status.VALID:
             return None
         if form == Form.SCORE and self.score_1 is not None and self.score_2 is not None:
-            return score_pair_from_scores(self.score_1, self.score_2)
+            return exact_scores(self.score_1, self.score_2)
         if form == Form.LIKERT and self.rating is not None:
             return score_pair_from_rating(self.rating)
         if form == Form.CHOICE and self.p_first is not None:

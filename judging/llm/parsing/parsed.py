@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
 
 from judging.llm.parts import is_swapped
 from judging.llm.templating import Form, Template
@@ -100,7 +101,7 @@ def _label(parsed: Parsed, template: Template) -> Label | None:
     if parsed.verdict is not None:
         return _LABELS[parsed.verdict]
     if parsed.first is not None and parsed.second is not None:
-        return outcome_of(score_pair_from_scores(parsed.first, parsed.second))
+        return _label_of_scores(parsed.first, parsed.second)
     if parsed.p_first is not None:
         pair = score_pair_from_probability(Fraction(parsed.p_first))
         return outcome_of(pair, 2 * template.band)
@@ -108,3 +109,9 @@ def _label(parsed: Parsed, template: Template) -> Label | None:
         rating = parsed.rating
         return outcome_of(score_pair_from_scores(rating, template.scale.turned(rating)))
     return None
+
+
+# There are few scores on a scale, and their exact comparison takes as long as finding them.
+@lru_cache(maxsize=1000)
+def _label_of_scores(first: Decimal, second: Decimal) -> Label:
+    return outcome_of(score_pair_from_scores(first, second))
