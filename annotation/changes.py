@@ -17,6 +17,7 @@ from annotation.selecting import Ranked, frame, size_for_beta
 from annotation.settling import settle_all, settle_skipped
 from judging import audit
 from judging.errors import UserError
+from judging.statistics import rows_came
 
 _MAX_VOTES = 99
 # In a selection's parameters: the audit items that it counts as selected.
@@ -79,6 +80,7 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
             batch_size=1000,
         )
         items.update(state=Item.State.OPEN)
+        rows_came(items.count() * (votes - before), Item, Slot)
         count_earlier_votes(round_)
         settle_skipped(items)
         audit.record(
@@ -120,6 +122,7 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
             },
         )
         add_items(round_, selection, new, _places_among_open(round_, len(new), selection.pk))
+        rows_came(len(new) * round_.votes_per_item, Item, Slot)
         parameters = round_.parameters | {"beta": str(beta)}
         Round.objects.filter(pk=round_.pk).update(parameters=parameters)
         count_earlier_votes(round_)

@@ -29,6 +29,7 @@ from judging.errors import UserError
 from judging.methods.cost import Rate
 from judging.models import Example, Project, Run
 from judging.numbering import next_number
+from judging.statistics import rows_came
 
 _CHUNK = 1000
 _MAX_VOTES = 99
@@ -173,6 +174,7 @@ def fill(
         selection.frame_size = drawn.n_rest if audited else drawn.frame_size
         selection.save(update_fields=["frame_size"])
         add_items(round_, selection, ranked, [places.pop() for _ in ranked])
+    rows_came(sum(len(ranked) for _, ranked in parts) * round_.votes_per_item, Item, Slot)
 
 
 def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:

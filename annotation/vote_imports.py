@@ -26,6 +26,7 @@ from judging.errors import UserError
 from judging.imports.problems import Refused
 from judging.models import Example, Import, Project
 from judging.numbering import next_number
+from judging.statistics import rows_came
 
 _SHOWN = 20
 
@@ -181,6 +182,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     for slot, vote in zip(slots_made, votes, strict=True):
         slot.vote = vote
     Slot.objects.bulk_update(slots_made, ["vote"], batch_size=500)
+    rows_came(len(rows), Item, Slot, Annotation)
     _settle(round_, list(items.values()))
 
 

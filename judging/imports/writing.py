@@ -26,6 +26,7 @@ from judging.imports.undoing import remove_leftovers
 from judging.imports.uploads import files_of, remove_uploads
 from judging.models import Example, Import, Project
 from judging.runs.lease import new_holder
+from judging.statistics import rows_came
 from judging.stopping import stop_requested
 
 State = Import.State
@@ -209,6 +210,7 @@ def _finish(
         )
         if not done:
             raise TakenOver
+        rows_came(imported.n_rows, Example)
         audit.record(
             imported.project,
             imported.created_by,

@@ -16,12 +16,13 @@ from judging.errors import UserError
 from judging.imports.preparing import digest
 from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
-from judging.models import Call, Form, Method, Parse, Project, Run, Sample
+from judging.models import Call, Form, Method, Parse, Project, Run, Sample, Verdict
 from judging.runs import states
 from judging.runs.recorded.formats import Line, read_judgments
 from judging.runs.recorded.rows import RecordedRow
 from judging.runs.starting import create
 from judging.runs.verdicts import rebuild_verdicts
+from judging.statistics import rows_came
 
 CHUNK = 500
 MOST_LISTED = 10
@@ -243,7 +244,9 @@ def next_slot(row: RecordedRow, slots: Counter[Place]) -> int:
 
 def finish(run: Run) -> None:
     spent = run.calls.aggregate(usd=Sum("usd"))["usd"] or 0
+    rows_came(run.calls.count(), Call, Sample, Parse)
     rebuild_verdicts(run)
+    rows_came(run.verdicts.count(), Verdict)
     Run.objects.filter(pk=run.pk).update(
         state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()
     )
