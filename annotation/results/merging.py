@@ -1,9 +1,8 @@
 """The final label of each example: people's where they were asked, the judge's elsewhere."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
-from itertools import islice
 
 from django.db import transaction
 from django.db.models import Q, QuerySet
@@ -13,7 +12,7 @@ from annotation.results.people import PeopleSay, human_cost, people_alone, peopl
 from annotation.selecting import frame
 from judging.models import Example, Label, Project, Run, Verdict
 
-_CHUNK = 500
+_CHUNK = 1000
 
 
 @dataclass(frozen=True)
@@ -67,32 +66,33 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
             judge = Label(verdict.label) if verdict and verdict.label else None
             said, gold = asked.get(example.pk), everywhere.get(example.pk)
             label, source, rule = merge(judge, said)
-            shown = said if said and (said.votes or said.source) else (gold or said)
+            shown = said
+            if gold and _speaks(gold) and not (said and _speaks(said)):
+                # Why another run's round asked says nothing of this run.
+                shown = replace(gold, selection="", probability=None)
             human = said.label if said and said.label else (gold.label if gold else None)
             yield Merged(example, verdict, shown, label, source, rule, human)
         after = (chunk[-1].number, chunk[-1].pk)
 
 
+def _speaks(say: PeopleSay) -> bool:
+    return bool(say.votes or say.source)
+
+
 def rebuild_final_labels(project: Project, run: Run | None) -> int:
-    """Write the cache anew, a chunk at a time. Returns how many examples have a final label."""
-    n_labels = 0
-    before = FinalLabel.objects.filter(example__project=project, run=run)
-    before.exclude(example__in=frame(project).values("pk")).delete()
-    rows = (_row(one, run) for one in merged(project, run))
-    while chunk := list(islice(rows, _CHUNK)):
-        examples = [row.example_id for row in chunk]
-        with transaction.atomic():
-            FinalLabel.objects.filter(example__in=examples, run=run).delete()
-            FinalLabel.objects.bulk_create(chunk)
-        n_labels += sum(row.label is not None for row in chunk)
-    return n_labels
+    """Write the cache anew. Returns how many examples have a final label."""
+    rows = [_row(one, run) for one in merged(project, run)]
+    with transaction.atomic():
+        FinalLabel.objects.filter(example__project=project, run=run).delete()
+        FinalLabel.objects.bulk_create(rows, batch_size=_CHUNK)
+    return sum(row.label is not None for row in rows)
 
 
 def _row(one: Merged, run: Run | None) -> FinalLabel:
     people = one.people
     counts = people.counts if people else {}
     return FinalLabel(
-        example_id=one.example.pk,
+        example=one.example,
         run=run,
         label=one.label,
         source=one.source,

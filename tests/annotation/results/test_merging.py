@@ -11,7 +11,7 @@ from annotation.queue import claim_next, skip
 from annotation.results.merging import merged, rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
-from judging.models import Verdict
+from judging.models import Example, Verdict
 from tests.factories import make_annotator, make_examples, make_run, make_user, make_verdict
 
 
@@ -138,3 +138,16 @@ def test_a_decision_without_votes_holds_against_an_older_round_that_found_none(p
     decide(Item.objects.get(round=newer), make_user("olga"), "lose", "nobody could tell")
     row = by_id(project, run)["e9"]
     assert (row.label, row.source, row.people.adjudicator) == ("lose", "adjudicated", "olga")
+
+
+def test_another_runs_round_gives_no_reason_and_no_cost_to_this_one(project, run):
+    """Its votes are shown, as those given elsewhere are."""
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
+    vote(round_, make_annotator(project), "lose")
+    other = make_run(project)
+    for example in Example.objects.filter(project=project):
+        make_verdict(other, example, 0.5)
+    row = by_id(project, other)["e9"]
+    assert (row.people.n_votes, row.people.selection, row.human_usd) == (1, "", None)
+    assert (row.label, row.source, row.human_label) == ("win", "judge", "lose")
+    assert by_id(project, run)["e9"].human_usd > 0
