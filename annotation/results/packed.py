@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from annotation.models import Annotation
 from annotation.results.analysis import Analysis
 from annotation.results.ballots import Ballots
 from annotation.results.costs import Costs
@@ -45,6 +46,8 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "prompt_share": str(analysis.prompt_share),
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
         "statuses": analysis.statuses,
+        "band": str(analysis.run.band),
+        "other_votes": _other_votes(analysis),
         "samples": samples.reason if isinstance(samples, Undefined) else None,
         "audit": None,
     }
@@ -86,10 +89,12 @@ class Unpacked(Analysis):
         for name in ("portia", "permutations"):
             if kept := run.pop(name):
                 parameters[name] = kept
+        parameters["output"] = {"band": context["band"]}
         names = {"template": "template_name", "template_sha256": "template_hash"}
         run = {names.get(name, name): value for name, value in run.items()}
         run["temperature"] = Decimal(run["temperature"])
         made = Run(**run, parameters=parameters)
+        self.other_votes = int(context["other_votes"])
         super().__init__(Project(**context["project"]), made)
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
             self._read(dict(arrays), context)
@@ -124,6 +129,12 @@ class Unpacked(Analysis):
             )
             for place, one in enumerate(context["others"])
         )
+
+
+def _other_votes(analysis: Analysis) -> int:
+    """Votes that are delivered, and that the figures do not count."""
+    given = Annotation.objects.filter(example__project=analysis.project).count()
+    return given - int(analysis.sheet.ballots.present.sum())
 
 
 def _costs(packed: Json) -> Costs:

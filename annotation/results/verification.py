@@ -14,8 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from annotation.results.delivered_labels import compare_labels
+from annotation.results.delivered_samples import compare_samples, compare_verdicts
+from annotation.results.delivered_tables import rows
+from annotation.results.delivered_votes import compare_votes
 from annotation.results.delivery import FILES, MANIFEST, as_html, methods_text, sha256, signed
 from annotation.results.figures import Json
+from annotation.results.pace import NAME as PACE
+from annotation.results.pace import read as read_pace
 from annotation.results.packed import Unpacked
 from annotation.results.report import report
 from judging.errors import UserError
@@ -62,7 +67,7 @@ def verify(path: Path) -> list[str]:
     unpacked = _unpacked(files)
     if isinstance(unpacked, str):
         return [*problems, unpacked]
-    problems += _part("labels.csv", lambda: compare_labels(files["labels.csv"], unpacked.sheet))
+    problems += _tables(files, unpacked)
     problems += _part("the report", lambda: _figures(files, unpacked))
     return problems
 
@@ -91,6 +96,31 @@ def _certificate(files: Files) -> Iterator[str]:
         yield "the certificate is not about these labels, or was changed"
     if found["certificate"] != json.loads(files["report.json"])["certificate"]:
         yield "the certificate is not the one of the report"
+
+
+def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
+    """The tables that people read against the arrays that the figures are computed on."""
+    sheet, samples, run = unpacked.sheet, unpacked.samples, unpacked.run
+    yield from _part("labels.csv", lambda: compare_labels(files["labels.csv"], sheet))
+    ids: list[str] = []
+    yield from _part("labels.csv", lambda: _ids(files["labels.csv"], len(sheet), ids))
+    if len(ids) != len(sheet):
+        return
+    votes = sheet.ballots, unpacked.other_votes, unpacked.own(PACE, read_pace)
+    yield from _part("votes.csv", lambda: compare_votes(files["votes.csv"], ids, *votes))
+    yield from _part(
+        "samples.csv", lambda: compare_samples(files["samples.csv"], ids, samples, run)
+    )
+    yield from _part("the judge's labels", lambda: compare_verdicts(sheet, samples, run))
+
+
+def _ids(content: bytes, n: int, ids: list[str]) -> Iterator[str]:
+    """Puts the names of the examples into `ids`, in their order."""
+    found = [name for (name,) in rows(content, ("external_id",))]
+    if len(set(found)) < len(found):
+        yield "labels.csv has an example twice"
+    elif len(found) == n:
+        ids += found
 
 
 def _unpacked(files: Files) -> Unpacked | str:
