@@ -64,6 +64,31 @@ def pairwise_results(
     return results
 
 
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Labels by their kind: two models and a sign.  cell: the kind of each label; first, second
+    and signs: of each kind."""
+
+    cell: Codes
+    first: Codes
+    second: Codes
+    signs: Codes
+
+    @classmethod
+    def of(
+        cls, models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
+    ) -> Games | Undefined:
+        first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
+        if len(models) < 2 or not len(signs):
+            return Undefined("a ranking needs two models and an example that compares them")
+        cell, row = cells(first, second, signs)
+        return cls(cell, first[row], second[row], signs[row])
+
+    def total(self, tables: Floats) -> Floats:
+        """The sum over all labels of what a label of each kind, (kinds, …), counts."""
+        return np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64) @ tables
+
+
 def bradley_terry(
     models: Sequence[str],
     model_1: ArrayLike,
@@ -75,35 +100,37 @@ def bradley_terry(
     repeats: int = REPEATS,
 ) -> list[RankedModel] | Undefined:
     """Strengths with intervals, the strongest first; bootstrapped by question."""
-    first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
-    m = len(models)
-    if m < 2 or not len(signs):
-        return Undefined("a ranking needs two models and an example that compares them")
-    cell, row = cells(first, second, signs)
-    wins_of_cell = np.zeros((len(row), m, m))
-    score = (1 + signs[row]) / 2
-    index = np.arange(len(row))
-    wins_of_cell[index, first[row], second[row]] += score
-    wins_of_cell[index, second[row], first[row]] += 1 - score
-    wins = np.bincount(cell, minlength=len(row)) @ wins_of_cell.reshape(len(row), -1)
-    table = wins.reshape(m, m)
+    games = Games.of(models, model_1, model_2, sign)
+    if isinstance(games, Undefined):
+        return games
+    m, wins = len(models), _wins(games, len(models))
+    table = games.total(wins).reshape(m, m)
     if reason := disconnected(models, table):
         return Undefined(reason)
     strength = _fit(table[None])[0]
-    counts = resampled_counts(cell, rng, question=question, repeats=repeats)
-    resampled = _fit((counts @ wins_of_cell.reshape(len(row), -1)).reshape(-1, m, m))
-    games = table.sum(axis=0) + table.sum(axis=1)
+    counts = resampled_counts(games.cell, rng, question=question, repeats=repeats)
+    resampled = _fit((counts @ wins).reshape(-1, m, m))
+    played = table.sum(axis=0) + table.sum(axis=1)
     chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
     ranked = [
         RankedModel(
             model,
-            estimate_of(float(strength[i]), resampled[:, i], round(float(games[i]))),
+            estimate_of(float(strength[i]), resampled[:, i], round(float(played[i]))),
             float((chance[i].sum() - 0.5) / (m - 1)),
-            round(float(games[i])),
+            round(float(played[i])),
         )
         for i, model in enumerate(models)
     ]
     return sorted(ranked, key=lambda entry: -entry.strength.value)
+
+
+def _wins(games: Games, m: int) -> Floats:
+    """(kinds, m·m): what each kind of label adds at [winner, loser], a tie half to both."""
+    wins = np.zeros((len(games.signs), m, m))
+    score, index = (1 + games.signs) / 2, np.arange(len(games.signs))
+    wins[index, games.first, games.second] += score
+    wins[index, games.second, games.first] += 1 - score
+    return wins.reshape(len(games.signs), -1)
 
 
 def disconnected(models: Sequence[str], wins: Floats) -> str:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import cells, estimate_of, resampled_counts
+from judging.methods.bootstrap import estimate_of, resampled_counts
 from judging.methods.bradley_terry import (
     REPEATS,
     STEPS,
+    Games,
     RankedModel,
     disconnected,
     strongly_connected,
@@ -50,22 +51,18 @@ def davidson(
     repeats: int = REPEATS,
 ) -> DavidsonRanking | Undefined:
     """Arguments as for `bradley_terry`; an expected win rate counts a tie as half."""
-    first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
-    m = len(models)
-    if m < 2 or not len(signs):
-        return Undefined("a ranking needs two models and an example that compares them")
-    if not np.any(signs == 0):
+    labels = Games.of(models, model_1, model_2, sign)
+    if isinstance(labels, Undefined):
+        return labels
+    if not np.any(labels.signs == 0):
         return NO_TIE
-    if not np.any(signs):
+    if not np.any(labels.signs):
         return ALL_TIES
-    cell, row = cells(first, second, signs)
-    tables = _cell_tables(first[row], second[row], signs[row], m)
-    observed = (np.bincount(cell, minlength=len(row)).astype(np.float64)[None] @ tables).reshape(
-        1, 2, m, m
-    )
+    m, tables = len(models), _cell_tables(labels, len(models))
+    observed = labels.total(tables).reshape(1, 2, m, m)
     if reason := disconnected(models, observed[0, 0] + observed[0, 1] / 2):
         return Undefined(reason)
-    counts = resampled_counts(cell, rng, question=question, repeats=repeats)
+    counts = resampled_counts(labels.cell, rng, question=question, repeats=repeats)
     strength, tie = _fit(observed)
     drawn_strength, drawn_tie = _fit((counts @ tables).reshape(-1, 2, m, m))
     win, even = _chances(strength[0], tie[0])
@@ -83,14 +80,13 @@ def davidson(
     ]
     return DavidsonRanking(
         tuple(sorted(ranked, key=lambda entry: -entry.strength.value)),
-        estimate_of(float(tie[0]), drawn_tie, len(signs)),
+        estimate_of(float(tie[0]), drawn_tie, len(labels.cell)),
     )
 
 
-def _cell_tables(
-    first: NDArray[np.int_], second: NDArray[np.int_], signs: NDArray[np.int_], m: int
-) -> Floats:
+def _cell_tables(labels: Games, m: int) -> Floats:
     """(cells, 2·m·m): for each cell its win at [winner, loser], or its tie at both places."""
+    first, second, signs = labels.first, labels.second, labels.signs
     tables = np.zeros((len(signs), 2, m, m))
     index = np.arange(len(signs))
     winner, loser = np.where(signs < 0, second, first), np.where(signs < 0, first, second)
