@@ -18,8 +18,8 @@ from annotation.results.exports import Wanted, export
 from annotation.results.figures import Json
 from annotation.results.packed import as_text, pack
 from annotation.results.report import plots, report
-from annotation.results.report_cache import fingerprint
 from annotation.results.report_page import page_context
+from annotation.results.state_of_data import fingerprint
 from annotation.results.trust import SCORES
 from annotation.results.vega import as_svg
 from judging.errors import UserError

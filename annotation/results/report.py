@@ -19,7 +19,7 @@ A section is one module beside this one, one template part, and one entry of `SE
 5. An entry of `SECTIONS` names these, in the order of the page. Packing, `verify`, the page, the
    files and the plots follow from it.
 
-What else must renew a kept report goes into `report_cache.fingerprint`. A test of its figures on
+What else must renew a kept report goes into `state_of_data.fingerprint`. A test of its figures on
 recorded data, and one that packs, unpacks and compares, belong to each.
 """
 

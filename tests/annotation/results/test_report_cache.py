@@ -1,15 +1,21 @@
 """Reports are computed once a state of the data, and a large one by a worker meanwhile."""
 
 from datetime import timedelta
+from decimal import Decimal
 
 import pytest
 from django.utils import timezone
 
+from annotation.models import Annotation, Draft, Item, Round
+from annotation.queue import claim_next
 from annotation.results import report_cache
 from annotation.results.report_cache import Shown, current_report, shown_report
+from annotation.results.state_of_data import fingerprint
 from annotation.results.tasks import renew_report
-from judging.models import Verdict, Worker
-from tests.factories import make_examples, make_run, make_verdict
+from annotation.rounds import RoundSettings, open_round
+from annotation.voting import record_vote
+from judging.models import Example, Project, Run, Verdict, Worker
+from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
 
 @pytest.fixture
@@ -76,3 +82,58 @@ def test_without_a_worker_the_page_computes_it(project, run, large):
 
 def test_a_run_that_is_gone_needs_no_report(db):
     renew_report(12345)
+
+
+def swap(rows, name, one, other):
+    """Two rows exchange what they have: counts, sums and the latest of all stay the same."""
+    first, second = list(rows.order_by("pk")[:2])
+    rows.filter(pk=first.pk).update(**{name: one})
+    rows.filter(pk=second.pk).update(**{name: other})
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize(
+    ("table", "name", "values"),
+    [
+        (Example, "gold_label", ("win", "lose")),
+        (Example, "category", ("maths", "prose")),
+        (Example, "model_1", ("maple", "birch")),
+        (Example, "is_check", (True, False)),
+        (Annotation, "label", ("win", "tie")),
+        (Annotation, "left_response", (1, 2)),
+        (Verdict, "label", ("win", "lose")),
+        (Verdict, "rank", (1, 2)),
+    ],
+)
+def test_an_update_of_many_rows_at_once_renews_the_report(project, run, table, name, values):
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(50), votes=1))
+    person = make_annotator(project)
+    while isinstance(draft := claim_next(round_, person), Draft):
+        record_vote(draft, {"overall": "left"})
+    swap(table.objects, name, *values)
+    states = [fingerprint(project)]
+    swap(table.objects, name, *reversed(values))
+    states.append(fingerprint(project))
+    table.objects.update(**{name: values[0]})
+    states.append(fingerprint(project))
+    assert len(set(states)) == 3
+
+
+@pytest.mark.parametrize(
+    ("table", "name", "value"),
+    [
+        (Round, "no_majority", "tie"),
+        (Round, "votes_per_item", 5),
+        (Round, "wage_usd", 20),
+        (Item, "state", "complete"),
+        (Run, "name", "another"),
+        (Run, "price", {"prompt": 1}),
+        (Project, "slug", "another"),
+    ],
+)
+def test_another_setting_renews_the_report(project, run, table, name, value):
+    open_round(project, None, run, RoundSettings(beta=Decimal(50), votes=1))
+    before = fingerprint(project)
+    table.objects.update(**{name: value})
+    project.refresh_from_db()
+    assert fingerprint(project) != before
