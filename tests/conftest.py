@@ -5,6 +5,10 @@ import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ pytest_plugins = ["tests.roles"]
 os.environ["DJANGO_ALLOW_ASYNC_UNSAFE"] = "true"
 
 SETTINGS = "fairjudge_site.settings"
+ROOT = Path(__file__).resolve().parent.parent
 # A busy machine may stall any single example. What CI runs is the same each time; new examples
 # are looked for everywhere else.
 hypothesis.settings.register_profile(
@@ -115,13 +120,20 @@ def rabbitmq_url():
     return "amqp://guest:guest@127.0.0.1:5672//"
 
 
-@pytest.fixture(scope="session")
-def local_model(tmp_path_factory):
-    """The local model's file, fetched once for all processes of tests."""
-    folder = tmp_path_factory.getbasetemp().parent / "local-model"
+@contextmanager
+def made_once(tmp_path_factory, name: str) -> Iterator[Path]:
+    """A folder that all processes of tests share, one of them at a time."""
+    folder = tmp_path_factory.getbasetemp().parent / name
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def local_model(tmp_path_factory):
+    """The local model's file, fetched once for all processes of tests."""
+    with made_once(tmp_path_factory, "local-model") as folder:
         try:
             return find_local_model(folder, print)
         except UserError as error:
@@ -133,6 +145,25 @@ def own_environment(tmp_path):
     """The environment of a process that runs the real settings over a data folder of its own."""
     ours = {"FAIRJUDGE_DATA": str(tmp_path / "data"), "DJANGO_SETTINGS_MODULE": SETTINGS}
     return {**os.environ, **ours, "DJANGO_ALLOW_ASYNC_UNSAFE": ""}
+
+
+@pytest.fixture(scope="session")
+def new_database(tmp_path_factory):
+    """An SQLite file with all tables and no rows: making them takes seconds."""
+    with made_once(tmp_path_factory, "new-database") as folder:
+        ours = {"FAIRJUDGE_DATA": str(folder), "DJANGO_SETTINGS_MODULE": SETTINGS}
+        command = [sys.executable, ROOT / "manage.py", "migrate", "--verbosity=0"]
+        subprocess.run(command, env={**os.environ, **ours}, check=True)
+        return folder / "fairjudge.sqlite3"
+
+
+@pytest.fixture
+def environment_with_tables(own_environment, new_database):
+    """The same where the tables are there already."""
+    data = Path(own_environment["FAIRJUDGE_DATA"])
+    data.mkdir(exist_ok=True)
+    shutil.copy(new_database, data)
+    return own_environment
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -148,3 +179,10 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     shutil.rmtree(settings.FAIRJUDGE_DATA, ignore_errors=True)
+
+
+@pytest.fixture
+def site_folder(tmp_path, new_database):
+    """A data folder in which the tables are there already."""
+    shutil.copy(new_database, tmp_path)
+    return tmp_path

@@ -24,7 +24,7 @@ class RunAll:
     def __init__(self, environment, *arguments, models=None):
         self.data = environment["FAIRJUDGE_DATA"]
         if models is not None:
-            Path(self.data).mkdir()
+            Path(self.data).mkdir(exist_ok=True)
             Path(self.data, "models").symlink_to(models)
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
@@ -56,11 +56,11 @@ class RunAll:
 
 
 @pytest.fixture
-def run_all(own_environment):
+def run_all(environment_with_tables):
     started = []
 
     def start(*arguments, **options):
-        started.append(RunAll(own_environment, *arguments, **options))
+        started.append(RunAll(environment_with_tables, *arguments, **options))
         return started[-1]
 
     yield start

@@ -52,11 +52,11 @@ class RunningWorker:
 
 
 @pytest.fixture
-def start_worker(own_environment):
+def start_worker(environment_with_tables):
     started = []
 
     def start(**variables):
-        started.append(RunningWorker({**own_environment, **variables}))
+        started.append(RunningWorker({**environment_with_tables, **variables}))
         worker = started[-1]
         assert eventually(lambda: " ready." in worker.output(), 120), worker.output()
         return worker

@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def manage(own_environment, tmp_path):
+def manage(environment_with_tables, tmp_path):
     def manage(*arguments, **environment):
         command = [sys.executable, str(ROOT / "manage.py"), *arguments]
         return subprocess.run(
-            command, cwd=tmp_path, env=own_environment | environment, capture_output=True,
+            command, cwd=tmp_path, env=environment_with_tables | environment, capture_output=True,
             text=True, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -29,8 +29,8 @@ def manage(own_environment, tmp_path):
 
 
 @pytest.fixture
-def data(own_environment):
-    return Path(own_environment["FAIRJUDGE_DATA"])
+def data(environment_with_tables):
+    return Path(environment_with_tables["FAIRJUDGE_DATA"])
 
 
 def rows(data, sql):

@@ -261,14 +261,13 @@ def test_the_command_hands_in_batches_and_estimates_half(project, settings, caps
     assert "24 hours" in half.basis
 
 
-def test_a_kill_loses_no_batch(tmp_path):
+def test_a_kill_loses_no_batch(site_folder):
     make = """
 from tests.factories import make_examples, make_project
 make_examples(make_project("killed"), 30)
 """
-    with LoopbackServer() as server, Site(tmp_path, server.base_url) as site:
+    with LoopbackServer() as server, Site(site_folder, server.base_url) as site:
         server.batches.polls = 1_000_000
-        site.run("migrate", "--verbosity", "0")
         site.run("shell", "--verbosity", "0", "-c", make)
         pid = site.start("judge", "killed", "--endpoint", "loop", "--batch", "--name", "r")
         wait_for(lambda: server.batches.batches)

@@ -85,14 +85,13 @@ def wait_for_answers(server: LoopbackServer, count: int) -> None:
         time.sleep(0.002)
 
 
-def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(tmp_path):
+def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(site_folder):
     draw = random.Random(SEED)
     in_flight = set()
     with (
         LoopbackServer(judge=BiasedJudge(), latency=fixed(0.03)) as server,
-        Site(tmp_path, server.base_url) as site,
+        Site(site_folder, server.base_url) as site,
     ):
-        site.run("migrate", "--verbosity", "0")
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
         command = ["judge", "killed", "--endpoint", "loop", "--concurrency", "4", "--name", "r"]
         for _ in range(KILLS):
@@ -119,12 +118,11 @@ def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(tmp_path):
     assert repeated == server.completed - done
 
 
-def test_ctrl_c_pauses_and_loses_nothing(tmp_path):
+def test_ctrl_c_pauses_and_loses_nothing(site_folder):
     with (
         LoopbackServer(judge=BiasedJudge(), latency=fixed(0.1)) as server,
-        Site(tmp_path, server.base_url) as site,
+        Site(site_folder, server.base_url) as site,
     ):
-        site.run("migrate", "--verbosity", "0")
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
         pid = site.start("judge", "killed", "--endpoint", "loop", "--concurrency", "4")
         wait_for_answers(server, 9)
@@ -133,6 +131,6 @@ def test_ctrl_c_pauses_and_loses_nothing(tmp_path):
         assert site.query("SELECT state, holder FROM judging_run") == [("paused", "")]
         assert len(site.calls("done")) == server.completed == server.requests < PAIRS
         assert not site.calls("lost") | site.calls("claimed")
-    output = (tmp_path / "output.txt").read_text()
+    output = (site_folder / "output.txt").read_text()
     assert "Stopped at the keyboard" in output
     assert "Traceback" not in output

@@ -18,13 +18,12 @@ Project.objects.update(slug="killed")
 """
 
 
-def test_a_killed_run_goes_on_at_the_stage_that_each_example_had_reached(tmp_path):
+def test_a_killed_run_goes_on_at_the_stage_that_each_example_had_reached(site_folder):
     judge = StagedJudge(first_when_whole)
     with (
         LoopbackServer(judge=judge, latency=fixed(0.05)) as server,
-        Site(tmp_path, server.base_url) as site,
+        Site(site_folder, server.base_url) as site,
     ):
-        site.run("migrate", "--verbosity", "0")
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
         command = ["judge", "killed", "--endpoint", "loop", "--concurrency", "4", "--name", "r"]
         command += ["--method", "portia", "--form", "relation", "--unsplit-first"]

@@ -76,10 +76,12 @@ def a_killed_worker_is_followed_by_another(environment):
     assert len(answered(server.log)) == 2 * PAIRS
 
 
-def test_a_killed_worker_is_followed_by_another(own_environment):
-    a_killed_worker_is_followed_by_another(own_environment)
+def test_a_killed_worker_is_followed_by_another(environment_with_tables):
+    a_killed_worker_is_followed_by_another(environment_with_tables)
 
 
 @pytest.mark.brokers
-def test_a_killed_worker_is_followed_by_another_on_redis(own_environment, redis_url):
-    a_killed_worker_is_followed_by_another({**own_environment, "CELERY_BROKER_URL": redis_url})
+def test_a_killed_worker_is_followed_by_another_on_redis(environment_with_tables, redis_url):
+    a_killed_worker_is_followed_by_another(
+        {**environment_with_tables, "CELERY_BROKER_URL": redis_url}
+    )
