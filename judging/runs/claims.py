@@ -54,7 +54,8 @@ def claim(
         affordable = budget.reserve(run_id, holder, upper_bounds)
         seqs = next_seqs(run_id, asks[:affordable])
         calls = [
-            Call(
+            rows.new(
+                Call,
                 run_id=run_id,
                 **place_of(ask.subject),
                 part=ask.part,

@@ -7,6 +7,7 @@ from judging.llm.parsing import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.replies import Choice, TokenLogprobs
 from judging.llm.templating import Template
 from judging.models import Parse, Sample
+from judging.runs import rows
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
@@ -41,12 +42,13 @@ def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[s
 
 def failed_parse(status: str) -> Parse:
     """A slot whose call brought nothing to read."""
-    return Parse(version=PARSER_VERSION, status=Status(status).value)
+    return rows.new(Parse, version=PARSER_VERSION, status=Status(status).value)
 
 
 def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
     reading = turn_back(parsed, template, part)
-    return Parse(
+    return rows.new(
+        Parse,
         version=PARSER_VERSION,
         parser=template.reply.value,
         status=reading.status.value,

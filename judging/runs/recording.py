@@ -149,7 +149,8 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
         if outcome.kind.pauses_run:
             return
         for index, slot in enumerate(ask.slots):
-            sample = Sample(call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
+            place = {"call_id": call.pk, "index": index, "slot": slot, "attempt": ask.attempt}
+            sample = rows.new(Sample, **place)
             yield sample, failed_parse(outcome.kind.status)
         return
     quoted = questioner.quoted(ask.subject, ask.part)
@@ -159,7 +160,8 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
 
 
 def sample_of(choice: Choice, **place: Any) -> Sample:
-    return Sample(
+    return rows.new(
+        Sample,
         raw_text=without_nul(choice.text),
         reasoning=without_nul(choice.reasoning) or "",
         refusal=without_nul(choice.refusal) or "",

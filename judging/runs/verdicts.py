@@ -123,7 +123,9 @@ def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
     """The first to be reviewed first."""
     for start in range(0, len(ranked_ids), CHUNK):
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
-        ranked = [Verdict(run_id=run.pk, example_id=pk, rank=place) for place, pk in places]
+        ranked = [
+            rows.new(Verdict, run_id=run.pk, example_id=pk, rank=place) for place, pk in places
+        ]
         with transaction.atomic():
             rows.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
 
@@ -135,7 +137,8 @@ def row(
     score: float | None,
     usd: Decimal | None,
 ) -> Verdict:
-    return Verdict(
+    return rows.new(
+        Verdict,
         run_id=run.pk,
         example_id=example.example_id,
         state=result.state.value,

@@ -34,6 +34,18 @@ def calls(project):
     return calls
 
 
+@pytest.mark.parametrize("model", [Call, Sample, Parse, Verdict])
+def test_a_new_row_is_what_the_model_makes(model):
+    def columns(row):
+        return {name: value for name, value in vars(row).items() if name != "_state"}
+
+    row = rows.new(model)
+    assert columns(row) == columns(model())
+    assert row._state.adding
+    mutable = [name for name, value in vars(row).items() if isinstance(value, (list, dict))]
+    assert all(vars(row)[name] is not vars(rows.new(model))[name] for name in mutable)
+
+
 def test_rows_get_their_keys_in_order(calls):
     found = Call.objects.order_by("example__number").values_list("pk", "slots", "claimed_at")
     assert list(found) == [(call.pk, [0, 1], MOMENT) for call in calls]
