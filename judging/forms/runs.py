@@ -16,12 +16,8 @@ from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
 from judging.models import Form, JudgeTemplate, Method, Project, Run
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
+from judging.runs.judges import FORMS, METHODS, MOST_K
 from judging.runs.portia.settings import PortiaOptions
-from judging.runs.starting import (
-    FORMS,
-    METHODS,
-    MOST_K,
-)
 from judging.runs.usual import (
     CONCURRENCY,
     LOCAL_CONCURRENCY,

@@ -12,10 +12,11 @@ from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
 from judging.models import Call, Project, Run
 from judging.runs.adaptive import FEWEST_PILOT, pilot_size
+from judging.runs.judges import Judge, choose_judge
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits
 from judging.runs.questions import Questioner
-from judging.runs.starting import Judge, choose_judge, run_fields
+from judging.runs.starting import run_fields
 from judging.runs.subjects import Subject, subjects_of
 from judging.runs.usual import usual_concurrency
 

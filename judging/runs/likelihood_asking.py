@@ -14,8 +14,8 @@ from judging.llm.usage import Usage
 from judging.models import Form, PointItem, Run, TextLikelihood
 from judging.runs.calibrating import keep
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
+from judging.runs.judges import choose_model
 from judging.runs.likelihood import Text, task_of, texts_of_pair
-from judging.runs.starting import choose_model
 from judging.runs.usual import CONCURRENCY, LOCAL_CONCURRENCY
 from judging.runs.working import live_endpoint
 

@@ -1,148 +1,28 @@
 """Starting a run: what was left open is decided here, once, and kept with the run."""
 
-import asyncio
 import secrets
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from judging import audit
 from judging.errors import UserError
-from judging.llm.endpoint import Endpoint
-from judging.llm.listing import ListingError, list_models, only_model
-from judging.llm.prices import PriceSnapshot
-from judging.llm.templating import Template
-from judging.local_judge.model import MODEL_NAME
-from judging.models import Form, Method, Project, Run
+from judging.models import Form, Project, Run
 from judging.numbering import next_number
 from judging.runs import choices as choice
 from judging.runs import learned, pointwise, states
-from judging.runs.choices import ChoiceOptions
-from judging.runs.endpoints import (
-    default_endpoint_name,
-    find_price_of,
-    key_of,
-    named_endpoint,
-)
+from judging.runs.judges import Judge, choose_judge
 from judging.runs.lease import SEND_AGAIN
-from judging.runs.listing import ModelNotChosen
-from judging.runs.point_shots import draw_point_shots
-from judging.runs.portia.settings import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.shots import draw_shots
-from judging.runs.usual import (
-    BY_LOGPROBS,
-    LEAST_CONFIDENCE,
-    ONE_SAMPLE,
-    usual_concurrency,
-    usual_k,
-    usual_max_tokens,
-    usual_method,
-    usual_temperature,
-)
-from judging.runs.wording import chosen_criteria, kept_fields, output_of
+from judging.runs.usual import BY_LOGPROBS, usual_concurrency, usual_temperature
+from judging.runs.wording import kept_fields, output_of
 
-METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE, Form.POINTWISE)
-MOST_K = 100
 LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
 MOST_AT_ONCE = 1000
-Price = tuple[Decimal, Decimal]
-
-
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """Who is asked what, and at which price; None where the price is unknown."""
-
-    project: Project
-    endpoint: Endpoint
-    model: str
-    method: str
-    form: str
-    template: Template
-    k: int
-    max_tokens: int
-    price: PriceSnapshot | None
-    batch: bool
-    usual_price: PriceSnapshot | None
-    adaptive: float | None
-    permutations: tuple[str, ...] = ()
-    shots: int = 0
-    portia: PortiaSettings | None = None
-    criteria: str = ""
-    items: Mapping[str, str] = field(default_factory=dict)
-    point_shots: Mapping[str, Any] = field(default_factory=dict)
-
-
-def choose_judge(
-    project: Project,
-    *,
-    endpoint: str = "",
-    model: str = "",
-    method: str = "",
-    form: str = Form.SCORE,
-    template: str | Template = "",
-    k: int | None = None,
-    max_tokens: int | None = None,
-    price: Price | None = None,
-    batch: bool = False,
-    adaptive: float | None = None,
-    portia: PortiaOptions | None = None,
-    criteria: str = "",
-    scale: str = "",
-    shots_from: str = "",
-    shots_random: bool = False,
-    **of_choice: Any,
-) -> Judge:
-    """Fill in what was left open. Raises UserError for what can't be asked.
-
-    `of_choice`: see ChoiceOptions, for the form choice alone.
-    """
-    options = ChoiceOptions.of(form, of_choice)
-    method = usual_method(method, form, k, options)
-    check_kind(method, form, k)
-    check_adaptive(method, form, k, adaptive)
-    chosen = named_endpoint(endpoint or default_endpoint_name())
-    pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
-    wording, items = pointwise.choose_wording(
-        project, template, method, form, criteria, scale, chosen
-    )
-    if form == Form.CHOICE:
-        wording = choice.worded(wording, options)
-    if batch and chosen.is_local:
-        raise UserError("The local judge takes no batches. Choose another endpoint.")
-    name = model or choose_model(chosen)
-    usual_price = find_price_of(chosen, name, price)
-    return Judge(
-        project=project,
-        endpoint=chosen,
-        model=name,
-        method=method,
-        form=form,
-        template=wording,
-        k=k or usual_k(method, form),
-        max_tokens=max_tokens or usual_max_tokens(form, chosen),
-        price=usual_price.half() if usual_price and batch else usual_price,
-        batch=batch,
-        usual_price=usual_price,
-        adaptive=adaptive,
-        permutations=choice.permutations_of(options) if form == Form.CHOICE else (),
-        shots=options.shots or 0,
-        portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
-        criteria="" if items else chosen_criteria(project, wording, criteria),
-        items=items,
-        point_shots=draw_point_shots(
-            project, shots_from, list(items), wording.scale, at_random=shots_random
-        )
-        if shots_from
-        else {},
-    )
 
 
 def start_run(
@@ -194,34 +74,6 @@ def start_run(
     return run
 
 
-def check_kind(method: str, form: str, k: int | None) -> None:
-    if method not in METHODS:
-        raise UserError(f"Method {method} is not available. Choose from: {', '.join(METHODS)}.")
-    if form not in FORMS:
-        raise UserError(f"Form {form} is not available. Choose from: {', '.join(FORMS)}.")
-    if k is not None and not 1 <= k <= MOST_K:
-        raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
-    if method in ONE_SAMPLE and k not in (None, 1):
-        raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
-
-
-def check_adaptive(method: str, form: str, k: int | None, confidence: float | None) -> None:
-    if confidence is None:
-        return
-    if form == Form.CHOICE:
-        raise UserError(
-            "A choice gives its probability in one sample, so there is nothing to stop early. "
-            "Leave adaptive out. Nothing was started."
-        )
-    if method != Method.MEC_BPC or k == 1:
-        raise UserError("An adaptive run needs mec_bpc and k of at least 2. Nothing was started.")
-    if not LEAST_CONFIDENCE <= confidence < 1:
-        raise UserError(
-            f"The confidence lies between {LEAST_CONFIDENCE} and 1, not at {confidence}. "
-            "Nothing was started."
-        )
-
-
 def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None:
     if len(name) > LONGEST_NAME:
         raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
@@ -229,18 +81,6 @@ def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None
         raise UserError(f"The temperature lies between 0 and {HOTTEST}, not at {temperature}.")
     if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
         raise UserError(f"Calls at once: from 1 to {MOST_AT_ONCE}, not {concurrency}.")
-
-
-def choose_model(endpoint: Endpoint) -> str:
-    """The operator's model, else the only one that the endpoint lists."""
-    if endpoint.is_local:
-        return MODEL_NAME
-    if settings.FAIRJUDGE_JUDGE_MODEL:
-        return settings.FAIRJUDGE_JUDGE_MODEL
-    try:
-        return only_model(asyncio.run(list_models(endpoint, key_of(endpoint))))
-    except ListingError as error:
-        raise ModelNotChosen(str(error)) from None
 
 
 def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:
