@@ -10,9 +10,9 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.counting import count_earlier_votes
+from annotation.filling import add_items
 from annotation.learning import ranking_of
 from annotation.models import Item, Round, Selection, Slot
-from annotation.rounds import add_items
 from annotation.selecting import Ranked, frame, size_for_beta
 from annotation.settling import settle_all, settle_skipped
 from judging import audit

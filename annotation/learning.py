@@ -13,8 +13,8 @@ from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from annotation.certifying import plan_to_store
 from annotation.counting import count_earlier_votes
+from annotation.filling import fill
 from annotation.models import Item, Round, RoutingScores, Selection
-from annotation.rounds import fill
 from annotation.selecting import Drawn, Ranked, draw, frame, ranked_examples
 from annotation.waking import GO_ON
 from judging import audit
