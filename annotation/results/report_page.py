@@ -1,6 +1,7 @@
 """The report in the shape in which pages show it."""
 
 from decimal import Decimal
+from typing import Any
 
 from annotation.results.figures import Json
 from annotation.results.in_short import in_short
@@ -31,15 +32,33 @@ _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", 
 
 
 def page_context(run: Run, report: Json) -> Json:
+    lacking = no_people(report)
+    shown = said_once(report, lacking) if lacking else report
     return {
         "run": run,
-        "report": report,
+        "report": shown,
+        "no_people": lacking,
         "in_short": in_short(report),
         "contents": contents(report),
         "templates": [one.template for one in SECTIONS if one.template],
-        "betas": by_beta(report["hitlc"]),
+        "betas": by_beta(shown["hitlc"]),
         "costs": costs_of(report),
     }
+
+
+def no_people(report: Json) -> str:
+    """Why nothing is compared with people yet; empty where something is."""
+    known = report["coverage"]["known"]
+    return known["reason"] if isinstance(known, dict) else ""
+
+
+def said_once(part: Any, reason: str) -> Any:
+    """The same, with a mark on every figure that lacks its value for this reason: the page says it
+    once, and its cells stay short."""
+    if isinstance(part, dict):
+        marked = {name: said_once(value, reason) for name, value in part.items()}
+        return marked | {"said": True} if part.get("reason") == reason else marked
+    return [said_once(one, reason) for one in part] if isinstance(part, list) else part
 
 
 def contents(report: Json) -> dict[str, str]:

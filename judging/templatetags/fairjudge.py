@@ -38,8 +38,12 @@ def number(
     reason: str = "",
     signed: bool = False,
     percent: bool = False,
+    said: bool = False,
 ) -> SafeString:
-    """A value, its 95 % interval and its coverage in a lighter weight, or why there is none."""
+    """A value, its 95 % interval and its coverage in a lighter weight, or why there is none; only a
+    dash where the page has `said` why."""
+    if value is None and said:
+        return format_html('<span class="number why" title="{}">–</span>', reason)
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
     scale, unit = (100, figures.NARROW_SPACE + "%") if percent else (1, "")
@@ -107,6 +111,7 @@ def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
         digits,
         n=part("n"),
         reason=part("reason") or "",
+        said=bool(part("said")),
         **options,
     )
 

@@ -44,6 +44,7 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         found["renewing"] = shown.renewing
         if shown.report is not None:
             found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
+            found["rounds"] = run.rounds.exists()
     if "costs" not in found:
         people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
         found["costs"] = project_costs(project, run, people)
