@@ -64,14 +64,26 @@ def _first_of_many(report: Json) -> Iterator[Sentence]:
         return
     first, second = found["ranking"][:2]
     apart = first["strength"]["low"] > second["strength"]["high"]
-    checked = report["coverage"]["basis"] == "votes"
+    by, more, checked = _resting_on(report)
     yield Sentence(
-        f"Of {len(found['ranking'])} models {first['model']} ranks first by the final labels, "
-        f"{'clearly' if apart else 'not clearly'} before {second['model']}"
-        + ("." if checked else "; where nobody looked these are the judge's."),
+        f"Of {len(found['ranking'])} models {first['model']} ranks first by {by}, "
+        f"{'clearly' if apart else 'not clearly'} before {second['model']}{more}.",
         "models",
         warns=not checked,
     )
+
+
+def _resting_on(report: Json) -> tuple[str, str, bool]:
+    """Whose the final labels are, what else is to be said of them, and whether people gave all."""
+    n = report["coverage"]["examples"]
+    m = next((row["m"] for row in report["methods"] if row.get("done")), 0)
+    if m and m == n:
+        return "people's labels", "", True
+    if m:
+        return "the final labels", f"; {m} of {n} are people's, the others the judge's", False
+    if report["coverage"]["basis"] == "round":
+        return "the judge's labels", ", which nobody has checked", False
+    return "the judge's labels", "; what people say is not in this ranking", False
 
 
 def _verdict(found: Json, names: tuple[str, str] | None) -> str:

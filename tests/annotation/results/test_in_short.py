@@ -1,12 +1,14 @@
 """The head of the report: the honest answer, and what stands against it."""
 
 import copy
+from decimal import Decimal
 
 import pytest
 
 from annotation.results.analysis import Analysis
 from annotation.results.in_short import in_short
 from annotation.results.report import report
+from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from tests.factories import make_examples, make_run, make_verdict
 
@@ -104,3 +106,44 @@ def test_a_judge_that_never_wavers_is_not_said_to_waver_where_it_errs(project, f
     run = project.runs.get()
     run.verdicts.update(bpde=0.0)
     assert "ranks none before another" in texts(report(Analysis(project, run)))["review"]
+
+
+@pytest.fixture
+def many(project):
+    """Three models, and the judge's labels of twelve comparisons."""
+    run = make_run(project)
+    for example in make_examples(project, 12):
+        example.model_1, example.model_2 = ("ab", "bc", "ca")[example.number % 3]
+        example.save()
+        label = "win" if example.number % 4 else "lose"
+        make_verdict(run, example, 0.1, rank=example.number + 1, label=label)
+    return run
+
+
+def ranking(run):
+    return next(one for one in in_short(report(Analysis(run.project, run))) if "ranks" in one.text)
+
+
+def vote_on_all(run, tmp_path):
+    path = tmp_path / "votes.csv"
+    rows = "".join(f"e{n},kim,{'lose' if n % 5 else 'win'}\n" for n in range(12))
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(run.project, None, path)
+
+
+def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
+    found = ranking(many)
+    assert "by the judge's labels" in found.text
+    assert found.text.endswith(", which nobody has checked.")
+    assert found.warns
+    vote_on_all(many, tmp_path)
+    found = ranking(many)
+    assert found.text.endswith("; what people say is not in this ranking.")
+    assert found.warns
+    settings = RoundSettings(beta=Decimal(50), votes=1)
+    open_round(many.project, None, many, settings)
+    assert ranking(many).text.endswith("; 6 of 12 are people's, the others the judge's.")
+    open_round(many.project, None, many, RoundSettings(everything=True, votes=1))
+    found = ranking(many)
+    assert "ranks first by people's labels" in found.text
+    assert not found.warns
