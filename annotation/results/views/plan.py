@@ -65,7 +65,17 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     if report is not None:
         found |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
         found |= _cascade(report, form.cleaned_data["second"])
+    if _says_how_right_the_judge_is(found):
+        project_for(access.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
     return found
+
+
+def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
+    """That is judge output. Counts, costs and the cut by rank, which are all that the page shows
+    before a label is known, tell of no verdict."""
+    at_k = found.get("at_k")
+    reached = at_k is not None and at_k["accuracy"]["value"] is not None
+    return bool(found.get("expected") or reached or found.get("cascades"))
 
 
 def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The pages of a project: who sees them, what they say, and how many queries they take."""
 
 import re
+from decimal import Decimal
 
 import pytest
 from django.db import connection
@@ -8,6 +9,7 @@ from django.test.utils import CaptureQueriesContext
 
 from annotation.models import Round
 from annotation.results.verification import verify
+from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.models import Membership, Project, Role
 from tests.factories import make_examples, make_run, make_user, make_verdict
@@ -139,6 +141,45 @@ def test_the_results_page_takes_the_same_queries_for_10_and_for_60_examples(clie
     assert queries() == warm
     make_examples(judged.project, 50)
     assert queries() == cold
+
+
+def test_that_nobody_labelled_is_said_once_with_what_to_do_next(client, owner, judged):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results").content.decode()
+    body = re.sub(r'title="[^"]*"', "", page[page.index('<dl class="facts">') :])
+    cells = re.findall(r"<td[^>]*>.*?</td>", body, re.DOTALL)
+    assert not [cell for cell in cells if "no human labels" in cell]
+    assert page.count('title="no human labels: open a round, or import votes">–<') > 10
+    assert '<a href="/p/vicuna/plan">plan a round</a>' in page
+    open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(20), votes=1))
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "2 of 2 items still wait for a label" in page
+    assert '<a href="/p/vicuna/rounds/">see the rounds</a>' in page
+
+
+@pytest.mark.parametrize(
+    ("n", "more", "shown"),
+    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge with k = 3: accuracy")],
+)
+def test_the_planner_unblinds_once_it_says_how_often_the_judge_is_right(
+    client, owner, project, tmp_path, n, more, shown
+):
+    """Before a label is known it shows counts, costs and the cut alone."""
+    run = make_run(project)
+    for example in make_examples(project, n):
+        make_verdict(run, example, example.number / n, rank=n - example.number)
+    client.force_login(owner)
+    member = Membership.objects.filter(user=owner)
+    sent = {"run": run.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"} | more
+    for address in ("plan", "plan/preview"):
+        assert client.get(f"/p/vicuna/{address}", sent).status_code == 200
+    assert member.get().unblinded_at is None
+    path = tmp_path / "votes.csv"
+    votes = "".join(f"e{number},kim,win\n" for number in range(n))
+    path.write_text("external_id,annotator,label\n" + votes)
+    import_votes(project, None, path)
+    assert shown in client.get("/p/vicuna/plan/preview", sent).content.decode()
+    assert member.get().unblinded_at is not None
 
 
 def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_path):
