@@ -65,3 +65,27 @@ def test_the_people_page_draws_their_pace(log_in, owner, project, voted):
     page = log_in(owner, f"/p/{project.slug}/people")
     expect(page.locator("#people-pace figure svg")).to_be_visible()
     expect(page.locator("#people-pace table").first).to_contain_text("annotator-1")
+
+
+def test_on_a_phone_costs_fit_and_wider_tables_show_that_they_go_on(
+    log_in, researcher, project, voted
+):
+    page = log_in(researcher, f"/p/{project.slug}/results", **PHONE)
+    hidden = "table => table.scrollWidth - table.clientWidth"
+    assert page.get_by_role("region", name="Cost", exact=True).evaluate(hidden) == 0
+    wide = page.get_by_role("region", name="Win rate of response 1", exact=True)
+    assert wide.evaluate(hidden) > 0
+
+    wide.scroll_into_view_if_needed()
+    # Below the table's text, where nothing but a shade is drawn.
+    wide.evaluate("table => table.style.paddingBottom = '20px'")
+
+    def edge():
+        box = wide.bounding_box()
+        right, bottom = box["x"] + box["width"], box["y"] + box["height"]
+        clip = {"x": right - 4, "y": bottom - 20, "width": 4, "height": 4}
+        return page.screenshot(clip=clip)
+
+    before = edge()
+    wide.evaluate("table => table.scrollTo({left: table.scrollWidth, behavior: 'instant'})")
+    assert edge() != before
