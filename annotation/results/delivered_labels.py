@@ -58,7 +58,7 @@ def _labels(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
 def _judge(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
     yield "bpde", ~_close(numbers(given["bpde"]), sheet.bpde)
     gap = np.abs(numbers(given["score_1"]) - numbers(given["score_2"]))
-    yield "the gap between score_1 and score_2", ~_close(gap, sheet.gap)
+    yield "the gap between score_1 and score_2", ~_close(gap, sheet.gap) & ~np.isnan(gap)
     rank = numbers(given["rank"])
     order = np.argsort(rank, kind="stable")[: int(np.isfinite(rank).sum())]
     moved = np.zeros(len(sheet), bool)
