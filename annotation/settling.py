@@ -98,18 +98,18 @@ def with_lock() -> QuerySet[Item]:
 
 
 @prepared
-def _locked(keys: Any) -> QuerySet[Item]:
+def _locked(keys: list[int]) -> QuerySet[Item]:
     return with_lock().filter(pk__in=keys).order_by("pk")
 
 
 @prepared
-def _labels(keys: Any) -> QuerySet[Slot, Any]:
+def _labels(keys: list[int]) -> QuerySet[Slot, Any]:
     slots = Slot.objects.filter(item__pk__in=keys)
     return slots.values_list("item", "vote__label", "vote__annotator")
 
 
 @prepared
-def _skips(keys: Any) -> QuerySet[Skip, Any]:
+def _skips(keys: list[int]) -> QuerySet[Skip, Any]:
     return Skip.objects.filter(item__pk__in=keys).values_list("item", "annotator")
 
 

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, get_origin
 
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import Expression, QuerySet
 from django.db.models.query import ModelIterable, get_related_populators
 
@@ -57,18 +57,20 @@ class Compiled:
 class Prepared:
     """A queryset that is asked with the values of its parameters, by their names.
 
-    A list is for `__in`, and is not empty: SQL is kept for each of the lengths seen lately.
+    A parameter that is called a list is for `__in`, and is not empty: SQL is kept for each of the
+    lengths seen lately.
     """
 
     def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
         self.build = build
+        self.parameters = inspect.signature(build).parameters
+        self.lists = [p.name for p in self.parameters.values() if get_origin(p.annotation) is list]
         self.compiled = lru_cache(maxsize=8)(self._compiled)
+        KNOWN.append(self)
 
     def all(self, **given: Any) -> list[Any]:
-        compiled = self.compiled(
-            connection.vendor,
-            **{name: len(each) for name, each in given.items() if isinstance(each, list)},
-        )
+        lengths = {name: len(given[name]) for name in self.lists}
+        compiled = self.compiled(connection.vendor, **lengths)
         with connection.cursor() as cursor:
             cursor.execute(compiled.sql, [_bound(value, given) for value in compiled.values])
             rows = cursor.fetchall()
@@ -80,9 +82,7 @@ class Prepared:
         return found[0] if found else None
 
     def _compiled(self, vendor: str, **lengths: int) -> Compiled:
-        parameters: dict[str, Any] = {
-            name: Parameter(name) for name in inspect.signature(self.build).parameters
-        }
+        parameters: dict[str, Any] = {name: Parameter(name) for name in self.parameters}
         for name, length in lengths.items():
             parameters[name] = [Parameter(name, place) for place in range(length)]
         queryset = self.build(**parameters)
@@ -95,6 +95,17 @@ class Prepared:
             return found
 
         return Compiled(sql, tuple(values), converted, _maker(queryset, compiler))
+
+
+# All that the modules imported so far have.
+KNOWN: list[Prepared] = []
+
+
+def compile_known() -> None:
+    """Before many threads find at once that a query is not compiled yet."""
+    with transaction.atomic():
+        for one in KNOWN:
+            one.compiled(connection.vendor, **dict.fromkeys(one.lists, 1))
 
 
 def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Prepared:

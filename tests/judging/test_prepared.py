@@ -89,7 +89,7 @@ def test_lists_of_any_length_may_be_asked_for(project):
     made = make_examples(project, 20)
 
     @prepared
-    def among(keys):
+    def among(keys: list[int]):
         return Example.objects.filter(pk__in=keys).order_by("number")
 
     for length in (1, 2, 20, 1):

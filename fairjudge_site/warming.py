@@ -1,0 +1,33 @@
+"""What is made at first use in each web process, made before the first annotators wait for it.
+
+Fifty people who open a round at once find two new processes: each of its threads would otherwise
+import, compile and load the same things, while the others wait for the processor.
+"""
+
+import logging
+
+from django.db import DatabaseError, connection
+from django.template.loader import get_template
+from django.urls import get_resolver
+
+from annotation.rendering import render
+from judging.prepared import compile_known
+
+TEMPLATES = ("screen.html", "_item.html", "_progress.html", "nothing.html")
+TEXT = "*Prose*, $x^2$ and\n\n```python\nprint(1)\n```\n"
+
+logger = logging.getLogger(__name__)
+
+
+def warm_up() -> None:
+    # The views are imported along with their addresses.
+    _ = get_resolver().url_patterns
+    for name in TEMPLATES:
+        get_template(f"annotation/screen/{name}")
+    render(TEXT)
+    try:
+        compile_known()
+    except DatabaseError as error:
+        logger.warning("The database does not answer yet: %s", error)
+    finally:
+        connection.close()
