@@ -176,26 +176,38 @@ def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime
     # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
     for slot in sorted(held, key=lambda slot: slot.position):
         renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
+        item = _open_items.first(key=slot.item_id)
+        if item is None:
+            continue
         draft = drafts.first(item=slot.item_id, annotator=annotator.pk)
-        slot.item.round = round_
+        item.round = round_
         if (draft is not None and draft.token == beside) or not renewed.update(
             lease_until=now + LEASE
         ):
             continue
         if draft is not None:
-            draft.item, draft.annotator = slot.item, annotator
+            draft.item, draft.annotator = item, annotator
             return draft
         if (seat := seat_of(round_, annotator)) is not None:
             # A vote whose lease had ended took the slot, and was not stored.
-            return draft_of(slot.item, annotator, seat, cursor=slot.position)
+            return draft_of(item, annotator, seat, cursor=slot.position)
     return None
 
 
 @prepared
 def _in_hand(round_: Any, annotator: Any) -> QuerySet[Slot]:
-    """Mostly one or two: the item on the screen, and the one fetched ahead."""
+    """Mostly one or two: the item on the screen, and the one fetched ahead.
+
+    Without their items: PostgreSQL takes a person's unfilled slots for many, and would read all
+    items of the round along.
+    """
     mine = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
-    return _with_item(mine.filter(item__state=Item.State.OPEN))
+    return mine.only("item", "position")
+
+
+@prepared
+def _open_items(key: Any) -> QuerySet[Item]:
+    return Item.objects.filter(pk=key, state=Item.State.OPEN).only("round", "example")
 
 
 def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:

@@ -124,6 +124,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     DATABASES["default"]["TEST"] = {"NAME": FAIRJUDGE_DATA / "test.sqlite3"}
 elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
+    DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = 5
 else:
     raise SettingError("DATABASE_URL", "only SQLite and PostgreSQL are supported")
 

@@ -71,7 +71,7 @@ class Prepared:
     def all(self, **given: Any) -> list[Any]:
         lengths = {name: len(given[name]) for name in self.lists}
         compiled = self.compiled(connection.vendor, **lengths)
-        with connection.cursor() as cursor:
+        with _cursor() as cursor:
             cursor.execute(compiled.sql, [_bound(value, given) for value in compiled.values])
             rows = cursor.fetchall()
         return [compiled.made(row) for row in compiled.converted(rows)]
@@ -110,6 +110,17 @@ def compile_known() -> None:
 
 def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Prepared:
     return Prepared(build)
+
+
+def _cursor() -> Any:
+    """On PostgreSQL one that sends values apart from the SQL: then it too plans a query once, when
+    it has come for the fifth time (`prepare_threshold` in the settings)."""
+    if connection.vendor != "postgresql":
+        return connection.cursor()
+    from django.db.backends.postgresql.base import ServerBindingCursor
+
+    connection.ensure_connection()
+    return connection._prepare_cursor(ServerBindingCursor(connection.connection))
 
 
 def _bound(value: Any, given: dict[str, Any]) -> Any:
