@@ -50,14 +50,19 @@ def _shown(seat: Any) -> QuerySet[Seat, Any]:
 
 
 def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
-    """Keep what was entered so far. Active time adds up and never runs backwards."""
+    """Keep what was entered so far. Active time adds up and never runs backwards.
+
+    Raises Draft.DoesNotExist where the project or the person was deleted meanwhile.
+    """
     draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
-    Draft.objects.filter(pk=draft.pk).update(
+    kept = Draft.objects.filter(pk=draft.pk).update(
         answer=draft.answer,
         comment=draft.comment,
         active_seconds=F("active_seconds") + sane(added_seconds),
         updated_at=timezone.now(),
     )
+    if not kept:
+        raise Draft.DoesNotExist
     draft.active_seconds = _active_seconds.first(draft=draft.pk).active_seconds
 
 

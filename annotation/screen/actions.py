@@ -9,7 +9,7 @@ from typing import cast
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -49,7 +49,10 @@ def on_item(action: Action) -> Callable[..., HttpResponse]:
             return redirect("annotate_item", token)
         if request.POST.get("token") != token:
             return _refuse(request, draft, _MISMATCH, 409)
-        return action(request, draft)
+        try:
+            return action(request, draft)
+        except Draft.DoesNotExist:
+            raise Http404("This item was deleted meanwhile.") from None
 
     return view
 

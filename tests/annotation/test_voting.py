@@ -7,7 +7,8 @@ from django.db import connection
 from django.utils import timezone
 
 from annotation import changes
-from annotation.models import Annotation, Item, Round, Slot
+from annotation.drafts import save_draft
+from annotation.models import Annotation, Draft, Item, Round, Slot
 from annotation.queue import LEASE, NoItem, claim_next, claim_slot_of, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import NotNeeded, RoundClosed, edit_vote, record_vote
@@ -133,3 +134,12 @@ def test_votes_on_one_example_at_once_wait_for_each_other_and_none_is_lost(trans
     assert Annotation.objects.count() == 48
     assert filled(first) == filled(second) == 48
     assert set(Item.objects.values_list("state", flat=True)) <= {"complete", "adjudicate"}
+
+
+def test_a_draft_that_was_deleted_meanwhile_is_not_kept_silently(project):
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    draft = claim_next(round_, make_annotator(project, "zoe"))
+    Draft.objects.all().delete()
+    with pytest.raises(Draft.DoesNotExist):
+        save_draft(draft, {"overall": "left"}, "", 1.0)

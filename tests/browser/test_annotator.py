@@ -228,7 +228,11 @@ def test_a_lost_connection_keeps_choice_and_comment_and_sends_the_vote_once(star
     page.keyboard.press("2")
     page.get_by_label("Comment").fill("in a tunnel")
     assert not Annotation.objects.exists()
-    page.context.set_offline(False)
+    # The next page, not this one, is to send what waits in the browser.
+    context = page.context
+    page.close()
+    context.set_offline(False)
+    page = context.new_page()
     page.goto(f"/annotate/{second}")
     expect(page.get_by_text("1 of 3 done")).to_be_visible()
     vote = Annotation.objects.get()
