@@ -24,7 +24,7 @@ from judging.methods.side_bias import (
 )
 from judging.methods.votes import rater_against_majority
 
-_SIGN = {"win": 1, "tie": 0, "lose": -1}
+SIGN = {"win": 1, "tie": 0, "lose": -1}
 _SIGNS = (1, 0, -1)
 # Below this chance of being drawn by luck, after Holm, a lean to one side is pointed out.
 SUSPECT = 0.05
@@ -124,7 +124,7 @@ class Agreement:
         tables = {}
         for annotator in self._people:
             mine = [
-                (_SIGN[label], left == 1)
+                (SIGN[label], left == 1)
                 for _, kind, _, _, label, left in self._rows_of[annotator.pk]
                 if left is not None and kind != Selection.Kind.CHECK
             ]
@@ -140,7 +140,7 @@ class Agreement:
         voted = np.zeros((len(place), len(column)), dtype=np.int8)
         present = np.zeros(voted.shape, dtype=bool)
         for item, _, _, by, label, _ in rows:
-            voted[place[item], column[by]] = _SIGN[label]
+            voted[place[item], column[by]] = SIGN[label]
             present[place[item], column[by]] = True
         return voted, present
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from annotation.agreement import SIGN
 from annotation.models import Annotator
 from annotation.results.people import Vote
 from judging.methods.comparison import Booleans, Signs
 from judging.methods.votes import VoteCounts
-
-SIGN = {"win": 1, "tie": 0, "lose": -1}
 
 
 @dataclass(frozen=True)

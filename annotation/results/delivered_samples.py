@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from annotation.agreement import SIGN
 from annotation.results.delivered_tables import rows
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
-from annotation.results.sheet_rows import SIGN
 from judging.llm.parts import is_swapped
 from judging.llm.parts import order as order_of
 from judging.methods.estimates import Undefined

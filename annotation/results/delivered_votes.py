@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from annotation.results.ballots import SIGN, Ballots
+from annotation.agreement import SIGN
+from annotation.results.ballots import Ballots
 from annotation.results.delivered_tables import rows
 from annotation.results.sections import Data
 from judging.methods.estimates import Undefined

@@ -43,7 +43,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Sheet:
+class Sheet(VerdictRows):
     """judge, human, final: 1 win, 0 tie, -1 lose, meaningless where judged, labelled, has_final
     are False. ranking: indices, the first to be reviewed first. level: what they are ranked by.
     length: characters of response 1 less those of response 2.
@@ -62,12 +62,6 @@ class Sheet:
     model_1: Codes
     model_2: Codes
     length: NDArray[np.int64]
-    judge: Signs
-    judged: Booleans
-    level: Floats
-    bpde: Floats
-    gap: Floats
-    ranking: Codes
     human: Signs
     labelled: Booleans
     final: Signs
@@ -140,12 +134,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         model_1=examples.model_1,
         model_2=examples.model_2,
         length=examples.length,
-        judge=verdicts.judge,
-        judged=verdicts.judged,
-        level=verdicts.level,
-        bpde=verdicts.bpde,
-        gap=verdicts.gap,
-        ranking=verdicts.ranking,
+        **vars(verdicts),
         human=human,
         labelled=labelled,
         final=final,

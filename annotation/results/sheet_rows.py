@@ -8,13 +8,13 @@ from django.db.models import Case, F, IntegerField, Value, When
 from django.db.models.functions import MD5, Coalesce, Length
 from numpy.typing import NDArray
 
+from annotation.agreement import SIGN
 from annotation.results.columns import CHUNK, as_read, places_of
 from annotation.selecting import frame
 from judging.methods.comparison import Booleans, Codes, Floats, Signs
 from judging.methods.hitlc import INCONSISTENT_BONUS
 from judging.models import Project, Run, Verdict
 
-SIGN = {"win": 1, "tie": 0, "lose": -1, None: 0}
 # Larger than any rank: what was not ranked comes last.
 _LAST = 2**62
 _NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
@@ -65,7 +65,7 @@ class ExampleRows:
 
 @dataclass(frozen=True)
 class VerdictRows:
-    """As in `Sheet`, and in its order."""
+    """The judge's part of a `Sheet`, which says what they mean; in its order of the examples."""
 
     judge: Signs
     judged: Booleans
@@ -140,14 +140,15 @@ def _verdicts(run: Run) -> Iterator[tuple]:
 
 def label_sign(column: str = "label") -> Case:
     """A label as a number."""
-    labels = [When(**{column: name}, then=Value(sign)) for name, sign in SIGN.items() if name]
+    labels = [When(**{column: name}, then=Value(sign)) for name, sign in SIGN.items()]
     return Case(*labels, default=Value(_NO_LABEL), output_field=IntegerField())
 
 
 def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
     """1, 0, -1 for win, tie, lose, and where there is a label."""
     there = np.array([label is not None for label in labels], dtype=bool)
-    return np.array([SIGN[label] for label in labels], dtype=np.int8), there
+    given = [0 if label is None else SIGN[label] for label in labels]
+    return np.array(given, dtype=np.int8), there
 
 
 def _levels(rows: NDArray[np.void]) -> Floats:

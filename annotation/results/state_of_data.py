@@ -9,23 +9,21 @@ import json
 
 from django.db.models import (
     BigIntegerField,
-    Case,
     Count,
     ExpressionWrapper,
     F,
-    IntegerField,
     Max,
     Sum,
     Value,
-    When,
 )
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
+from annotation.results.sheet_rows import label_sign
 from annotation.selecting import frame
-from judging.models import Label, Project, Run, Verdict
+from judging.models import Project, Run, Verdict
 
 # A prime: sums of a million rows stay far below what a database can add.
 _WEIGHTS = 9973
@@ -79,17 +77,12 @@ def _weighed(*numbers: Combinable) -> Sum:
 
 def _of_example() -> list[Combinable]:
     names = ("category", "model_1", "model_2")
-    return [_label("gold_label"), *map(Length, names), *map(Ord, names)]
+    return [label_sign("gold_label"), *map(Length, names), *map(Ord, names)]
 
 
 def _of_vote() -> list[Combinable]:
-    return [_label("label"), Coalesce("left_response", Value(0)), F("annotator")]
+    return [label_sign(), Coalesce("left_response", Value(0)), F("annotator")]
 
 
 def _of_verdict() -> list[Combinable]:
-    return [_label("label"), Coalesce("rank", Value(0))]
-
-
-def _label(column: str) -> Case:
-    names = [When(**{column: name}, then=Value(n)) for n, name in enumerate(Label.values, start=1)]
-    return Case(*names, default=Value(0), output_field=IntegerField())
+    return [label_sign(), Coalesce("rank", Value(0))]
