@@ -66,7 +66,7 @@ def claim_next(
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
         return without_seat(round_, annotator) or NoItem("not_assigned")
-    held = _held(round_, annotator, beside, now)
+    held = _held(round_, annotator, seat, beside, now)
     if held is not None:
         return held
     if seat.limit is not None and _in_hand_or_done(round_, annotator) >= seat.limit:
@@ -169,7 +169,9 @@ def _held_or_filled(now: Any) -> Q:
     return Q(vote__isnull=False) | Q(lease_until__gte=now)
 
 
-def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime) -> Draft | None:
+def _held(
+    round_: Round, annotator: Annotator, seat: Seat, beside: str | None, now: datetime
+) -> Draft | None:
     """The oldest item in hand, its lease renewed. One whose lease ended is still the person's
     own as long as nobody else took it."""
     held = _in_hand.all(round_=round_.pk, annotator=annotator.pk)
@@ -188,9 +190,8 @@ def _held(round_: Round, annotator: Annotator, beside: str | None, now: datetime
         if draft is not None:
             draft.item, draft.annotator = item, annotator
             return draft
-        if (seat := seat_of(round_, annotator)) is not None:
-            # A vote whose lease had ended took the slot, and was not stored.
-            return draft_of(item, annotator, seat, cursor=slot.position)
+        # A vote whose lease had ended took the slot, and was not stored.
+        return draft_of(item, annotator, seat, cursor=slot.position)
     return None
 
 
