@@ -76,15 +76,21 @@ def test_stopping_a_paused_run_has_a_worker_cancel_its_batch(settings, monkeypat
     assert run.reserved_usd == 0
 
 
+def cancelled_in_vain(server, monkeypatch):
+    """A cancelled run whose endpoint does not cancel its batch."""
+    monkeypatch.setattr(batch_pump, "CANCEL_SECONDS", 0.1)
+    run = paused_with_a_batch(server)
+    server.batches.refuses_cancel = True
+    assert states.cancel(run)
+    assert work_on(Run.objects.get())
+    return run
+
+
 def test_a_batch_that_can_not_be_cancelled_is_named_and_collected_by_a_resume(
     settings, monkeypatch
 ):
-    monkeypatch.setattr(batch_pump, "CANCEL_SECONDS", 0.1)
     with loopback(settings) as server:
-        run = paused_with_a_batch(server)
-        server.batches.refuses_cancel = True
-        assert states.cancel(run)
-        assert work_on(Run.objects.get())
+        run = cancelled_in_vain(server, monkeypatch)
         run.refresh_from_db()
         assert run.state == Run.State.CANCELLED
         assert "has not ended 1 of the run's batches: Not now." in run.reason
@@ -130,12 +136,8 @@ def test_a_failed_run_is_stopped_and_its_batch_cancelled(settings, monkeypatch):
 
 
 def test_a_batch_that_was_not_cancelled_can_be_cancelled_once_more(settings, monkeypatch):
-    monkeypatch.setattr(batch_pump, "CANCEL_SECONDS", 0.1)
     with loopback(settings) as server:
-        run = paused_with_a_batch(server)
-        server.batches.refuses_cancel = True
-        assert states.cancel(run)
-        assert work_on(Run.objects.get())
+        run = cancelled_in_vain(server, monkeypatch)
         server.batches.refuses_cancel = False
         assert states.cancel(run)
         assert work_on(Run.objects.get())
