@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from functools import lru_cache
+from math import lcm
 
 from judging.methods.entropy import entropy, smoothed_entropy
 from judging.methods.outcomes import Label, Number, ScorePair, outcome_of
@@ -93,9 +95,9 @@ def verdict(
     if not all(valid):
         return Verdict(State.UNJUDGED, outcomes, n_valid, n_asked)
 
-    means = [_mean(order) for order in valid]
-    cs = _mean(means)
-    shares = _balanced_shares(outcomes)
+    means = [_mean_pair(order) for order in valid]
+    cs = _mean_pair(means)
+    shares = _balanced_shares(tuple(_counts(order) for order in outcomes))
     agree = len({outcome_of(mean, band) for mean in means}) == 1
     judged = agree or not must_agree
     return Verdict(
@@ -111,24 +113,37 @@ def verdict(
 
 
 def _exact(samples: Samples) -> list[ScorePair | None]:
-    return [None if pair is None else (Fraction(pair[0]), Fraction(pair[1])) for pair in samples]
+    return [None if pair is None else (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
 
 
-def _mean(pairs: Sequence[ScorePair]) -> ScorePair:
-    n = len(pairs)
-    return (
-        sum((pair[0] for pair in pairs), Fraction(0)) / n,
-        sum((pair[1] for pair in pairs), Fraction(0)) / n,
-    )
+# Judges give few different scores, and orders of k samples split in few ways: the same fractions
+# would be worked out for every example.
+@lru_cache(maxsize=1024)
+def _fraction(number: Number) -> Fraction:
+    return Fraction(number)
 
 
-def _balanced_shares(outcomes: Sequence[Sequence[Label | None]]) -> Shares:
-    """Shares of win, tie and lose within each order, averaged over the orders."""
+def _mean_pair(pairs: Sequence[ScorePair]) -> ScorePair:
+    return _mean([pair[0] for pair in pairs]), _mean([pair[1] for pair in pairs])
 
-    def share(label: Label) -> Fraction:
-        within = (
-            Fraction(order.count(label), len(order) - order.count(None)) for order in outcomes
-        )
-        return sum(within, Fraction(0)) / len(outcomes)
 
-    return share(Label.WIN), share(Label.TIE), share(Label.LOSE)
+def _mean(numbers: Sequence[Fraction]) -> Fraction:
+    """Over one common denominator: adding fractions one by one would reduce each sum."""
+    below = lcm(*(number.denominator for number in numbers))
+    above = sum(number.numerator * (below // number.denominator) for number in numbers)
+    return Fraction(above, below * len(numbers))
+
+
+def _counts(order: Sequence[Label | None]) -> tuple[int, int, int]:
+    return order.count(Label.WIN), order.count(Label.TIE), order.count(Label.LOSE)
+
+
+@lru_cache(maxsize=1024)
+def _balanced_shares(counts: tuple[tuple[int, int, int], ...]) -> Shares:
+    """Shares of win, tie and lose within each order, averaged over the orders.
+
+    counts: of wins, ties and loses, one triple an order; no order is without any.
+    """
+    within = [[Fraction(count, sum(order)) for count in order] for order in counts]
+    win, tie, lose = map(_mean, zip(*within, strict=True))
+    return win, tie, lose
