@@ -10,6 +10,7 @@ from annotation.models import Annotator, Round, Selection, Slot
 from judging.methods.estimates import Undefined
 from judging.methods.raters import (
     category_counts,
+    equally_often,
     fleiss_kappa,
     gwet_ac1,
     krippendorff_alpha,
@@ -71,7 +72,6 @@ class Agreement:
                 "vote__left_response",
             )
         )
-        self._votes_per_item = round_.votes_per_item
         self._rows_of = defaultdict(list)
         for row in self._rows:
             self._rows_of[row[3]].append(row)
@@ -90,9 +90,16 @@ class Agreement:
 
     @cached_property
     def fleiss(self) -> Figure:
-        """Over the items that have all their votes."""
-        complete = self._counts[self._counts.sum(axis=1) == self._votes_per_item]
-        return _figure(fleiss_kappa(complete), len(complete))
+        """Over the items with as many votes as most have."""
+        return _figure(fleiss_kappa(self._counts[self._alike[1]]), self.fleiss_on)
+
+    @property
+    def fleiss_votes(self) -> int:
+        return self._alike[0]
+
+    @property
+    def fleiss_on(self) -> int:
+        return int(self._alike[1].sum())
 
     @cached_property
     def alpha(self) -> Figure:
@@ -118,6 +125,10 @@ class Agreement:
     @cached_property
     def _counts(self) -> np.ndarray:
         return category_counts(self._voted, self._present, _SIGNS)
+
+    @cached_property
+    def _alike(self) -> tuple[int, np.ndarray]:
+        return equally_often(self._counts)
 
     @cached_property
     def _sides(self) -> dict[str, np.ndarray]:

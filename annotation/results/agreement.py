@@ -14,6 +14,7 @@ from judging.methods.proportions import wilson
 from judging.methods.rater_intervals import Statistic, agreement_interval, share_by_question
 from judging.methods.raters import (
     category_counts,
+    equally_often,
     fleiss_kappa,
     gwet_ac1,
     krippendorff_alpha,
@@ -38,7 +39,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
     given = counts.sum(axis=1)
-    twice, complete = given >= 2, (given == given.max(initial=0)) & (given > 0)
+    twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
 
     def over(statistic: Statistic, rows: Booleans) -> Json:
         return agreement_interval(statistic, counts[rows], sheet.question[rows], rng).as_json()
@@ -47,7 +48,8 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
     return {
         "on": _on(sheet, given > 0),
         "agreement": over(percent_agreement, twice),
-        "fleiss_kappa": over(fleiss_kappa, complete),
+        "fleiss_kappa": over(fleiss_kappa, alike),
+        "fleiss_votes": fleiss_votes,
         "krippendorff_alpha": over(krippendorff_alpha, twice),
         "gwet_ac1": over(gwet_ac1, twice),
         "pairwise": _pairwise(ballots, sheet.question, rng),

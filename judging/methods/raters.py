@@ -23,6 +23,18 @@ def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike)
     return np.stack(columns, axis=1).astype(np.float64)
 
 
+def equally_often(counts: Floats) -> tuple[int, NDArray[np.bool_]]:
+    """The number of votes, two or more, that most examples have, and which examples have it.
+
+    Of numbers that are equally common the larger one; 0 where no example has two votes.  What a
+    round asks for does not tell it: it may be closed early, or hold votes given elsewhere.
+    """
+    given = counts.sum(axis=1).astype(np.intp)
+    common = np.bincount(given[given >= 2])
+    number = len(common) - 1 - int(common[::-1].argmax()) if len(common) else 0
+    return number, (given == number) & (given > 0)
+
+
 def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Undefined:
     """Mean over examples of the share of pairs of raters that agree.
 

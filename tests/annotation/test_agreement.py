@@ -3,7 +3,10 @@
 import pytest
 
 from annotation.agreement import Agreement
+from annotation.changes import close, raise_votes
+from annotation.models import Round
 from annotation.rounds import RoundSettings, open_round
+from annotation.vote_imports import import_votes
 from tests.factories import make_annotator, make_examples, make_vote
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +74,35 @@ def test_fleiss_takes_complete_items_and_alpha_all_that_have_two_votes(project, 
     found = Agreement(round_)
     assert (found.fleiss.value, found.fleiss.n) == (1, 2)
     assert found.n_items == 2
+
+
+def test_fleiss_takes_imported_votes_where_most_examples_have_as_many(project, tmp_path):
+    # e0 to e2 have three votes as in VOTES; e3 and e4 have two, and e5 has four.
+    make_examples(project, 6)
+    more = [("win", "win"), ("tie", "tie"), ("win", "tie", "lose", "lose")]
+    rows = [
+        f"e{example},person-{person},{label}"
+        for example, labels in enumerate([*VOTES, *more])
+        for person, label in enumerate(labels)
+    ]
+    path = tmp_path / "votes.csv"
+    path.write_text("\n".join(["external_id,annotator,label", *rows]), encoding="utf-8")
+    import_votes(project, None, path)
+    found = Agreement(Round.objects.get(kind=Round.Kind.IMPORT))
+    assert found.fleiss.value == pytest.approx((45 - 35) / (81 - 35))
+    assert (found.fleiss_on, found.fleiss_votes) == (3, 3)
+    assert found.n_items == 6
+
+
+def test_fleiss_takes_the_votes_that_came_where_more_were_asked_for_in_vain(project, people):
+    round_ = round_of(project, 2, votes=2)
+    for item, labels in zip(items_of(round_), (("win", "win"), ("lose", "lose")), strict=True):
+        for person, label in zip(people, labels, strict=False):
+            make_vote(item, person, label)
+    raise_votes(round_, None, 3)
+    close(round_, None)
+    found = Agreement(round_)
+    assert (found.fleiss.value, found.fleiss_on, found.fleiss_votes) == (1, 2, 2)
 
 
 def test_what_cannot_be_had_says_why(project, people):

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from annotation.models import Flag
 from annotation.rounds import RoundSettings, open_round
+from annotation.vote_imports import import_votes
 from judging.models import AuditEvent
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
@@ -172,6 +173,18 @@ def test_the_list_takes_as_many_queries_for_fifty_rounds_as_for_one(
         open_round(project, None, None, RoundSettings(everything=True, votes=1))
     with django_assert_num_queries(5):
         as_researcher.get(page)
+
+
+def test_the_page_says_on_which_items_fleiss_kappa_stands(as_researcher, project, tmp_path):
+    make_examples(project, 3)
+    rows = [f"e{n},{who},{'win' if n else 'tie'}" for n in range(2) for who in ("kim", "lou")]
+    path = tmp_path / "votes.csv"
+    path.write_text("\n".join(["external_id,annotator,label", *rows, "e2,kim,win"]))
+    import_votes(project, None, path)
+    page = as_researcher.get(f"/p/{project.slug}/rounds/1").content.decode()
+    kappa = page.partition("kappa</dt><dd>")[2].partition("</dd>")[0]
+    assert "1.000" in kappa
+    assert "on the 2 with 2&nbsp;votes" in kappa
 
 
 def test_a_closed_round_leads_to_the_results_of_its_run(as_researcher, routed):

@@ -8,6 +8,7 @@ from judging.methods.icc import intraclass_correlations
 from judging.methods.kappa import cohen_kappa, confusion
 from judging.methods.raters import (
     category_counts,
+    equally_often,
     fleiss_kappa,
     gwet_ac1,
     krippendorff_alpha,
@@ -55,6 +56,24 @@ def test_the_people_of_pandalm_agree_as_the_reference_says(pandalm, expected):
         together = votes[:, [first, second]]
         pair_counts = category_counts(together, np.ones_like(together), (0, 1, -1))
         assert percent_agreement(pair_counts) == near(expected["percent_agreement"][pair])
+
+
+@pytest.mark.parametrize(
+    ("given", "number"),
+    [
+        ([], 0),
+        ([1, 1, 1, 0], 0),
+        ([1, 1, 1, 2], 2),
+        ([3, 3, 2, 5], 3),
+        ([2, 2, 3, 3], 3),
+        ([2, 3, 3, 2, 2], 2),
+    ],
+)
+def test_equally_often_is_what_most_examples_have_of_two_votes_or_more(given, number):
+    counts = np.array([[n, 0, 0] for n in given], dtype=np.float64).reshape(-1, 3)
+    found, alike = equally_often(counts)
+    assert found == number
+    assert alike.tolist() == [n == number > 0 for n in given]
 
 
 def test_the_majority_of_pandalm_is_the_references(pandalm, expected):
