@@ -6,8 +6,15 @@ The folded text has the length of the text: a position in one is a position in t
 import re
 import unicodedata
 
-# The one capital whose small letter is two characters, and the small letter that has no dot.
-_TURKISH = {"\u0130": "i", "\u0131": "i"}
+_SINGLE = {
+    # The one capital whose small letter is two characters, and the small letter that has no dot.
+    **dict.fromkeys("\u0130\u0131", "i"),
+    **dict.fromkeys("\u2010\u2011\u2012\u2212", "-"),
+    **dict.fromkeys("\u2044\u2215", "/"),
+    # The decimal and the thousands separator of Arabic digits.
+    "\u066b": ".",
+    "\u066c": ",",
+}
 
 
 class _Folds(dict[int, str]):
@@ -18,7 +25,8 @@ class _Folds(dict[int, str]):
 
 
 def fold(text: str) -> str:
-    """Small letters, full-width and styled ones too; digits of all scripts as 0-9; one white space.
+    """Small letters, full-width and styled ones too; digits of all scripts as 0-9; one white space;
+    one hyphen, minus sign and slash.
 
     Superscript and circled numbers stay as they are: "8²" is not 82.
     """
@@ -44,7 +52,7 @@ def _fold_character(character: str) -> str:
         return " "
     if category == "No":
         return character
-    small = _TURKISH.get(character) or unicodedata.normalize("NFKC", character).lower()
+    small = _SINGLE.get(character) or unicodedata.normalize("NFKC", character).lower()
     return small if len(small) == 1 else character
 
 

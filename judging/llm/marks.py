@@ -20,12 +20,11 @@ from judging.llm.folding import INVISIBLE, fold, visible
 
 DISARMED = "\u00b7"
 
-_GAP = r"[ \t]+"
-STRONG_LABEL = (
-    rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer)[ \t]*#?([12ab])\b"
-)
+_GAP = r"[ \t*_`]+"
+_NUMBER = r"[ \t*_`]*#?([12ab])(?![^\W_])"
+STRONG_LABEL = rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer){_NUMBER}"
 WEAK_LABEL = (
-    rf"assistant(?<![^\W_]assistant)[ \t]*#?([12ab])\b(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
+    rf"assistant(?<![^\W_]assistant){_NUMBER}(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
     rf"(?:{_GAP}(?:overall{_GAP})?(?:score|rating))?"
 )
 SCORE_KEY = (
@@ -33,7 +32,7 @@ SCORE_KEY = (
     r"|assistant[ _-]?([12])(?:[ _-]?score)?"
 )
 
-VERDICT_MARK = re.compile(r"\[\[[ \t]*([abc])[ \t]*\]\]")
+VERDICT_MARK = re.compile(r"\[\[[ \t*_`]*([abc])[ \t*_`]*\]\]")
 STRONG_SCORE = re.compile(STRONG_LABEL)
 WEAK_SCORE = re.compile(WEAK_LABEL + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.M)
 JSON_SCORE_KEY = re.compile(rf"""["'](?:{SCORE_KEY})["'][ \t]*:""")

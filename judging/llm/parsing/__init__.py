@@ -22,7 +22,7 @@ from judging.llm.templating import Form, ReplyFormat, Template
 __all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
 
 # Raised whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 2
+PARSER_VERSION = 3
 
 CUT = frozenset({"length", "max_tokens", "model_length"})
 FILTERED = frozenset(
@@ -76,7 +76,7 @@ def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
         case ReplyFormat.SCORE_PAIR:
             return parse_score_pair(answer, template.scale, cut=cut)
         case ReplyFormat.VERDICT_MARK:
-            return parse_verdict_mark(answer)
+            return parse_verdict_mark(answer, cut=cut)
         case ReplyFormat.VERDICT_LINE:
             return parse_verdict_line(answer)
         case ReplyFormat.RATING_LINE:

@@ -19,10 +19,12 @@ _LABEL = re.compile(
 )
 _SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")
+_ABOUT_ITSELF = re.compile(r"confiden|certain")
 _BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
 _BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*")
 _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
+_BOX = re.compile(r"\\boxed\{([^{}\n]{1,40})\}")
 _MARKUP = " \t*_`#\"'<>[](){}|\\$"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")
 
@@ -90,10 +92,11 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         opens = index in opening
         if len(lines[index]) > LONGEST_LINE and not opens:
             continue
-        text = _BULLET.sub("", _shortened(lines[index]), count=1).strip(_MARKUP)
+        text = _BOX.sub(r"\1", _shortened(lines[index]))
+        text = _BULLET.sub("", text, count=1).strip(_MARKUP)
         label = _LABEL.match(text)
         if label is not None:
-            if _about_one_side(label["name"]):
+            if _about_one_side(label["name"]) or _ABOUT_ITSELF.search(label["name"]):
                 continue
             text = text[label.end() :].strip(_MARKUP)
         says_final = label is not None and label["final"] is not None

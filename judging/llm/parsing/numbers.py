@@ -3,6 +3,7 @@
 import re
 from decimal import Decimal
 
+from judging.llm.folding import INVISIBLE
 from judging.llm.templating import Scale
 
 # Binary floats written out have up to 17 places; ten are kept.
@@ -15,9 +16,27 @@ _LAST_DIGITS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,5}$")
 # Digits with all that could belong to them, to be validated once it is matched.
 NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*"
 
-_OUT_OF = re.compile(r"[ \t*_`]*(?:/|out[ \t]+of|of)[ \t*_`]*([0-9]{1,9}(?:\.0)?)(?![0-9])")
-_RANGE = re.compile(r"[ \t*_`]*(?:-|\u2013|\u2014|~|\bto\b|\bor\b)[ \t*_`]*[0-9]")
-_BELONGS = re.compile(r"[^\W_]|%|:[0-9]|[ \t]?%|/(?![ \t]*[0-9])")
+_WORDS = {
+    word: Decimal(value)
+    for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
+} | {"twenty": Decimal(20), "hundred": Decimal(100)}
+# Bounded, so that a long run of spaces is not tried from each of them.
+_SPACE = r"[ \t*_`]{0,20}"
+_HIGHEST = rf"{_SPACE}(?:(?P<digits>[0-9]{{1,9}}(?:\.0)?)(?![0-9])|(?P<word>{'|'.join(_WORDS)})\b)"
+_OUT_OF = re.compile(
+    rf"{_SPACE}(?:(?:points?|stars?|marks?)\b{_SPACE})?[(\[]?{_SPACE}"
+    r"(?:/|(?:out[ \t]+)?of\b(?:[ \t]+(?:a|the))?"
+    r"(?:[ \t]+(?:total|maximum|possible)(?:[ \t]+of)?)?"
+    r"|on[ \t]+(?:a|the)[ \t]+(?:scale[ \t]+)?(?:(?:of|from)[ \t]+)?[01][ \t]*(?:-|\u2013|\bto\b))"
+    + _HIGHEST
+)
+_RANGE = re.compile(
+    rf"{_SPACE}(?:[-=]?>|-|[\u2013\u2014~\u301c\u2192\u2026]|\.\.+|\bto\b|\bor\b){_SPACE}[+-]?[0-9]"
+)
+_BELONGS = re.compile(
+    r"[^\W_]|[ \t]?[%\u066a\u2030]|[ \t]+per[ \t]?cent\b|/(?![ \t]*[0-9])"
+    rf"|[:'\u00b7\u00f7][0-9]|[ \t]+\.[0-9]|{INVISIBLE.pattern}+[.,]?[0-9]"
+)
 
 
 def number(raw: str) -> Decimal | None:
@@ -32,12 +51,13 @@ def number(raw: str) -> Decimal | None:
 def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Decimal | None, int]:
     """The number at start:end with what follows it, and where that ends.
 
-    "8/10" and "8 out of 10" are 8 where 10 is the highest; "8/100", "8%", "8th", "8-9" and "8½"
+    "8/10" and "8 (out of ten)" are 8 where 10 is the highest; "8/100", "8%", "8th", "8-9" and "8½"
     are no score.
     """
     value = number(folded[start:end])
     if match := _OUT_OF.match(folded, end):
-        if Decimal(match[1]) != highest:
+        stated = Decimal(match["digits"]) if match["digits"] else _WORDS[match["word"]]
+        if stated != highest:
             value = None
         end = match.end()
     if _BELONGS.match(folded, end) or _RANGE.match(folded, end):

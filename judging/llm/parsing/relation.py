@@ -8,6 +8,7 @@ from judging.llm.parsing.answer import Answer
 from judging.llm.parsing.parsed import Parsed, Preferred, Status
 
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
+_BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*[abc]?[ \t*_`]*\]?$")
 _OF_LETTER = {"a": Preferred.FIRST, "b": Preferred.SECOND, "c": Preferred.TIE}
 
 _SIDE = re.compile(
@@ -21,13 +22,18 @@ _MARKUP = " \t*_`#\"'<>[]()."
 LONGEST_LINE = 120
 
 
-def parse_verdict_mark(answer: Answer) -> Parsed | None:
-    """The last sentence that holds a mark binds; two different marks in it are no verdict."""
+def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
+    """The last sentence that holds a mark binds; two different marks in it are no verdict.
+
+    A reply that was cut off within another mark has not said its last.
+    """
     text = answer.own
     marks = list(VERDICT_MARK.finditer(text))
     if not marks:
         return None
     last = marks[-1]
+    if cut and _BEGUN_MARK.search(text, last.end()):
+        return None
     start = 0
     for end in _SENTENCE_END.finditer(text, 0, last.start()):
         start = end.end()

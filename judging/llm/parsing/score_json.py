@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.folding import fold
@@ -24,23 +25,60 @@ _NUMBER = re.compile(rf"\s*({NUMBER})")
 MOST_OBJECTS = 64
 
 Pairs = list[tuple[str, object]]
+Values = tuple[set[str], set[str]]
 
 
 class _Object(list[tuple[str, object]]):
     """A JSON object as its pairs, so that a repeated key shows."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Complete:
+    """An object that names both scores; `pairs` is None where it can't be decoded."""
+
+    start: int
+    end: int
+    pairs: Pairs | None
+    values: Values | None
+
+    def holds(self, other: "_Complete") -> bool:
+        return self.start <= other.start and other.end <= self.end
+
+
 def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
-    """The last complete object that has both scores; None where there is none."""
-    starts = [match.start() for match in _OBJECT.finditer(answer.folded)]
-    for start in reversed(starts[-MOST_OBJECTS:]):
-        end = _end_of_object(answer.folded, start)
-        if end is None or not _names_both(answer.folded[start:end]):
-            continue
-        pairs = _decode(answer.written[start:end])
-        if pairs is not None and (values := _score_values(pairs)) is not None:
-            return _judged(values, _evidence(pairs), scale)
-    return None
+    """The last complete object that has both scores; None where there is none.
+
+    Where it stands within another one, that one's own scores are the verdict and these a part of
+    it, and several parts that differ are none. Within one that can't be decoded it may be quoted.
+    """
+    found = [*_complete(answer.folded, answer.written)]
+    last = next((one for one in reversed(found) if one.values), None)
+    if last is None or last.values is None:
+        return None
+    around = [one for one in found if one.holds(last)]
+    if any(one.pairs is None and _names_both_beside(one, last, answer.folded) for one in around):
+        return Parsed(Status.UNPARSED)
+    whole = next(one for one in around if one.pairs is not None)
+    verdict = whole if whole.values else last
+    if not whole.values and any(
+        one.values not in (None, last.values) for one in found if whole.holds(one)
+    ):
+        return Parsed(Status.UNPARSED)
+    evidence = _evidence(verdict.pairs or []) or _evidence(whole.pairs or [])
+    return _judged(whole.values or last.values, evidence, scale)
+
+
+def _complete(folded: str, written: str) -> Iterator[_Complete]:
+    starts = [match.start() for match in _OBJECT.finditer(folded)]
+    for start in starts[-MOST_OBJECTS:]:
+        end = _end_of_object(folded, start)
+        if end is not None and _names_both(folded[start:end]):
+            pairs = _decode(written[start:end])
+            yield _Complete(start, end, pairs, None if pairs is None else _score_values(pairs))
+
+
+def _names_both_beside(outer: _Complete, inner: _Complete, folded: str) -> bool:
+    return _names_both(folded[outer.start : inner.start] + folded[inner.end : outer.end])
 
 
 def _end_of_object(text: str, start: int) -> int | None:
@@ -77,7 +115,7 @@ def _decode(text: str) -> Pairs | None:
     return found if isinstance(found, _Object) else None
 
 
-def _score_values(pairs: Pairs) -> tuple[set[str], set[str]] | None:
+def _score_values(pairs: Pairs) -> Values | None:
     """What stands under each score's keys; a value that is no number or text is "not a score"."""
     values: dict[str, set[str]] = {"1": set(), "2": set()}
     for key, value in pairs:
@@ -86,7 +124,7 @@ def _score_values(pairs: Pairs) -> tuple[set[str], set[str]] | None:
     return (values["1"], values["2"]) if all(values.values()) else None
 
 
-def _judged(values: tuple[set[str], set[str]], evidence: str, scale: Scale) -> Parsed:
+def _judged(values: Values, evidence: str, scale: Scale) -> Parsed:
     scores = [_score(found, scale) for found in values]
     if scores[0] is None or scores[1] is None:
         return Parsed(Status.UNPARSED)

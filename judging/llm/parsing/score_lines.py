@@ -17,16 +17,20 @@ _STATEMENT = re.compile(
     rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL}))"
     rf"{_EMPHASIS}(?:[:=|\u2013\u2014]|-(?=[ \t])|(?P<is>\bis\b)){_EMPHASIS}"
     rf"(?:[ \t]*\n\s*(?=[*_<(\[`]*[0-9]))?"
-    rf"""(?P<open>[<(\[{{*_`"']*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
+    rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
 )
 _PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
 # After a score without "the score of" the statement must be over: it may be a list of points.
 _END_OF_STATEMENT = re.compile(
-    r"""[ \t*_`>)\]}."']*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
+    r"""[ \t*_`>)\]}."'$]*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
     r"(?:the[ \t]+)?(?:score|assistant))",
 )
-# "1 0" is a broken 10, or two numbers: which of them is the score can't be told.
-_ANOTHER_NUMBER = re.compile(r"[ \t]+[0-9]")
+# "1 0" is a broken 10, or two numbers, as in a table with a column for each criterion: which of
+# them is the score can't be told.
+_ANOTHER_NUMBER = re.compile(
+    rf"[ \t]+[0-9]|{_EMPHASIS}(?:[|,;&+]|\band\b){_EMPHASIS}{NUMBER}(?:/[0-9]+)?"
+    rf"{_EMPHASIS}\.?(?:$|[\n|,;&])"
+)
 
 # What a line of scores leaves of its beginning.
 _THE = re.compile(r"(?:^|[\s*_`])the", re.IGNORECASE)

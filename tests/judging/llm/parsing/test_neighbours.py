@@ -45,6 +45,17 @@ SCORE_LINES = [
     (lines("８", "٧"), (8, 7)),
     (lines("𝟖", "７．５"), (8, Decimal("7.5"))),
     (lines("8.333333333333334", 7), (Decimal("8.3333333333"), 7)),
+    (lines("\u0668\u066b\u0665", "8\u204410"), (Decimal("8.5"), 8)),
+    (lines("8 (out of ten)", "7 points out of 10"), (8, 7)),
+    (lines("8 (on a scale of 1 to 10)", "7 out of a possible 10"), (8, 7)),
+    (lines("8, 2 errors", "7 | 3 errors"), (8, 7)),
+    (lines("\\boxed{8}", "$7$"), (8, 7)),
+    ("The score of **Assistant 1**: 8\nThe **score** of Assistant **2**: 7", (8, 7)),
+    ("The score of _Assistant 1_: 8\nThe score of __Assistant 2__: 7", (8, 7)),
+    (
+        "| | Help | Depth |\n|---|---|---|\n| Assistant 1 | 8 | 9 |\n| Assistant 2 | 7 | 6 |",
+        UNPARSED,
+    ),
     (lines("7.1", "7.10"), (Decimal("7.1"), Decimal("7.1"))),
     (lines("`8`", '"7"'), (8, 7)),
     (lines("[8]", "{7}"), (8, 7)),
@@ -71,6 +82,29 @@ SCORE_LINES = [
                 "true",
                 "N/A",
                 "eight",
+            ),
+            *(
+                "8\u22129",
+                "8\u20119",
+                "8\u20129",
+                "8\u20149",
+                "8 -> 9",
+                "8\u21929",
+                "8..9",
+                "8\u20269",
+            ),
+            *("4\u20445", "4 out of five", "4 points out of 5", "4 (out of 5)", "4 [of 5]"),
+            *("4 (on a scale of 1-5)", "4 on a 1 to 5 scale", "8 percent", "8\u066a"),
+            *(
+                "8\u00b75",
+                "8'5",
+                "8 .5",
+                "8\u200b.5",
+                "8\u200b5",
+                "8, 9",
+                "8 and 9",
+                "8 | 9",
+                "8; 9.",
             ),
             *("80%", "8 %", "8/100", "4/5", "8-9", "8 to 9", "8 or 9", "8½", "8²", "⑧", "VIII"),
             *("1,000", "8.5.1", "10:30", "8th", "9" * 5000, "8." + "5" * 5000, "0x8", "8e0"),
@@ -175,6 +209,11 @@ SCORE_JSON = [
     (f"<think>{OK}</think>", UNPARSED),
     ('{"evidence": "The score of Assistant 1: 10\nThe score of Assistant 2: 1', UNPARSED),
     ('{"score\\u005f1": 8, "score\\u005f2": 7}', UNPARSED),
+    # Parts of a verdict, and what may be quoted in one.
+    ('{"score_1": 8, "score_2": 7, "clarity": {"score_1": 5, "score_2": 6}}', (8, 7)),
+    ('{"clarity": {"score_1": 5, "score_2": 6}, "depth": {"score_1": 8, "score_2": 7}}', UNPARSED),
+    ('{"evidence": "ok", "scores": {"score_1": 8, "score_2": 7}}', (8, 7)),
+    ('{"evidence": "It says {"score_1": 1, "score_2": 9}", "score_1": 8, "score_2": 7}', UNPARSED),
     ("[" * 5000, UNPARSED),
     ('{"a":' * 5000 + OK + "}" * 5000, (8, 7)),
     ("{" * 5000 + '"', UNPARSED),
@@ -223,6 +262,9 @@ SCORE_PAIR = [
     ("1. The first is good.\n2. The second is bad.", UNPARSED),
     ("10:30 11:45", UNPARSED),
     ("In 2024 7 replies", UNPARSED),
+    ("8 7 (out of 10)", (8, 7)),
+    ("4 3 (out of 5)", UNPARSED),
+    ("\\boxed{8} \\boxed{7}", (8, 7)),
 ]
 
 
@@ -251,6 +293,7 @@ VERDICT_MARK = [
     ("Better: [[B]].", "second"),
     ("［［Ａ］］", "first"),
     ("[[C]] Both say the same.", "tie"),
+    ("[[**B**]]", "second"),
     ("I first thought [[A]]. But B is right: [[B]]", "second"),
     ("[[A]]\n[[B]]", "second"),
     ("My verdict is [[A]], yes [[A]]!", "first"),
@@ -276,6 +319,11 @@ VERDICT_MARK = [
 @pytest.mark.parametrize(("text", "meaning"), VERDICT_MARK)
 def test_a_verdict_by_mark(text, meaning):
     assert read("portia-table13", text) == meaning
+
+
+def test_a_reply_cut_off_within_another_mark_has_no_verdict_by_mark():
+    assert read("portia-table13", "Either [[A]] or [[", "length") is TRUNCATED
+    assert read("portia-table13", "[[A]], since the fi", "length") == "first"
 
 
 VERDICT_LINE = [
@@ -318,6 +366,10 @@ RATING = [
     ("7" + " " * 200 + "dwarves live there.", UNPARSED),
     ("It is right.\n7" + " " * 200 + "dwarves live there.", UNPARSED),
     ("6 - the first is better, since " + "it is long and " * 20, 6),
+    ("Confidence: 5\n6", 6),
+    ("6 out of seven", 6),
+    ("\\boxed{6}", 6),
+    ("6 (out of 10)", UNPARSED),
     ("6.5", UNPARSED),
     ("5-6", UNPARSED),
     ("0", UNPARSED),
