@@ -35,11 +35,12 @@ def compare_samples(
     if isinstance(samples, Undefined):
         return
     cells = np.argwhere(samples.valid)
+    band = float(run.band)
     values = (samples.difference[samples.valid] / samples.scale).tolist()
     wrong = [
         place
         for (place, order, slot), value in zip(cells.tolist(), values, strict=True)
-        if not _has(found.get((place, order, slot), set()), value, float(run.band))
+        if not _has(found.get((place, order, slot), set()), value, band)
     ]
     if wrong:
         yield (

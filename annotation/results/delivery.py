@@ -4,8 +4,9 @@ import hashlib
 import json
 import platform
 import re
+import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -125,22 +126,32 @@ def _write_zip(
     hashes: dict[str, str] = {}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
 
-        def add(name: str, content: bytes) -> None:
-            hashes[name] = sha256(content)
-            archive.writestr(name, content)
+        def add(name: str, pieces: Iterable[bytes]) -> None:
+            hashes[name] = _add(archive, name, pieces)
 
         for what in TABLES:
-            add(f"{what}.csv", b"".join(export(project, run, user, Wanted(what))))
-        add("report.json", as_text(figures).encode())
-        add("report.html", as_html(run, figures).encode())
-        add("methods.md", methods_text(figures).encode())
-        add("data.npz", data)
-        add("context.json", as_text(context).encode())
-        add(
-            "certificate.json",
-            as_text(signed(figures["certificate"], hashes["labels.csv"])).encode(),
-        )
+            add(f"{what}.csv", export(project, run, user, Wanted(what)))
+        add("report.json", [as_text(figures).encode()])
+        add("report.html", [as_html(run, figures).encode()])
+        add("methods.md", [methods_text(figures).encode()])
+        add("data.npz", [data])
+        add("context.json", [as_text(context).encode()])
+        certificate = signed(figures["certificate"], hashes["labels.csv"])
+        add("certificate.json", [as_text(certificate).encode()])
         archive.writestr(MANIFEST, as_text({"sha256": hashes}))
+
+
+def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """The hash of the content, which is never whole in memory."""
+    digest = hashlib.sha256()
+    entry = zipfile.ZipInfo(name, date_time=time.localtime()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    # How much it will be is not known when its head is written.
+    with archive.open(entry, "w", force_zip64=True) as file:
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()
 
 
 def signed(certificate: Json, labels_sha256: str) -> Json:

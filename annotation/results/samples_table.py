@@ -15,56 +15,43 @@ COLUMNS = (
 )  # fmt: skip
 
 
-_TEXTS = {
-    "example": ("question", "response_1", "response_2"),
-    "point_item": ("input", "output"),
+# Where each column stands, seen from a reading of the sample. Values are read, not models: of the
+# five that a row would take, a row shows a few fields.
+_CALL = {
+    "part": "sample__call__part",
+    "model": "sample__call__model",
+    "prompt_tokens": "sample__call__prompt_tokens",
+    "usd": "sample__call__usd",
+    "estimated": "sample__call__estimated",
 }
+_SAMPLE = ("slot", "attempt", "raw_text", "finish_reason", "completion_tokens")
+_PARSE = ("status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence")
+_READ = _CALL | {name: f"sample__{name}" for name in _SAMPLE} | {name: name for name in _PARSE}
 
 
 def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
     """Every sample and every attempt. A call's prompt tokens and USD stand on its first sample,
     so that the columns add up to the run's totals."""
-    field = subject_field(run)
-    subject = f"sample__call__{field}"
+    subject = f"sample__call__{subject_field(run)}"
     parses = (
         Parse.objects.filter(current=True, sample__call__run=run)
         .exclude(**{subject: None})
-        .select_related(subject)
-        .defer(*(f"{subject}__{name}" for name in _TEXTS[field]))
-        .defer("sample__reasoning", "sample__logprobs")
         .order_by(f"{subject}__number", "sample__call", "sample__index")
+        .values_list(f"{subject}__external_id", "sample__index", *_READ.values())
     )
-    for parse in parses.iterator(chunk_size=1000):
-        yield _row(parse, run)
+    for external_id, index, *values in parses.iterator(chunk_size=1000):
+        row = {"external_id": external_id, "run": run.name, "form": run.form}
+        row |= zip(_READ, values, strict=True)
+        yield row | _derived(row, index, run)
 
 
-def _row(parse: Parse, run: Run) -> dict[str, Any]:
-    sample = parse.sample
-    call = sample.call
-    first = sample.index == 0
+def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
+    part = row["part"]
     return {
-        "external_id": (call.example or call.point_item).external_id,
-        "run": run.name,
-        "form": run.form,
-        "part": call.part,
-        "order": None if run.form == Form.POINTWISE else order(call.part),
-        "stage": stage_of(call.part) if run.stages else None,
-        "permutation": call.part if call.part.startswith("X") else None,
-        "slot": sample.slot,
-        "attempt": sample.attempt,
-        "status": parse.status,
-        "score_1": parse.score_1,
-        "score_2": parse.score_2,
-        "rating": parse.rating,
-        "p_first": parse.p_first,
-        "mass": parse.mass,
-        "outcome": parse.outcome,
-        "evidence": parse.evidence,
-        "raw_text": sample.raw_text,
-        "finish_reason": sample.finish_reason,
-        "model": call.model or run.model,
-        "prompt_tokens": call.prompt_tokens if first else 0,
-        "completion_tokens": sample.completion_tokens,
-        "usd": call.usd if first else 0,
-        "estimated": call.estimated,
+        "order": None if run.form == Form.POINTWISE else order(part),
+        "stage": stage_of(part) if run.stages else None,
+        "permutation": part if part.startswith("X") else None,
+        "model": row["model"] or run.model,
+        "prompt_tokens": row["prompt_tokens"] if index == 0 else 0,
+        "usd": row["usd"] if index == 0 else 0,
     }
