@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from annotation.annotators import people_changed
 from annotation.leaving import give_back
 from annotation.models import Annotator, Round, Seat
+from annotation.seats import fresh_seat
 from judging import audit
 from judging.errors import UserError
 from judging.models import Project
@@ -45,11 +46,14 @@ def assign(
         seats.update(limit=limit)
         if people:
             unseat = seats.exclude(annotator__in=people).exclude(left_at__isnull=False)
-            for seat in unseat.select_related("annotator"):
-                give_back(seat.annotator, locked)
-                seat.delete()
+            gone = list(Annotator.objects.filter(seats__in=unseat))
+            # First: it waits for an item that is being handed out, which then goes back too.
+            unseat.delete()
+            for person in gone:
+                give_back(person, locked)
         for person in people:
-            Seat.objects.get_or_create(round=locked, annotator=person, defaults={"limit": limit})
+            fresh = fresh_seat(locked, person) | {"limit": limit}
+            Seat.objects.get_or_create(round=locked, annotator=person, defaults=fresh)
         people_changed(locked.project)
         subject = f"round {locked.number}"
         audit.record(locked.project, by, "assigned", subject, people=len(people), limit=limit)

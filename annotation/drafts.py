@@ -8,6 +8,7 @@ from django.utils import timezone
 
 from annotation.answers import MAX_COMMENT
 from annotation.models import Annotator, Draft, Item, Seat
+from annotation.seats import SeatGone
 from annotation.sides import left_response
 from judging.prepared import prepared
 
@@ -25,12 +26,14 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
     """The draft of an item in hand; the side is drawn when it is first shown, and then stays.
 
     The seat moves to `cursor`, the item's place. Raises IntegrityError where it is asked for
-    twice at once.
+    twice at once, and SeatGone.
     """
-    mine = Seat.objects.filter(pk=seat.pk)
+    mine = Seat.objects.filter(pk=seat.pk, left_at=None)
     draft: Draft | None = drafts.first(item=item.pk, annotator=annotator.pk)
+    shown = {} if draft else {"n_shown": F("n_shown") + 1}
+    if not mine.update(cursor=cursor, **shown):
+        raise SeatGone
     if draft is None:
-        mine.update(n_shown=F("n_shown") + 1, cursor=cursor)
         n_shown = _shown.first(seat=seat.pk).n_shown
         draft = Draft.objects.create(
             item=item,
@@ -38,8 +41,6 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
             token=secrets.token_urlsafe(24),
             left_response=left_response(item.round.seed, annotator.pk, n_shown - 1),
         )
-    else:
-        mine.update(cursor=cursor)
     draft.item, draft.annotator = item, annotator
     return draft
 

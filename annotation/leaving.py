@@ -11,6 +11,7 @@ from django.utils import timezone
 from annotation.annotators import people_changed
 from annotation.counting import count_earlier_votes
 from annotation.models import Annotator, Round, Seat, Slot
+from annotation.seats import fresh_seat
 from annotation.settling import settle
 from judging import audit
 from judging.errors import UserError
@@ -33,7 +34,10 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
                 raise UserError("No pair of this round is assigned to you, so there is no leaving.")
             # A first item may be handed out in this very moment, and make the seat.
             Seat.objects.update_or_create(
-                round=round_, annotator=annotator, defaults={"left_at": now}
+                round=round_,
+                annotator=annotator,
+                defaults={"left_at": now},
+                create_defaults=fresh_seat(round_, annotator) | {"left_at": now},
             )
         give_back(annotator, round_)
         people_changed(round_.project)

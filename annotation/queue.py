@@ -15,6 +15,7 @@ from django.utils import timezone
 from annotation.counting import count_earlier_votes
 from annotation.drafts import draft_of, drafts
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
+from annotation.seats import SeatGone, seat_of
 from annotation.settling import settle
 from judging.prepared import prepared
 
@@ -31,18 +32,8 @@ class NoItem:
     until: datetime | None = None
 
 
-def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
-    """The annotator's seat; made on the way in where the round is open to all."""
-    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
-    if seat is None and round_.open_to_all:
-        limit = {"limit": round_.parameters.get("limit")}
-        seat, _ = Seat.objects.get_or_create(round=round_, annotator=annotator, defaults=limit)
-    return seat if seat is not None and seat.left_at is None else None
-
-
-@prepared
-def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
-    return Seat.objects.filter(round=round_, annotator=annotator)
+class _LimitReached(Exception):
+    pass
 
 
 def without_seat(round_: Round, annotator: Annotator) -> NoItem | None:
@@ -66,12 +57,17 @@ def claim_next(
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
         return without_seat(round_, annotator) or NoItem("not_assigned")
-    held = _held(round_, annotator, seat, beside, now)
-    if held is not None:
-        return held
-    if seat.limit is not None and _in_hand_or_done(round_, annotator) >= seat.limit:
+    try:
+        held = _held(round_, annotator, seat, beside, now)
+        if held is not None:
+            return held
+        if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
+            return NoItem("limit")
+        return _claim_free(round_, annotator, seat, now) or _why_nothing(round_, annotator, now)
+    except _LimitReached:
         return NoItem("limit")
-    return _claim_free(round_, annotator, seat, now) or _why_nothing(round_, annotator, now)
+    except SeatGone:
+        return without_seat(round_, annotator) or NoItem("not_assigned")
 
 
 def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
@@ -217,7 +213,7 @@ def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:
     return slots.select_related("item").only(*needed)
 
 
-def _in_hand_or_done(round_: Round, annotator: Annotator) -> int:
+def _in_hand_or_done(round_: int, annotator: Annotator) -> int:
     return Slot.objects.filter(round=round_, annotator=annotator).count()
 
 
@@ -247,10 +243,18 @@ def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft
     try:
         with transaction.atomic():
             if _take(slot, annotator, now):
-                return draft_of(slot.item, annotator, seat, cursor=slot.position)
+                draft = draft_of(slot.item, annotator, seat, cursor=slot.position)
+                _check_limit(slot.round_id, annotator, seat)
+                return draft
     except IntegrityError:
         pass
     return None
+
+
+def _check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
+    """Once more, now that the seat is locked: the person may ask twice at once."""
+    if seat.limit is not None and _in_hand_or_done(round_, annotator) > seat.limit:
+        raise _LimitReached
 
 
 def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:

@@ -2,14 +2,17 @@
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import transaction
 from django.urls import reverse
 
 from annotation import changes
 from annotation.assigning import assign
+from annotation.drafts import draft_of
 from annotation.leaving import leave_round
-from annotation.models import Annotation, Draft, Item, Seat, Slot
+from annotation.models import Annotation, Draft, Item, Round, Seat, Slot
 from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
+from annotation.seats import SeatGone, seat_of
 from annotation.settling import could_vote
 from annotation.voting import RoundClosed, record_vote
 from judging.errors import UserError
@@ -142,3 +145,31 @@ def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
         with pytest.raises(CommandError, match="from 1 to 1000000 items a person"):
             call_command(*asked, "--limit", limit)
     assert project.rounds.count() == 1
+
+
+@pytest.mark.parametrize("what", ["named", "left"])
+def test_a_seat_that_goes_while_an_item_is_handed_out_takes_it_back(round_, ana, ben, what):
+    # What a request that is under way has read before.
+    seat = seat_of(round_, ben)
+    if what == "named":
+        assign(Round.objects.get(pk=round_.pk), None, [ana])
+    else:
+        leave_round(round_, ben)
+    item = round_.items.first()
+    with pytest.raises(SeatGone), transaction.atomic():
+        draft_of(item, ben, seat, cursor=0)
+    assert not Draft.objects.filter(annotator=ben).exists()
+
+
+def test_sides_stay_balanced_for_whoever_is_taken_off_and_called_back(project, ana, ben):
+    make_examples(project, 24)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+    lefts = []
+    for _ in range(8):
+        for _ in range(3):
+            draft = claim_next(round_, ana)
+            lefts.append(draft.left_response)
+            record_vote(draft, {"overall": "tie"})
+        assign(round_, None, [ben])
+        assign(round_, None, [])
+    assert abs(lefts.count(1) - lefts.count(2)) <= 2

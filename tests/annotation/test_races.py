@@ -6,11 +6,12 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.annotators import annotator_named, annotator_of
+from annotation.assigning import assign
 from annotation.counting import count_earlier_votes
 from annotation.invitations import Terms, accept, invite, link_of
 from annotation.models import Annotator, Protocol, Round, Slot
 from annotation.protocols import current_protocol
-from annotation.queue import claim_next
+from annotation.queue import NoItem, claim_next
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.imports.preparing import record_import
@@ -79,3 +80,23 @@ def test_the_same_thing_made_at_once_is_made_once(project):
     assert len({one.pk for one in at_once(lambda _: annotator_named(project, "sam"))}) == 1
     assert len({one.pk for one in at_once(lambda _: current_protocol(project))}) == 1
     assert (Annotator.objects.count(), Protocol.objects.count()) == (2, 1)
+
+
+def test_whoever_asks_several_times_at_once_gets_no_more_than_their_limit(project):
+    make_examples(project, 8)
+    ana = make_annotator(project)
+    round_ = open_round(project, None, None, EVERYTHING)
+    assign(round_, None, [], limit=2)
+    handed = at_once(lambda _: claim_next(round_, ana))
+    assert [one for one in handed if isinstance(one, Exception)] == []
+    assert 1 <= Slot.objects.filter(annotator=ana).count() <= 2
+
+
+def test_whoever_asks_while_the_round_is_given_to_others_gets_nothing(project):
+    # The round was looked at before it was given to Ana, as a request that is under way does.
+    make_examples(project, 2)
+    ana, ben = make_annotator(project), make_annotator(project)
+    looked_at = open_round(project, None, None, EVERYTHING)
+    assign(Round.objects.get(pk=looked_at.pk), None, [ana])
+    assert claim_next(looked_at, ben) == NoItem("not_assigned")
+    assert list(looked_at.seats.values_list("annotator", flat=True)) == [ana.pk]
