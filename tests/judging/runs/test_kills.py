@@ -23,7 +23,7 @@ LONGEST_WAIT = 60
 class Site:
     """A site of its own, with the default database, seen from outside."""
 
-    def __init__(self, folder: Path, base_url: str) -> None:
+    def __init__(self, folder: Path, base_url: str, **variables: str) -> None:
         self.folder = folder
         endpoints = [{"name": "loop", "base_url": base_url}]
         self.environment = {
@@ -34,6 +34,7 @@ class Site:
             "FAIRJUDGE_DATA": str(folder),
             "FAIRJUDGE_ENDPOINTS": json.dumps(endpoints),
             "FAIRJUDGE_LOG_LEVEL": "WARNING",
+            **variables,
         }
 
     def __enter__(self) -> "Site":
