@@ -153,14 +153,16 @@ class JudgeClient(Opened):
         What was learned counts once a request so adapted has been answered.
         """
         known = learned = self.learned(request.model)
-        for _ in range(MOST_ADAPTATIONS):
+        refused: set[tuple[Learned, int | None]] = set()
+        while len(refused) < MOST_ADAPTATIONS:
+            refused.add((learned, request.fits))
             patience.sending()
             seconds = max(0.0, min(self._retry.request, patience.left))
             outcome = await self._transport.send(request, learned, seconds)
             if isinstance(outcome, Reply):
                 learned = _also_learned(request, learned, outcome)
                 if learned != known:
-                    self._learned[request.model] = learned
+                    self._keep(request.model, known, learned)
                 self._answered.add(request.model)
                 return outcome
             failure = outcome
@@ -170,7 +172,15 @@ class JudgeClient(Opened):
                 learned = adapted
             else:
                 break
+            if (learned, request.fits) in refused:
+                break
         return self._in_context(request.model, failure)
+
+    def _keep(self, model: str, known: Learned, learned: Learned) -> None:
+        """Put what this call learned to what others learned meanwhile."""
+        before, after = known.to_json(), learned.to_json()
+        new = {name: value for name, value in after.items() if value != before[name]}
+        self._learned[model] = Learned.from_json(self.learned(model).to_json() | new)
 
     def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:
         """A 403 to a model that has answered before is about this request's text alone."""

@@ -93,7 +93,11 @@ TOO_LONG = re.compile(
     r"context_length_exceeded|exceed_context_size|(maximum|model'?s?|available|max) context "
     r"(length|size|window)|context (length|window) (of|exceed)|prompt is too long|input is too long"
     r"|input (length|token count).{0,40}exceed|exceeds? the (available|maximum|model).{0,20}context"
-    r"|inputs?\W? tokens \+ .?max_new_tokens|string_above_max_length|too many (input )?tokens",
+    r"|inputs?\W? tokens \+ .?max_new_tokens|string_above_max_length|too many (input )?tokens"
+    r"|(longer|greater) than the (maximum model|context) length|prompt.{0,40} too long"
+    r"|exceed(s|ed)? (the )?(max(imum)? )?context|model token limit|range of input length"
+    r"|inputs?\W? must have less than|max[_ ](seq|sequence|message|num)\w*[_ ](len|length|tokens)"
+    r"|max_tokens must be at least 1, got -",
     re.IGNORECASE,
 )
 FILTERED = re.compile(
@@ -103,17 +107,29 @@ FILTERED = re.compile(
 )
 QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing[_ ](hard[_ ])?limit"
-    r"|insufficient[_ ](balance|credits?|funds)|credit balance|out of credits|billing_not_active",
+    r"|insufficient[_ ](\w+[_ ])?(balance|credits?|funds)|credit balance|out of credits"
+    r"|billing_not_active|spend(ing)?[_ ]limit|specified api usage limits|arrearage"
+    r"|AllocationQuota|余额不足|欠费",
     re.IGNORECASE,
 )
 # Gemini says "exceeded your current quota" of a minute's limit too, and when to come back.
 PASSING = re.compile(r"retryDelay|retry in \d", re.IGNORECASE)
+# Some say it without a 429.
+TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
 # A request above a whole minute's tokens is refused as a rate limit, for ever.
 NEVER_FITS = re.compile(r"request too large", re.IGNORECASE)
 NO_MODEL = re.compile(
-    r"model_not_found|deploymentnotfound|model.{0,80}(does not exist|not found)", re.IGNORECASE
+    r"model_not_found|deploymentnotfound|model.{0,80}(does not exist|not found)"
+    r"|invalid model\b|not a valid model|no models? loaded|unknown model|unsupported model:",
+    re.IGNORECASE,
+)
+NO_KEY = re.compile(
+    r"api[ _-]?key.{0,20}(not valid|invalid|missing|expired)"
+    r"|(invalid|incorrect|missing)[ _]api[ _]?key|missing authentication",
+    re.IGNORECASE,
 )
 PERMANENT_4XX = {401: FailureKind.AUTH, 402: FailureKind.QUOTA, 403: FailureKind.AUTH}
+NOWHERE = (404, 405, 410)
 TRANSIENT_4XX = (408, 409, 425)
 
 
@@ -146,7 +162,11 @@ def _kind(status: int, text: str) -> FailureKind:
         return FailureKind.TOO_LONG
     if status in (400, 403, 422) and FILTERED.search(text):
         return FailureKind.FILTERED
-    if status == 404 or (status == 400 and NO_MODEL.search(text)):
+    if status in (400, 403) and TOO_FAST.search(text):
+        return FailureKind.RATE_LIMIT
+    if status == 400 and NO_KEY.search(text):
+        return FailureKind.AUTH
+    if status in NOWHERE or (status == 400 and NO_MODEL.search(text)):
         return FailureKind.NOT_FOUND
     if status < 300 or status in TRANSIENT_4XX:
         return FailureKind.BAD_REPLY if status < 300 else FailureKind.TRANSIENT
@@ -183,8 +203,9 @@ class ErrorBody:
         return cls(
             message=" ".join(message.split())[:LONGEST_MESSAGE],
             code=code,
-            parameter=parameter if isinstance(parameter, str) else None,
-            everything=json.dumps(error)[:4000],
+            # LiteLLM writes out that there is none.
+            parameter=parameter if isinstance(parameter, str) and parameter != "None" else None,
+            everything=json.dumps(error, ensure_ascii=False)[:4000],
         )
 
     def status(self, http_status: int) -> int:
