@@ -42,9 +42,7 @@ class Project(models.Model):
     both_bad = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
-    no_majority = models.CharField(
-        max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE
-    )
+    no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
 
     wage_usd = models.DecimalField(
         max_digits=10,

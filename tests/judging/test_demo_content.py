@@ -83,9 +83,7 @@ def test_the_content_shows_what_the_screen_can_render(pairs):
 
 
 def test_three_annotators_vote_once_on_every_pair(pairs, votes):
-    expected = {
-        (pair["external_id"], who) for pair in pairs for who in ("amina", "jonas", "wei")
-    }
+    expected = {(pair["external_id"], who) for pair in pairs for who in ("amina", "jonas", "wei")}
     given = [(vote["external_id"], vote["annotator"]) for vote in votes]
     assert len(given) == len(set(given))
     assert set(given) == expected
