@@ -91,7 +91,7 @@ def reported_usage(
     """
     fields = report if isinstance(report, Mapping) else {}
     prompt = _count(fields.get("prompt_tokens"))
-    completion = _count(fields.get("completion_tokens"))
+    completion = _with_hidden(fields, prompt, _count(fields.get("completion_tokens")))
     characters = sum(len(message) for message in messages)
     prompt_known = prompt is not None and prompt >= characters / MOST_CHARACTERS_PER_TOKEN
     too_few = completion is not None and reports_too_few(completion, texts)
@@ -127,6 +127,16 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
         scale = min(2.0, max(0.5, reported / nearest)) if nearest else 1.0
         total = round(total * scale)
     return max(total, reported or 0)
+
+
+def _with_hidden(
+    fields: Mapping[str, object], prompt: int | None, completion: int | None
+) -> int | None:
+    """Thinking that Gemini and xAI bill as completion is counted in the total alone."""
+    total = _count(fields.get("total_tokens"))
+    if prompt is None or completion is None or total is None:
+        return completion
+    return max(completion, total - prompt)
 
 
 def _cached(fields: Mapping[str, object]) -> int:

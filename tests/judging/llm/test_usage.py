@@ -92,6 +92,13 @@ def test_reasoning_makes_a_report_larger_than_the_texts_and_is_believed():
     assert reported_usage(report(completion=900), PROMPT, [TEXT]).completion_tokens == 900
 
 
+def test_thinking_that_is_counted_in_the_total_alone_is_paid_for():
+    """Gemini and xAI: 120 in the prompt, 30 in the text, and 350 of thinking between them."""
+    thinking = report(total_tokens=500)
+    assert reported_usage(thinking, PROMPT, [TEXT]) == Usage(120, 0, 380)
+    assert reported_usage(report(total_tokens=1), PROMPT, [TEXT]) == Usage(120, 0, 30)
+
+
 def test_a_server_known_to_report_one_choice_is_always_corrected():
     usage = reported_usage(report(completion=75), PROMPT, [TEXT] * 3, one_choice_only=True)
     assert usage.estimated
