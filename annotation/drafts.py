@@ -11,6 +11,7 @@ from annotation.models import Annotator, Draft, Item, Seat
 from annotation.seats import SeatGone
 from annotation.sides import left_response
 from judging.prepared import prepared
+from judging.prepared_writes import Changed, insert, prepared_update
 
 # An item is not worked on longer than this without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
@@ -28,26 +29,34 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
     The seat moves to `cursor`, the item's place. Raises IntegrityError where it is asked for
     twice at once, and SeatGone.
     """
-    mine = Seat.objects.filter(pk=seat.pk, left_at=None)
     draft: Draft | None = drafts.first(item=item.pk, annotator=annotator.pk)
-    shown = {} if draft else {"n_shown": F("n_shown") + 1}
-    if not mine.update(cursor=cursor, **shown):
-        raise SeatGone
-    if draft is None:
-        n_shown = _shown.first(seat=seat.pk).n_shown
-        draft = Draft.objects.create(
+    if draft is not None:
+        if not _moved.count(seat=seat.pk, cursor=cursor):
+            raise SeatGone
+    else:
+        shown = _shown_one_more.row(seat=seat.pk, cursor=cursor)
+        if shown is None:
+            raise SeatGone
+        draft = Draft(
             item=item,
             annotator=annotator,
             token=secrets.token_urlsafe(24),
-            left_response=left_response(item.round.seed, annotator.pk, n_shown - 1),
+            left_response=left_response(item.round.seed, annotator.pk, shown[0] - 1),
         )
+        insert(draft)
     draft.item, draft.annotator = item, annotator
     return draft
 
 
-@prepared
-def _shown(seat: Any) -> QuerySet[Seat, Any]:
-    return Seat.objects.filter(pk=seat).values_list("n_shown")
+@prepared_update()
+def _moved(seat: Any, cursor: Any) -> Changed:
+    return Seat.objects.filter(pk=seat, left_at=None), {"cursor": cursor}
+
+
+@prepared_update("n_shown")
+def _shown_one_more(seat: Any, cursor: Any) -> Changed:
+    mine = Seat.objects.filter(pk=seat, left_at=None)
+    return mine, {"cursor": cursor, "n_shown": F("n_shown") + 1}
 
 
 def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
@@ -56,20 +65,26 @@ def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds
     Raises Draft.DoesNotExist where the project or the person was deleted meanwhile.
     """
     draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
-    kept = Draft.objects.filter(pk=draft.pk).update(
+    kept = _kept.row(
+        draft=draft.pk,
         answer=draft.answer,
         comment=draft.comment,
-        active_seconds=F("active_seconds") + sane(added_seconds),
-        updated_at=timezone.now(),
+        added=sane(added_seconds),
+        now=timezone.now(),
     )
-    if not kept:
+    if kept is None:
         raise Draft.DoesNotExist
-    draft.active_seconds = _active_seconds.first(draft=draft.pk).active_seconds
+    (draft.active_seconds,) = kept
 
 
-@prepared
-def _active_seconds(draft: Any) -> QuerySet[Draft, Any]:
-    return Draft.objects.filter(pk=draft).values_list("active_seconds")
+@prepared_update("active_seconds")
+def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Changed:
+    return Draft.objects.filter(pk=draft), {
+        "answer": answer,
+        "comment": comment,
+        "active_seconds": F("active_seconds") + added,
+        "updated_at": now,
+    }
 
 
 def sane(seconds: float) -> float:

@@ -16,6 +16,7 @@ from judging import audit
 from judging.errors import UserError
 from judging.models import Membership
 from judging.prepared import prepared
+from judging.prepared_writes import Changed, insert, prepared_update
 
 # In the audit trail.
 VOTED = "voted"
@@ -162,7 +163,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
     items = {each.pk: each for each in locked}
     if items[item.pk].round.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
-    vote = Annotation.objects.create(
+    vote = Annotation(
         slot=slot,
         item=item,
         example_id=item.example_id,
@@ -176,15 +177,19 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
         unblinded=unblinded,
         submitted_at=timezone.now(),
     )
-    filled = Slot.objects.filter(pk=slot.pk, annotator=draft.annotator, vote=None).update(
-        vote=vote, lease_until=None
-    )
-    if filled != 1:
+    insert(vote)
+    if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items.pop(item.pk)])
     _count_in_other_rounds(vote, list(items.values()))
     _tell(draft.annotator, item, VOTED)
     return vote
+
+
+@prepared_update()
+def _filled(slot: Any, annotator: Any, vote: Any) -> Changed:
+    mine = Slot.objects.filter(pk=slot, annotator=annotator, vote=None)
+    return mine, {"vote": vote, "lease_until": None}
 
 
 def _count_in_other_rounds(vote: Annotation, items: list[Item]) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from judging.models import AuditEvent, Project
+from judging.prepared_writes import insert
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
 
@@ -18,7 +19,7 @@ def record(
 ) -> AuditEvent:
     """Add one line. `user` is None for the command line; detail must hold no secret."""
     known = user is not None and user.is_authenticated
-    return AuditEvent.objects.create(
+    event = AuditEvent(
         project=project,
         project_slug=project.slug if project else "",
         user=user if known else None,
@@ -27,3 +28,5 @@ def record(
         subject=subject[:_LONGEST_SUBJECT],
         detail=detail,
     )
+    insert(event)
+    return event

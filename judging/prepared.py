@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, get_origin
+from typing import Any, Protocol, get_origin
 
 from django.db import connection, transaction
 from django.db.models import Expression, QuerySet
@@ -30,11 +30,12 @@ class Parameter(Expression):
     """Stands in a queryset for a value that is not known yet, or for one place of a list.
 
     Never for None, which is not compared but asked for with IS NULL.
+    `set_to`: the field that gets the value, where something is written.
     """
 
-    def __init__(self, name: str, place: int | None = None) -> None:
+    def __init__(self, name: str, place: int | None = None, set_to: Any = None) -> None:
         super().__init__()
-        self.name, self.place = name, place
+        self.name, self.place, self.set_to = name, place, set_to
 
     def of(self, given: dict[str, Any]) -> Any:
         value = given[self.name]
@@ -71,8 +72,8 @@ class Prepared:
     def all(self, **given: Any) -> list[Any]:
         lengths = {name: len(given[name]) for name in self.lists}
         compiled = self.compiled(connection.vendor, **lengths)
-        with _cursor() as cursor:
-            cursor.execute(compiled.sql, [_bound(value, given) for value in compiled.values])
+        with own_cursor() as cursor:
+            cursor.execute(compiled.sql, [bound(value, given) for value in compiled.values])
             rows = cursor.fetchall()
         return [compiled.made(row) for row in compiled.converted(rows)]
 
@@ -97,8 +98,17 @@ class Prepared:
         return Compiled(sql, tuple(values), converted, _maker(queryset, compiler))
 
 
+class Known(Protocol):
+    """Something that is compiled once, for each database and for each length of its lists."""
+
+    lists: list[str]
+
+    @property
+    def compiled(self) -> Callable[..., Any]: ...
+
+
 # All that the modules imported so far have.
-KNOWN: list[Prepared] = []
+KNOWN: list[Known] = []
 
 
 def compile_known() -> None:
@@ -112,7 +122,7 @@ def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Prepared:
     return Prepared(build)
 
 
-def _cursor() -> Any:
+def own_cursor() -> Any:
     """On PostgreSQL one that sends values apart from the SQL: then it too plans a query once, when
     it has come for the fifth time (`prepare_threshold` in the settings)."""
     if connection.vendor != "postgresql":
@@ -123,10 +133,12 @@ def _cursor() -> Any:
     return connection._prepare_cursor(ServerBindingCursor(connection.connection))
 
 
-def _bound(value: Any, given: dict[str, Any]) -> Any:
+def bound(value: Any, given: dict[str, Any]) -> Any:
     if not isinstance(value, Parameter):
         return value
-    value = value.of(given)
+    field, value = value.set_to, value.of(given)
+    if field is not None:
+        return field.get_db_prep_save(value, connection)
     if isinstance(value, datetime):
         return connection.ops.adapt_datetimefield_value(value)
     return value
