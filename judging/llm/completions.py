@@ -8,6 +8,7 @@ from judging.llm.adaptation import Learned
 from judging.llm.errors import AttemptFailure, FailureKind, classify_answer
 from judging.llm.replies import Choice, Reply, TokenLogprobs
 from judging.llm.requests import JudgeRequest
+from judging.llm.storable import storable, storable_json
 from judging.llm.usage import Usage, reported_usage
 
 # Stands for a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
@@ -24,13 +25,16 @@ def read_completion(
         data = LENIENT.decode(body.removeprefix("\ufeff"))
         if "\\u" in body or "\0" in body:
             # Half a character gets into a text by an escape only.
-            data = _storable(data)
+            data = storable_json(data)
     except (ValueError, RecursionError):
         return _unread("The endpoint's answer was cut off or is not JSON.", headers)
     if not isinstance(data, dict):
         return _unread("The endpoint's answer is not a chat completion.", headers)
     found = data.get("choices")
     raw = [c for c in found if isinstance(c, dict)] if isinstance(found, list) else []
+    if raw and all(isinstance(c.get("error"), dict) for c in raw):
+        # OpenRouter's way to say that the model failed while it wrote.
+        return classify_answer(200, headers, json.dumps(raw[0]))
     if not raw:
         if data.get("error"):
             return classify_answer(200, headers, body)
@@ -44,22 +48,9 @@ def read_completion(
         choices=choices[: request.n],
         usage=usage,
         model=str(data.get("model") or ""),
-        request_id=headers.get("x-request-id") or str(data.get("id") or ""),
+        request_id=storable(headers.get("x-request-id") or str(data.get("id") or "")),
         asked=request.n,
     )
-
-
-def _storable(value: Any) -> Any:
-    """With U+FFFD for half a character and for NUL: an answer that was paid for must be kept."""
-    if isinstance(value, str):
-        text = value.replace("\0", "\ufffd")
-        halves = "utf-16", "surrogatepass"
-        return text if text.isascii() else text.encode(*halves).decode("utf-16", "replace")
-    if isinstance(value, list):
-        return [_storable(one) for one in value]
-    if isinstance(value, dict):
-        return {_storable(name): _storable(one) for name, one in value.items()}
-    return value
 
 
 def _unread(message: str, headers: Mapping[str, str]) -> AttemptFailure:
@@ -71,7 +62,8 @@ def _unread(message: str, headers: Mapping[str, str]) -> AttemptFailure:
 def _choice(raw: Mapping[str, Any]) -> Choice:
     found = raw.get("message")
     message = found if isinstance(found, dict) else {}
-    text, thought = _parts(message.get("content"))
+    # Some servers put the text of a completion where the older API had it.
+    text, thought = _parts(message.get("content", raw.get("text")))
     for name in ("reasoning_content", "reasoning"):
         if isinstance(message.get(name), str) and message[name]:
             thought = message[name]
@@ -89,34 +81,44 @@ def _choice(raw: Mapping[str, Any]) -> Choice:
 
 def _parts(content: object) -> tuple[str | None, str]:
     """The text and the reasoning of a content that is a string or a list of typed parts."""
-    if not isinstance(content, list):
-        return (content if isinstance(content, str) else None), ""
-    parts = [part for part in content if isinstance(part, dict)]
-    texts = [p["text"] for p in parts if p.get("type") == "text" and isinstance(p.get("text"), str)]
+    if content is None or isinstance(content, str):
+        return content, ""
+    given: list[Any] = content if isinstance(content, list) else [content]
+    parts: list[dict[str, Any]] = [
+        part if isinstance(part, dict) else {"text": part} for part in given
+    ]
+    texts = [p["text"] for p in parts if _says(p) and isinstance(p.get("text"), str)]
     thoughts = [_parts(p["thinking"])[0] or "" for p in parts if "thinking" in p]
     return ("".join(texts) if texts else None), "".join(thoughts)
 
 
+def _says(part: Mapping[str, Any]) -> bool:
+    """Whether a part is of the answer, and not of the reasoning."""
+    return part.get("type", "text") in ("text", "output_text")
+
+
 def _logprobs(raw: object) -> tuple[TokenLogprobs, ...] | None:
     content = raw.get("content") if isinstance(raw, dict) else None
-    if not isinstance(content, list) or not content:
+    if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
         return None
     tokens = []
     for entry in content:
-        top = entry.get("top_logprobs") or []
+        found = entry.get("top_logprobs")
+        top = [t for t in found if isinstance(t, dict)] if isinstance(found, list) else []
         pairs = [(str(t.get("token", "")), _logprob(t.get("logprob"))) for t in top]
         pairs.sort(key=lambda pair: -pair[1])
         token = TokenLogprobs(
             str(entry.get("token", "")), _logprob(entry.get("logprob")), tuple(pairs)
         )
         tokens.append(token)
-    return tuple(tokens)
+    return tuple(tokens) or None
 
 
 def _logprob(value: object) -> float:
     """A finite number: NaN compares as smaller than nothing and ends at the least one too."""
-    number = float(value) if isinstance(value, (int, float)) else LEAST_LOGPROB
-    return number if number >= LEAST_LOGPROB else LEAST_LOGPROB
+    if not isinstance(value, (int, float)) or not value >= LEAST_LOGPROB:
+        return LEAST_LOGPROB
+    return float(min(value, 0))
 
 
 def _counted(choice: Choice, tokens: int) -> Choice:

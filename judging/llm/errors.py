@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from judging.llm.storable import storable
+
 LONGEST_MESSAGE = 500
 
 
@@ -81,7 +83,7 @@ class AttemptFailure:
 
     @property
     def request_id(self) -> str:
-        return self.headers.get("x-request-id", "")
+        return storable(self.headers.get("x-request-id", ""))
 
     @property
     def with_status(self) -> str:
@@ -136,7 +138,7 @@ TRANSIENT_4XX = (408, 409, 425)
 def classify_answer(status: int, headers: Mapping[str, str], body: str) -> AttemptFailure:
     """Classify an HTTP answer that is an error, whatever status it came with."""
     if 300 <= status < 400:
-        target = headers.get("location", "another address")[:LONGEST_MESSAGE]
+        target = storable(headers.get("location", "another address")[:LONGEST_MESSAGE])
         message = f"The endpoint redirects to {target}. Nothing was sent there."
         return AttemptFailure(FailureKind.NOT_FOUND, message, status, headers=headers)
     error = ErrorBody.read(body)
@@ -186,7 +188,7 @@ class ErrorBody:
     def read(cls, body: str) -> "ErrorBody":
         try:
             data = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             data = body
         if isinstance(data, list) and data:
             data = data[0]
@@ -201,7 +203,7 @@ class ErrorBody:
             explains = isinstance(error, str) and not error.lstrip().startswith("<")
             message, code, parameter = (error if explains else ""), "", None
         return cls(
-            message=" ".join(message.split())[:LONGEST_MESSAGE],
+            message=storable(" ".join(message.split())[:LONGEST_MESSAGE]),
             code=code,
             # LiteLLM writes out that there is none.
             parameter=parameter if isinstance(parameter, str) and parameter != "None" else None,

@@ -32,6 +32,8 @@ OTHER_PER_TOKEN = 2
 SLACK = 0.9
 # No prompt in any language needs so few tokens that each stands for more characters.
 MOST_CHARACTERS_PER_TOKEN = 40
+# No request comes near it, and a database takes it.
+MOST_TOKENS = 100_000_000
 # What a chat template adds around each message, and once to open the reply.
 TOKENS_PER_MESSAGE = 4
 TOKENS_TO_OPEN = 3
@@ -149,7 +151,7 @@ def _cached(fields: Mapping[str, object]) -> int:
 
 
 def _count(value: object) -> int | None:
-    """A positive whole number, or nothing."""
-    if isinstance(value, bool) or not isinstance(value, int) or value <= 0:
+    """A positive whole number that can be a count, or nothing."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
         return None
     return value
