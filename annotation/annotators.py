@@ -22,7 +22,7 @@ from annotation.models import (
     Skip,
     Slot,
 )
-from annotation.settling import settle, settle_skipped
+from annotation.settling import settle, settle_skipped, with_lock
 from judging import audit
 from judging.errors import UserError
 from judging.models import AuditEvent, Project
@@ -115,29 +115,28 @@ def erase_annotator(
 
 def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
     votes = Annotation.objects.filter(annotator=annotator)
+    slots = Slot.objects.filter(annotator=annotator, vote=None)
+    if remove_votes:
+        slots = Slot.objects.filter(Q(annotator=annotator) | Q(vote__annotator=annotator))
+    # Each item before its slots, as a vote locks them.
+    touched = list(with_lock().filter(pk__in=slots.values("item")).order_by("pk"))
     AnnotationRevision.objects.filter(annotation__in=votes).update(comment="")
     Draft.objects.filter(annotator=annotator).delete()
     Skip.objects.filter(annotator=annotator).update(reason="")
     Flag.objects.filter(annotator=annotator).update(reason="")
     Slot.objects.filter(annotator=annotator, vote=None).update(annotator=None, lease_until=None)
     if remove_votes:
-        _remove_votes(annotator)
+        Slot.objects.filter(annotator=annotator).update(annotator=None, lease_until=None)
+        votes.delete()
     votes.update(comment="")
+    for item in touched:
+        count_earlier_votes(item.round, item.example_id)
+        settle(item)
     others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
     annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
     annotator.user = None
     annotator.save(update_fields=["name", "user"])
     return votes.count()
-
-
-def _remove_votes(annotator: Annotator) -> None:
-    slots = Slot.objects.filter(vote__annotator=annotator).select_related("item__round")
-    items = [slot.item for slot in slots]
-    Slot.objects.filter(annotator=annotator).update(annotator=None, lease_until=None)
-    Annotation.objects.filter(annotator=annotator).delete()
-    for item in items:
-        count_earlier_votes(item.round, item.example_id)
-        settle(item)
 
 
 @transaction.atomic

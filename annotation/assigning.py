@@ -33,28 +33,28 @@ def assign(
     Votes that were given stay; what is in the hands of others goes back. Who left the round by
     their own wish is not called back.
     """
-    if round_.kind == Round.Kind.IMPORT or round_.state == Round.State.CLOSED:
-        raise UserError("Nothing is handed out in this round, so nobody can be assigned to it.")
     if limit is not None and limit < 1:
         raise UserError("A limit is at least 1 item a person.")
     with transaction.atomic():
         locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+        if locked.kind == Round.Kind.IMPORT or locked.state == Round.State.CLOSED:
+            raise UserError("Nothing is handed out in this round, so nobody can be assigned to it.")
         locked.open_to_all = not people
         locked.parameters |= {"limit": limit}
         locked.save(update_fields=["open_to_all", "parameters"])
         seats = Seat.objects.filter(round=locked)
         seats.update(limit=limit)
+        gone: list[Annotator] = []
         if people:
             unseat = seats.exclude(annotator__in=people).exclude(left_at__isnull=False)
             gone = list(Annotator.objects.filter(seats__in=unseat))
-            # First: it waits for an item that is being handed out, which then goes back too.
             unseat.delete()
-            for person in gone:
-                give_back(person, locked)
         for person in people:
             fresh = fresh_seat(locked, person) | {"limit": limit}
             Seat.objects.get_or_create(round=locked, annotator=person, defaults=fresh)
-        people_changed(locked.project)
         subject = f"round {locked.number}"
         audit.record(locked.project, by, "assigned", subject, people=len(people), limit=limit)
+    for person in gone:
+        give_back(person, round_)
+    people_changed(round_.project)
     round_.refresh_from_db(fields=["open_to_all", "parameters"])

@@ -62,15 +62,16 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
             f"Give a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
             "given are never taken away."
         )
-    if round_.state == Round.State.CLOSED:
-        raise UserError("Reopen the round before you ask for more votes.")
     with transaction.atomic():
         before = round_.votes_per_item
+        _not_closed(round_, "ask for more votes")
         changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
         if not changed.update(votes_per_item=votes):
             raise UserError("Somebody changed this round in the same moment. Look again.")
         round_.votes_per_item = votes
         items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
+        # In the order in which everybody locks items; an UPDATE takes them as it meets them.
+        list(items.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
         Slot.objects.bulk_create(
             (
                 Slot(round=round_, item=item, index=index, position=item.position)
@@ -81,11 +82,11 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
         )
         items.update(state=Item.State.OPEN)
         rows_came(items.count() * (votes - before), Item, Slot)
-        count_earlier_votes(round_)
-        settle_skipped(items)
         audit.record(
             round_.project, user, "votes raised", f"round {round_.number}", before=before, now=votes
         )
+    count_earlier_votes(round_)
+    settle_skipped(items)
 
 
 def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
@@ -96,15 +97,13 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
         raise UserError("Only a round that was selected by a run's ranking has a cut to extend.")
-    if round_.state == Round.State.CLOSED:
-        raise UserError("Reopen the round before you extend it.")
     m = size_for_beta(frame(round_.project).count(), beta)
     if round_.stage == Round.Stage.LEARN:
         raise UserError("This round is still learning. Extend it once its rest is selected.")
     wanted = ranking_of(round_, round_.run)[:m]
     with transaction.atomic():
-        # Locked, so that two extensions at once take different examples.
-        round_ = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+        # Two extensions at once take different examples.
+        round_ = _not_closed(round_, "extend it")
         items = Item.objects.filter(round=round_)
         here = set(items.values_list("example_id", flat=True))
         new = [ranked for ranked in wanted if ranked.example_id not in here]
@@ -125,7 +124,6 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
         rows_came(len(new) * round_.votes_per_item, Item, Slot)
         parameters = round_.parameters | {"beta": str(beta)}
         Round.objects.filter(pk=round_.pk).update(parameters=parameters)
-        count_earlier_votes(round_)
         audit.record(
             round_.project,
             user,
@@ -134,7 +132,16 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
             beta=str(beta),
             items=len(new),
         )
+    count_earlier_votes(round_)
     return len(new)
+
+
+def _not_closed(round_: Round, to_do: str) -> Round:
+    """The round as it is now, locked, so that nobody closes it meanwhile."""
+    locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+    if locked.state == Round.State.CLOSED:
+        raise UserError(f"Reopen the round before you {to_do}.")
+    return locked
 
 
 def _audited_within(items: QuerySet[Item], wanted: Sequence[Ranked]) -> list[int]:

@@ -4,15 +4,17 @@ from django.db import transaction
 from django.db.models import Case, Q, When
 from django.utils import timezone
 
-from annotation.models import Annotation, Item, Round, Slot
+from annotation.models import Annotation, Annotator, Item, Round, Slot
 from annotation.settling import settle
 
 
-def count_earlier_votes(round_: Round, example_id: int | None = None) -> int:
+def count_earlier_votes(
+    round_: Round, example_id: int | None = None, *, by: Annotator | None = None
+) -> int:
     """Let votes that were given under the same protocol elsewhere fill this round's slots.
 
-    Earliest first, never more than n an item; on one example alone where it is named. Returns
-    how many slots were filled.
+    Earliest first, never more than n an item; on one example or by one person alone where they
+    are named. Returns how many slots were filled.
     """
     filled = 0
     earlier = (
@@ -23,6 +25,8 @@ def count_earlier_votes(round_: Round, example_id: int | None = None) -> int:
     )
     if example_id is not None:
         earlier = earlier.filter(example=example_id)
+    if by is not None:
+        earlier = earlier.filter(annotator=by)
     for vote in earlier.iterator():
         filled += count_in(vote, round_)
     return filled

@@ -99,7 +99,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
             add_member(project, user, user, invitation.role)
             membership = Membership.objects.get(project=project, user=user)
         annotator_of(project, user)
-        people_changed(project)
+    people_changed(project)
     return membership
 
 

@@ -82,7 +82,6 @@ def open_second_stage(round_: Round, learned: Learned) -> bool:
         parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
         fill(round_, parts, drawn, start=last + 1)
         round_.selections.filter(items=None).delete()
-        count_earlier_votes(round_)
         audit.record(
             round_.project,
             None,
@@ -91,6 +90,7 @@ def open_second_stage(round_: Round, learned: Learned) -> bool:
             used=learned.used,
             items=len(drawn.top) + len(drawn.audit),
         )
+    count_earlier_votes(round_)
     return True
 
 

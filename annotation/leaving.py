@@ -12,7 +12,7 @@ from annotation.annotators import people_changed
 from annotation.counting import count_earlier_votes
 from annotation.models import Annotator, Round, Seat, Slot
 from annotation.seats import fresh_seat
-from annotation.settling import settle
+from annotation.settling import locked, settle_locked
 from judging import audit
 from judging.errors import UserError
 from judging.models import Membership
@@ -39,20 +39,19 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
                 defaults={"left_at": now},
                 create_defaults=fresh_seat(round_, annotator) | {"left_at": now},
             )
-        give_back(annotator, round_)
-        people_changed(round_.project)
         audit.record(round_.project, annotator.user, "round left", f"round {round_.number}")
+    give_back(annotator, round_)
+    people_changed(round_.project)
 
 
 def come_back(round_: Round, annotator: Annotator) -> None:
     """Take items again of a round that one left."""
     left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
     with transaction.atomic():
-        if left.update(left_at=None):
-            people_changed(round_.project)
-            audit.record(
-                round_.project, annotator.user, "came back to round", f"round {round_.number}"
-            )
+        if not left.update(left_at=None):
+            return
+        audit.record(round_.project, annotator.user, "came back to round", f"round {round_.number}")
+    people_changed(round_.project)
 
 
 def leave_project(membership: Membership, by: AbstractUser) -> None:
@@ -61,23 +60,28 @@ def leave_project(membership: Membership, by: AbstractUser) -> None:
     Raises UserError for the last owner. Who joins again is the same annotator as before.
     """
     project = membership.project
-    people = Annotator.objects.filter(project=project, user=membership.user_id, left_at=None)
+    people = Annotator.objects.filter(project=project, user=membership.user_id)
     with transaction.atomic():
         remove_member(membership, by)
-        for annotator in people:
-            give_back(annotator)
-        people.update(left_at=timezone.now())
-        people_changed(project)
+        people.filter(left_at=None).update(left_at=timezone.now())
+    for annotator in people:
+        give_back(annotator)
+    people_changed(project)
 
 
 def give_back(annotator: Annotator, round_: Round | None = None) -> None:
-    """What the person has in hand goes to others, at once and not when the lease ends."""
+    """What the person has in hand goes to others, at once and not when the lease ends.
+
+    Item by item, each locked before its slot as a vote locks them, so that no two wait for each
+    other.
+    """
     held = Slot.objects.filter(annotator=annotator, vote=None)
     if round_ is not None:
         held = held.filter(round=round_)
     for slot in held.select_related("item__round"):
-        Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None).update(
-            annotator=None, lease_until=None
-        )
-        count_earlier_votes(slot.item.round, slot.item.example_id)
-        settle(slot.item)
+        with transaction.atomic():
+            items = locked.all(keys=[slot.item_id])
+            mine = held.filter(pk=slot.pk)
+            mine.update(annotator=None, lease_until=None)
+            count_earlier_votes(slot.item.round, slot.item.example_id)
+            settle_locked(items)

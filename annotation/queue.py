@@ -16,7 +16,7 @@ from annotation.counting import count_earlier_votes
 from annotation.drafts import draft_of, drafts
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
 from annotation.seats import SeatGone, seat_of
-from annotation.settling import settle
+from annotation.settling import locked, settle, settle_locked
 from judging.prepared import prepared
 
 LEASE = timedelta(minutes=10)
@@ -63,11 +63,15 @@ def claim_next(
             return held
         if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
             return NoItem("limit")
-        return _claim_free(round_, annotator, seat, now) or _why_nothing(round_, annotator, now)
+        if (draft := _claim_free(round_, annotator, seat, now)) is not None:
+            return draft
     except _LimitReached:
         return NoItem("limit")
     except SeatGone:
         return without_seat(round_, annotator) or NoItem("not_assigned")
+    # Where all slots of an item were in hand, a vote on it from another round found no room.
+    count_earlier_votes(round_, by=annotator)
+    return _why_nothing(round_, annotator, now)
 
 
 def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
@@ -108,12 +112,14 @@ def release(draft: Draft) -> None:
 def skip(draft: Draft, reason: str = "") -> None:
     """Return the item for others and hide it from this person; skipped by all → adjudication."""
     with transaction.atomic():
+        # The item before its slot, as a vote locks them.
+        items = locked.all(keys=[draft.item_id])
         Skip.objects.get_or_create(
             item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
         )
         release(draft)
         count_earlier_votes(draft.item.round, draft.item.example_id)
-        settle(draft.item)
+        settle_locked(items)
 
 
 def unskip(draft: Draft) -> None:

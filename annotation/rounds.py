@@ -101,7 +101,6 @@ def open_round(
         for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
         first_items(round_, drawn, _checks(project))
-        count_earlier_votes(round_)
         audit.record(
             project,
             user,
@@ -110,6 +109,8 @@ def open_round(
             items=Item.objects.filter(round=round_).count(),
             **_parameters(settings, m),
         )
+    # Afterwards: a vote that is given while the round is being made does not see its items.
+    count_earlier_votes(round_)
     return round_
 
 

@@ -38,9 +38,9 @@ def settle(item: Item) -> str:
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
     with transaction.atomic(savepoint=False):
-        locked: list[Item] = _locked.all(keys=[item.pk])
-        settle_locked(locked)
-    item.state = locked[0].state
+        items: list[Item] = locked.all(keys=[item.pk])
+        settle_locked(items)
+    item.state = items[0].state
     return item.state
 
 
@@ -49,7 +49,7 @@ def settle_all(items: QuerySet[Item]) -> None:
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
     for start in range(0, len(keys), _CHUNK):
         with transaction.atomic(savepoint=False):
-            _settle(_locked.all(keys=keys[start : start + _CHUNK]))
+            _settle(locked.all(keys=keys[start : start + _CHUNK]))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
@@ -93,12 +93,13 @@ def with_lock() -> QuerySet[Item]:
 
     Not the key: a vote that is being stored refers to it, and would be waited for forever.
     """
-    locked = Item.objects.select_for_update(of=("self",), no_key=True)
-    return locked.select_related("round", "selection")
+    items = Item.objects.select_for_update(of=("self",), no_key=True)
+    return items.select_related("round", "selection")
 
 
 @prepared
-def _locked(keys: list[int]) -> QuerySet[Item]:
+def locked(keys: list[int]) -> QuerySet[Item]:
+    """The items of these keys, by key: whoever locks several takes them in this order."""
     return with_lock().filter(pk__in=keys).order_by("pk")
 
 

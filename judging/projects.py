@@ -122,8 +122,9 @@ def owned_alone(user: AbstractUser) -> list[str]:
 
 
 def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
-    # The project's row is locked, so that two owners cannot remove each other at once.
-    Project.objects.select_for_update().get(pk=membership.project_id)
+    # Locked, so that two owners cannot remove each other at once; not its key, which votes are
+    # stored with meanwhile.
+    Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
     membership.refresh_from_db(fields=["role"])
     if not leaving or membership.role != Role.OWNER:
         return

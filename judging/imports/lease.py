@@ -30,7 +30,7 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
     """
     chosen = {} if skip_invalid is None else {"skip_invalid": skip_invalid}
     with transaction.atomic():
-        Project.objects.select_for_update().get(pk=imported.project_id)
+        Project.objects.select_for_update(no_key=True).get(pk=imported.project_id)
         unfinished = Import.objects.filter(
             project=imported.project_id,
             kind=Import.Kind.EXAMPLES,

@@ -7,7 +7,8 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation import changes
-from annotation.models import Item, Slot
+from annotation.assigning import assign
+from annotation.models import Item, Round, Seat, Slot
 from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
@@ -97,3 +98,20 @@ def queries_to_close_and_reopen(n):
 
 def test_closing_a_large_round_takes_no_more_queries_than_closing_a_small_one(db):
     assert queries_to_close_and_reopen(3) == queries_to_close_and_reopen(40)
+
+
+def test_a_round_that_was_closed_meanwhile_is_not_changed(project, ana):
+    run = make_run(project)
+    for example in make_examples(project, 4):
+        make_verdict(run, example, 0.5)
+    looked_at = open_round(project, None, run, RoundSettings(beta=Decimal(50), votes=1))
+    changes.close(Round.objects.get(pk=looked_at.pk), None)
+    for change in (
+        lambda: changes.raise_votes(looked_at, None, 2),
+        lambda: changes.extend(looked_at, None, Decimal(100)),
+        lambda: assign(looked_at, None, [ana]),
+    ):
+        with pytest.raises(UserError):
+            change()
+    assert Slot.objects.count() == 2
+    assert not Seat.objects.exists()

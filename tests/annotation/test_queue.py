@@ -291,3 +291,14 @@ def test_fifty_people_at_once_give_exactly_n_votes(transactional_db):
     assert len(votes) == 30
     assert not Slot.objects.filter(vote=None).exists()
     assert set(Item.objects.values_list("state", flat=True)) <= {"complete", "adjudicate"}
+
+
+def test_a_vote_that_found_no_room_counts_once_the_lease_of_another_has_ended(project, ana, ben):
+    first, second = round_of(project, n=1, votes=1), round_of(project, n=0, votes=1)
+    claim_next(second, ben)
+    vote = record_vote(claim_next(first, ana), {"overall": "left"})
+    assert not Slot.objects.filter(round=second, vote=vote).exists()
+    Slot.objects.filter(round=second).update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert claim_next(second, ana) == NoItem("done")
+    assert Slot.objects.get(round=second).vote == vote
+    assert Item.objects.get(round=second).state == Item.State.COMPLETE

@@ -1,5 +1,8 @@
 """What people or processes do in one moment comes out as if one came after the other."""
 
+from contextlib import suppress
+from dataclasses import replace
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
@@ -7,13 +10,16 @@ from django.urls import reverse
 
 from annotation.annotators import annotator_named, annotator_of
 from annotation.assigning import assign
+from annotation.changes import raise_votes
 from annotation.counting import count_earlier_votes
 from annotation.invitations import Terms, accept, invite, link_of
+from annotation.leaving import come_back, leave_round
 from annotation.models import Annotator, Protocol, Round, Slot
 from annotation.protocols import current_protocol
-from annotation.queue import NoItem, claim_next
+from annotation.queue import NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
+from judging.errors import UserError
 from judging.imports.preparing import record_import
 from judging.models import Import
 from tests.factories import make_annotator, make_examples, make_project, make_user
@@ -100,3 +106,48 @@ def test_whoever_asks_while_the_round_is_given_to_others_gets_nothing(project):
     assign(Round.objects.get(pk=looked_at.pk), None, [ana])
     assert claim_next(looked_at, ben) == NoItem("not_assigned")
     assert list(looked_at.seats.values_list("annotator", flat=True)) == [ana.pk]
+
+
+def votes_under_way(project):
+    """Two rounds that share their examples, and people who vote in both until nothing is left."""
+    make_examples(project, 12)
+    people = [make_annotator(project) for _ in range(AT_ONCE)]
+    rounds = [open_round(project, None, None, replace(EVERYTHING, votes=AT_ONCE)) for _ in range(2)]
+
+    def vote(number):
+        person = people[number]
+        for turn in range(24):
+            draft = claim_next(Round.objects.get(pk=rounds[(turn + number) % 2].pk), person)
+            if isinstance(draft, NoItem):
+                continue
+            if turn % 5 == number:
+                skip(draft)
+            elif turn % 7 == number:
+                leave_round(draft.item.round, person)
+                come_back(draft.item.round, person)
+            else:
+                with suppress(UserError):
+                    record_vote(draft, {"overall": "left"})
+
+    return people, rounds, vote
+
+
+def test_who_votes_skips_and_leaves_waits_for_nobody_for_ever(project):
+    _, _, vote = votes_under_way(project)
+    assert at_once(vote) == [None] * AT_ONCE
+
+
+def test_a_manager_who_changes_a_round_waits_for_no_vote_for_ever(project):
+    people, rounds, vote = votes_under_way(project)
+
+    def act(number):
+        if number:
+            return vote(number)
+        for votes in (AT_ONCE + 1, AT_ONCE + 2):
+            for round_ in rounds:
+                raise_votes(Round.objects.get(pk=round_.pk), None, votes)
+                assign(round_, None, people[2:])
+                assign(round_, None, [])
+        return None
+
+    assert at_once(act) == [None] * AT_ONCE
