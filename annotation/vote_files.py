@@ -200,14 +200,14 @@ def _faireval(path: Path, reading: Reading) -> Iterator[VoteRow | Refused]:
 
 
 def _of_named_models(reading: Reading) -> Sequence[Known]:
-    """Where --map names the two models, only their pairs are what the file is about."""
+    """Where --map names the two models, only their pairs are what the file is about; where it
+    names one, the pairs that it is in."""
     named = {plain(model) for model in reading.names.values()}
-    if not named:
-        return reading.examples
+    fewest = min(len(named), 2)
     return [
         example
         for example in reading.examples
-        if {plain(example.model_1), plain(example.model_2)} <= named
+        if len(named & {plain(example.model_1), plain(example.model_2)}) >= fewest
     ]
 
 

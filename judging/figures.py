@@ -1,6 +1,6 @@
 """Numbers, money and spans of time as people read them, on pages and in commands alike."""
 
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Decimal
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
@@ -14,10 +14,11 @@ def count(value: int | None) -> str:
     return f"{value:,}".replace(",", NARROW_SPACE).replace("-", MINUS)
 
 
-def decimals(value: float, digits: int = 3, *, signed: bool = False) -> str:
-    """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`."""
+def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bool = False) -> str:
+    """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`; what is
+    `counted` or paid keeps it: `0.5`."""
     text = f"{abs(value):,.{digits}f}".replace(",", NARROW_SPACE)
-    if digits and text.startswith("0."):
+    if digits and not counted and text.startswith("0."):
         text = text[1:]
     rounds_to_zero = not text.strip("0.")
     if value < 0 and not rounds_to_zero:
@@ -25,11 +26,13 @@ def decimals(value: float, digits: int = 3, *, signed: bool = False) -> str:
     return "+" + text if signed and not rounds_to_zero else text
 
 
-def interval(low: float, high: float, digits: int = 3, *, signed: bool = False) -> str:
+def interval(
+    low: float, high: float, digits: int = 3, *, signed: bool = False, counted: bool = False
+) -> str:
     """The two ends, one digit coarser than the value unless that would hide the width."""
     coarse = max(digits - 1, 0)
     places = coarse if high - low >= 2 * 10.0**-coarse else digits
-    ends = [decimals(end, places, signed=signed) for end in (low, high)]
+    ends = [decimals(end, places, signed=signed, counted=counted) for end in (low, high)]
     return (" to " if signed or low < 0 else "–").join(ends)
 
 
@@ -51,6 +54,8 @@ def usd(amount: Decimal | float | None) -> str:
         return f"{sign}<$0.000001"
     # adjusted() is the power of ten of the first digit: −3 for 0.0031.
     places = 2 if size >= 1 else max(2, 1 - size.adjusted())
+    # Half a cent up, as people add; formatting alone would round it to the even cent.
+    size = size.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
     return f"{sign}${size:,.{places}f}".replace(",", NARROW_SPACE)
 
 

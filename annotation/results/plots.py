@@ -21,6 +21,7 @@ CURVES = {
     "oracle": "oracle",
     "independent": "independent",
 }
+FRONTIER, BEATEN = "on the frontier", "beaten"
 RATES = {
     "judge_and_people": "judge and people",
     "people": "people alone",
@@ -81,20 +82,19 @@ def costs(report: Json) -> Plot:
         if row["accuracy"]["value"] is not None and row["judge_usd"] is not None
     ]
     for row in rows:
-        row["frontier"] = not any(
-            other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows
-        )
+        beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
+        row["place"] = BEATEN if beaten else FRONTIER
     points = {
         "mark": {"type": "point", "filled": True, "size": 60},
         "encoding": {
             "x": x_axis("usd", "judge and people, USD"),
             "y": y_axis("value", "accuracy"),
-            "color": colour("frontier", [True, False]),
+            "color": colour("place", [FRONTIER, BEATEN]),
             "tooltip": tooltip("method", "usd", "value", "low", "high"),
         },
     }
     frontier = {
-        "transform": [{"filter": "datum.frontier"}],
+        "transform": [{"filter": f"datum.place === '{FRONTIER}'"}],
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }

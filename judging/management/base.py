@@ -1,6 +1,7 @@
 """What every command shares: a database that is ready, plain errors, and progress."""
 
 import fcntl
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -35,7 +36,15 @@ class FairJudgeCommand(BaseCommand):
             refuse_undecodable(options)
             if self.prepares_database:
                 prepare_database()
-            return super().execute(*args, **options)
+            done = super().execute(*args, **options)
+            sys.stdout.flush()
+            return done
+        except BrokenPipeError:
+            # As of `| head`, which has read enough. What is still buffered goes nowhere, so that
+            # Python finds nothing to complain about when it ends.
+            with open(os.devnull, "w") as nowhere:
+                os.dup2(nowhere.fileno(), sys.stdout.fileno())
+            raise CommandError("Whatever read the output has closed it.", returncode=141) from None
         except UserError as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:

@@ -197,9 +197,10 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
     if advantage.value > bar * advantage.standard_error:
         return ""
     errors = "the standard error" if bar == 1 else "two standard errors"
+    side = "above" if advantage.value > 0 else "below"
     return (
-        f"the learned score's AUROC is {advantage.value:+.3f} against BPDE's, which is not more "
-        f"than {errors} of the difference ({bar * advantage.standard_error:.3f})"
+        f"the learned score's AUROC is {abs(advantage.value):.3f} {side} BPDE's, and would have to "
+        f"be more than {bar * advantage.standard_error:.3f} above it, {errors} of the difference"
     )
 
 

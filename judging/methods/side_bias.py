@@ -56,7 +56,7 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
     result: dict[str, SideBias | Undefined] = {}
     for name, table in tables.items():
         if name not in adjusted:
-            result[name] = Undefined("no decided votes with response 1 on each side")
+            result[name] = Undefined(_untestable(table))
             continue
         n = int(table.sum())
         p, p_holm = adjusted[name]
@@ -64,11 +64,17 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
     return result
 
 
+def _untestable(table: Table) -> str:
+    if not table.sum():
+        return "no decided vote of which the sides are known"
+    return "response 1 was on one side in every decided vote"
+
+
 def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
     """Mantel and Haenszel (1959) over the annotators' tables, without continuity correction."""
     stacked = np.array([table for table in tables if table.sum() > 1], dtype=np.float64)
     if not len(stacked):
-        return Undefined("no annotator has two decided votes")
+        return Undefined("no annotator has two decided votes of which the sides are known")
     n = stacked.sum(axis=(1, 2))
     rows, columns = stacked.sum(axis=2), stacked.sum(axis=1)
     excess = float((stacked[:, 0, 0] - rows[:, 0] * columns[:, 0] / n).sum())

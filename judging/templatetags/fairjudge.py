@@ -39,6 +39,7 @@ def number(
     signed: bool = False,
     percent: bool = False,
     said: bool = False,
+    counted: bool = False,
 ) -> SafeString:
     """A value, its 95 % interval and its coverage in a lighter weight, or why there is none; only a
     dash where the page has `said` why."""
@@ -48,12 +49,12 @@ def number(
         return format_html('<span class="number why">{}</span>', reason or "not known")
     scale, unit = (100, figures.NARROW_SPACE + "%") if percent else (1, "")
     places = max(digits - 2, 0) if percent else digits
-    text = figures.decimals(float(value) * scale, places, signed=signed)
+    text = figures.decimals(float(value) * scale, places, signed=signed, counted=counted)
     return format_html(
         '<span class="number">{}{}{}{}</span>',
         text,
         unit,
-        _interval(low, high, places, signed=signed, scale=scale),
+        _interval(low, high, places, signed=signed, scale=scale, counted=counted),
         _coverage(n, of),
     )
 
@@ -67,13 +68,13 @@ def p_value(value: float, bare: bool = False) -> SafeString:
 
 
 def _interval(
-    low: float | None, high: float | None, places: int, *, signed: bool, scale: int
+    low: float | None, high: float | None, places: int, *, signed: bool, scale: int, counted: bool
 ) -> SafeString | str:
     if low is None or high is None:
         return ""
     return format_html(
         ' <span class="interval"><span class="visually-hidden">95 % interval </span>{}</span>',
-        figures.interval(low * scale, high * scale, places, signed=signed),
+        figures.interval(low * scale, high * scale, places, signed=signed, counted=counted),
     )
 
 

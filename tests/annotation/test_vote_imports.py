@@ -126,6 +126,14 @@ def test_faireval_labels_go_by_line(project, test_data, capsys):
     assert Annotation.objects.order_by("example__number").first().label == "win"
 
 
+def test_a_map_of_one_model_keeps_the_pairs_that_it_is_in(project, tmp_path):
+    make_examples(project, 2, model_1="gpt35", model_2="vicuna-13b")
+    path = tmp_path / "labels.txt"
+    path.write_text("CHATGPT\nvicuna-13b\n")
+    import_votes(project, None, path, maps=["CHATGPT=gpt35"])
+    assert sorted(Annotation.objects.values_list("label", flat=True)) == ["lose", "win"]
+
+
 def test_pandalm_has_three_annotators_an_item(project, test_data):
     path = test_data / "pandalm" / "testset-v1.json"
     items = json.loads(path.read_text())

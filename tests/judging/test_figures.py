@@ -38,6 +38,12 @@ def test_an_interval_is_coarser_than_its_value_unless_it_is_narrow():
     assert figures.interval(0.7281, 0.7359) == ".728–.736"
 
 
+def test_what_is_counted_keeps_its_zero():
+    assert figures.decimals(0.5, 1, counted=True) == "0.5"
+    assert figures.decimals(0, 1, counted=True) == "0.0"
+    assert figures.interval(0.2, 3.4, 1, counted=True) == "0–3"
+
+
 def test_an_interval_below_zero_is_written_with_a_word():
     assert figures.interval(-0.12, 0.02, 3) == "−.12 to .02"
 
@@ -53,6 +59,8 @@ def test_an_interval_below_zero_is_written_with_a_word():
         (Decimal("0.5"), "$0.50"),
         (Decimal("0.999"), "$1.00"),
         (Decimal("1.204"), "$1.20"),
+        (Decimal("5.625"), "$5.63"),
+        (Decimal("0.125"), "$0.13"),
         (Decimal("12345.6"), f"$12{SPACE}345.60"),
         (Decimal("-0.5"), "−$0.50"),
     ],

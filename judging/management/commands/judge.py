@@ -1,12 +1,12 @@
 """`manage.py judge`: start or resume a run, and work on it here or in a worker."""
 
 import time
-from decimal import Decimal
 from typing import Any
 
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
+from judging.figures import count
 from judging.management.base import FairJudgeCommand
 from judging.management.judge_arguments import (
     OF_CHOICE,
@@ -177,12 +177,12 @@ def summary(run: Run, progress: Any) -> list[str]:
 
 
 def estimate_text(estimate: RunEstimate) -> str:
-    def dollars(usd: Decimal | None) -> str:
-        return "unknown, as the price is" if usd is None else f"{usd:.4f} USD"
-
     calls = f"{estimate.n_calls}"
     if estimate.n_calls_most != estimate.n_calls:
         calls += f" to {estimate.n_calls_most}"
+    cost = "unknown, as the price is"
+    if estimate.usd is not None and estimate.usd_most is not None:
+        cost = f"about {estimate.usd:.4f} USD; at most {estimate.usd_most:.4f} USD"
     time_needed = "not known"
     if estimate.batch_hours is not None:
         time_needed = f"up to {estimate.batch_hours} hours"
@@ -192,9 +192,9 @@ def estimate_text(estimate: RunEstimate) -> str:
         [
             f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, "
             f"{calls} calls.",
-            f"Tokens: about {estimate.prompt_tokens} prompt, "
-            f"{estimate.completion_tokens} completion.",
-            f"Cost: about {dollars(estimate.usd)}; at most {dollars(estimate.usd_most)}.",
+            f"Tokens: about {count(estimate.prompt_tokens)} prompt, "
+            f"{count(estimate.completion_tokens)} completion.",
+            f"Cost: {cost}.",
             f"Time: {time_needed}.",
             estimate.basis,
         ]

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from annotation.results.analysis import Analysis
+from annotation.results.plots import costs
 from annotation.results.report import plots, report
 from annotation.results.vega import as_png, as_svg
 from annotation.vote_imports import import_votes
@@ -40,6 +41,18 @@ def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):
         assert as_png(plot).startswith(b"\x89PNG")
         assert all(list(row) == plot.columns for row in plot.table)
         json.dumps(plot.spec, allow_nan=False)
+
+
+def test_what_is_dearer_and_no_better_is_beaten_by_the_frontier():
+    def method(k, usd, accuracy):
+        known = {"value": accuracy, "low": None, "high": None}
+        row = {"name": "MEC", "k": k, "beta": 0, "accuracy": known}
+        return row | {"judge_usd": usd, "human_usd": "0"}
+
+    rows = [method(1, "1", 0.6), method(2, "2", 0.5), method(3, "3", 0.7)]
+    plot = costs({"methods": rows})
+    assert [row["place"] for row in plot.table] == ["on the frontier", "beaten", "on the frontier"]
+    assert "on the frontier" in as_svg(plot)
 
 
 def test_the_first_bar_holds_what_is_certain(drawn):

@@ -1,4 +1,5 @@
 import io
+import os
 import sqlite3
 import subprocess
 import sys
@@ -41,6 +42,19 @@ def test_ctrl_c_is_no_traceback_and_its_own_exit_code(db):
     with pytest.raises(CommandError) as stopped:
         call_command(Interrupted())
     assert stopped.value.returncode == 130
+
+
+def test_a_reader_that_has_read_enough_is_no_traceback(own_environment):
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "manage.py", "create_user", "kim"]
+    done = subprocess.run(
+        command, cwd=ROOT, env=own_environment, stdout=writing, stderr=subprocess.PIPE, text=True
+    )
+    os.close(writing)
+    assert done.returncode == 141
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
 
 
 @pytest.mark.databases

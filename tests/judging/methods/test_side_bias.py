@@ -31,7 +31,13 @@ def test_an_annotator_who_leans_left_is_found_and_a_fair_one_is_not(rng):
 
 def test_one_arrangement_only_can_not_be_tested():
     result = side_bias({"a": np.array([[5, 3], [0, 0]])})
-    assert result["a"] == Undefined("no decided votes with response 1 on each side")
+    assert result["a"] == Undefined("response 1 was on one side in every decided vote")
+
+
+def test_imported_votes_without_sides_are_said_to_be_that():
+    nothing = np.zeros((2, 2), dtype=np.int64)
+    assert "sides are known" in side_bias({"a": nothing})["a"].reason
+    assert "sides are known" in pooled_side_bias([nothing]).reason
 
 
 def test_mantel_and_haenszel_pool_the_annotators():

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from django.core.management import CommandError, call_command
 
@@ -36,7 +38,15 @@ def test_estimate_prints_and_starts_nothing(project, settings, capsys):
         judge("--endpoint", "loop", "--estimate", "--price", "1,2")
     assert server.requests == 0
     assert not Run.objects.exists()
-    assert "3 examples, 6 calls" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "3 examples, 6 calls" in printed
+    assert re.search(r"Cost: about [\d.]+ USD; at most [\d.]+ USD\.", printed)
+
+
+def test_a_cost_that_is_unknown_is_said_once(project, settings, capsys):
+    with loopback(settings):
+        judge("--endpoint", "loop", "--estimate")
+    assert "Cost: unknown, as the price is.\n" in capsys.readouterr().out
 
 
 def test_a_paused_run_ends_with_the_reason_and_a_failure(project, settings):
