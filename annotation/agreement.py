@@ -42,15 +42,20 @@ class Figure:
 
 @dataclass(frozen=True)
 class Record:
-    """How one person voted here. `left` is the share of decided votes for the left response."""
+    """How one person voted here. `left` is the share of decided votes for the left response,
+    `p_holm` how likely luck leans as far, adjusted for the number of people."""
 
     annotator: Annotator
     n_votes: int
     with_others: Figure
     left: Figure
-    leans: bool
+    p_holm: float | None
     checks_right: int
     checks_seen: int
+
+    @property
+    def leans(self) -> bool:
+        return self.p_holm is not None and self.p_holm < SUSPECT
 
 
 class Agreement:
@@ -167,7 +172,7 @@ class Agreement:
             n_votes=len(self._rows_of[annotator.pk]),
             with_others=_figure(agreeing),
             left=_figure(leaning if isinstance(leaning, Undefined) else leaning.left_rate),
-            leans=isinstance(leaning, SideBias) and leaning.p_holm < SUSPECT,
+            p_holm=leaning.p_holm if isinstance(leaning, SideBias) else None,
             checks_right=sum(checks),
             checks_seen=len(checks),
         )

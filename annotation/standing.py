@@ -1,10 +1,22 @@
 """How far a round is: items and votes, who is at work, what it took and what is left of it."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import Count, Exists, IntegerField, Max, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    IntegerField,
+    Max,
+    OuterRef,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+)
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -16,12 +28,15 @@ from judging.models import Project
 
 @dataclass(frozen=True)
 class AtWork:
-    """One person in a round. `pace` is the mean of their active seconds a vote."""
+    """One person in a round. `pace` is the mean of their active seconds a vote, `seconds` their
+    sum; None where no vote was timed."""
 
     annotator: Annotator
     n_votes: int
     in_hand: int
     pace: float | None
+    seconds: float | None
+    cost: Decimal
     last_at: datetime | None
     limit: int | None
     left: bool
@@ -33,6 +48,7 @@ class Standing:
 
     seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
     cost_left: of the missing votes, at the minutes assumed.
+    out_of_reach: open items that need more votes than all who could vote can give.
     """
 
     n_items: int
@@ -45,6 +61,7 @@ class Standing:
     cost: Decimal
     cost_left: Decimal
     could_vote: int
+    out_of_reach: int
     people: tuple[AtWork, ...]
     n_flags: int
 
@@ -68,17 +85,36 @@ def standing_of(round_: Round, now: datetime | None = None) -> Standing:
         seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
     )
     rate = Rate(round_.minutes_per_vote, round_.wage_usd)
+    voters = could_vote(round_)
     return Standing(
         **items,
         votes_asked=slots["asked"],
         votes_given=slots["given"],
         seconds=slots["seconds"],
-        cost=_cost(round_, rate, slots["given"], slots["untimed"], slots["seconds"]),
+        cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(slots["asked"] - slots["given"], rate),
-        could_vote=len(could_vote(round_)),
+        could_vote=len(voters),
+        out_of_reach=out_of_reach(round_, voters),
         people=tuple(_people(round_, now)),
         n_flags=round_flags(round_),
     )
+
+
+def out_of_reach(round_: Round, voters: Collection[int]) -> int:
+    """Open items that would stay open if all these people voted.
+
+    What one of them skipped is none of these: it comes to a decision in the end.
+    """
+    if round_.state == Round.State.CLOSED or len(voters) >= round_.votes_per_item:
+        return 0
+    items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
+    if not voters:
+        return items.count()
+    given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
+    items = items.annotate(
+        missing=Count("slots", filter=Q(slots__vote=None)), could_come=len(voters) - given_by_them
+    )
+    return items.filter(missing__gt=F("could_come")).count()
 
 
 def listed(project: Project) -> QuerySet[Round]:
@@ -136,12 +172,15 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
     people = []
     for annotator in found:
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
+        n = row.get("n", 0)
         people.append(
             AtWork(
                 annotator,
-                n_votes=row.get("n", 0),
+                n_votes=n,
                 in_hand=in_hand.get(annotator.pk, 0),
                 pace=row["seconds"] / row["timed"] if row.get("timed") else None,
+                seconds=row.get("seconds"),
+                cost=_cost(round_, n, n - row.get("timed", 0), row.get("seconds") or 0.0),
                 last_at=row.get("last"),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
@@ -150,8 +189,9 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
     return people
 
 
-def _cost(round_: Round, rate: Rate, given: int, untimed: int, seconds: float) -> Decimal:
+def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
     """Where time is what counts, a vote without one is taken at the minutes assumed."""
+    rate = Rate(round_.minutes_per_vote, round_.wage_usd)
     if round_.cost_basis != Project.CostBasis.MEASURED:
         return human_usd(given, rate)
     timed = human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)

@@ -6,8 +6,9 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from annotation.models import Flag
-from annotation.queue import claim_next
+from annotation.annotators import annotator_named
+from annotation.models import Flag, Skip
+from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.standing import listed, standing_of
 from judging.models import Project
@@ -86,6 +87,36 @@ def test_cost_follows_the_basis_of_the_round(project, ana, ben, basis, so_far):
     assert found.cost == so_far
     assert found.cost_left == Decimal("0.75")
     assert found.seconds == 72
+
+
+def test_only_what_those_who_can_vote_cannot_finish_is_out_of_reach(project, ana, ben):
+    # Votes of somebody who cannot vote here leave less to do for those who can.
+    round_ = open_on(project, 4, votes=3)
+    kim = annotator_named(project, "kim")
+    first, second, *_ = by_number(round_)
+    assert standing_of(round_).out_of_reach == 4
+    make_vote(first, kim, "win")
+    make_vote(second, ana, "win")
+    skip(claim_next(round_, ben))
+    skipped = Skip.objects.get().item
+    expected = {item.pk for item in by_number(round_)} - {first.pk, skipped.pk}
+    assert standing_of(round_).out_of_reach == len(expected)
+    make_annotator(project)
+    assert standing_of(round_).out_of_reach == 0
+
+
+def test_each_persons_time_and_cost_are_their_own(project, ana, ben):
+    Project.objects.update(cost_basis="measured")
+    project.refresh_from_db()
+    round_ = open_on(project, 2, votes=2)
+    first, second = by_number(round_)
+    make_vote(first, ana, "win", active_seconds=72.0)
+    make_vote(second, ana, "win", active_seconds=48.0)
+    make_vote(first, ben, "win", active_seconds=None)
+    one, two = standing_of(round_).people
+    # Two minutes of 7.50 USD an hour; and the three minutes that are assumed.
+    assert (one.seconds, one.cost) == (120, Decimal("0.25"))
+    assert (two.seconds, two.cost) == (None, Decimal("0.375"))
 
 
 def test_a_flag_counts_until_it_is_settled(project, ana):

@@ -9,6 +9,7 @@ from annotation.annotators import annotator_of
 from annotation.models import Annotator, Item, Round
 from annotation.rounds import LEARN, RoundSettings, open_round
 from annotation.settling import could_vote
+from annotation.standing import out_of_reach
 from judging.errors import UserError
 from judging.management.arguments import decimal_argument
 from judging.management.base import FairJudgeCommand
@@ -109,10 +110,10 @@ class Command(FairJudgeCommand):
                 f"Once all of them are settled, {later} more are selected by what was learned, "
                 "and the round goes on by itself while a worker runs."
             )
-        people = len(could_vote(round_))
-        if people < round_.votes_per_item and complete < items:
+        voters = could_vote(round_)
+        if too_many := out_of_reach(round_, voters):
             self.stderr.write(
-                f"People who can vote: {people}; needed on an item: {round_.votes_per_item}. "
+                f"People who can vote: {len(voters)}; that is too few for {too_many} of the items. "
                 "Invite more on the page Settings → People and invitations, or close the round "
                 "early: what is there is merged then."
             )
