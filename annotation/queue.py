@@ -18,6 +18,7 @@ from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, S
 from annotation.seats import SeatGone, seat_of
 from annotation.settling import locked, settle, settle_locked
 from judging.prepared import prepared
+from judging.prepared_writes import Changed, prepared_update
 
 LEASE = timedelta(minutes=10)
 # Enough that fifty people who start at once each find one within a try or two.
@@ -97,9 +98,14 @@ def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any)
 
 def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
     """Renew the lease. False when the slot went to somebody else meanwhile."""
-    now = now or timezone.now()
-    mine = Slot.objects.filter(item=draft.item_id, annotator=draft.annotator_id, vote=None)
-    return mine.update(lease_until=now + LEASE) == 1
+    until = (now or timezone.now()) + LEASE
+    return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
+
+
+@prepared_update()
+def _renewed(item: Any, annotator: Any, until: Any) -> Changed:
+    mine = Slot.objects.filter(item=item, annotator=annotator, vote=None)
+    return mine, {"lease_until": until}
 
 
 def release(draft: Draft) -> None:
@@ -179,15 +185,14 @@ def _held(
     held = _in_hand.all(round_=round_.pk, annotator=annotator.pk)
     # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
     for slot in sorted(held, key=lambda slot: slot.position):
-        renewed = Slot.objects.filter(pk=slot.pk, annotator=annotator, vote=None)
         item = _open_items.first(key=slot.item_id)
         if item is None:
             continue
         draft = drafts.first(item=slot.item_id, annotator=annotator.pk)
         item.round = round_
-        if (draft is not None and draft.token == beside) or not renewed.update(
-            lease_until=now + LEASE
-        ):
+        if draft is not None and draft.token == beside:
+            continue
+        if not _renewed.count(item=item.pk, annotator=annotator.pk, until=now + LEASE):
             continue
         if draft is not None:
             draft.item, draft.annotator = item, annotator
@@ -265,10 +270,15 @@ def _check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
 
 def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
     """Raises IntegrityError where another slot of the item is ours."""
-    still_free = Slot.objects.filter(pk=slot.pk, vote=None).filter(
-        Q(annotator=None) | Q(lease_until__lt=now)
-    )
-    return still_free.update(annotator=annotator, lease_until=now + LEASE) == 1
+    given = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
+    return _taken.count(**given) == 1
+
+
+@prepared_update()
+def _taken(slot: Any, annotator: Any, now: Any, until: Any) -> Changed:
+    free = Q(annotator=None) | Q(lease_until__lt=now)
+    still_free = Slot.objects.filter(free, pk=slot, vote=None)
+    return still_free, {"annotator": annotator, "lease_until": until}
 
 
 def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
