@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from judging.llm.adaptation import Learned, body
-from judging.llm.completions import read_completion
+from judging.llm.completions import LENIENT, read_completion
 from judging.llm.endpoint import Endpoint
-from judging.llm.errors import AttemptFailure, CallFailure, classify_answer
+from judging.llm.errors import AttemptFailure, CallFailure, FailureKind, classify_answer
 from judging.llm.opening import Opened
 from judging.llm.package import Package
 from judging.llm.replies import Reply
@@ -25,7 +25,12 @@ MOST_REQUESTS = 50_000
 PATH: Final = "/v1/chat/completions"
 # Under this name a batch carries our own mark, by which it is found again.
 MARK = "fairjudge"
-FINISHED = ("completed", "failed", "expired", "cancelled")
+# What the service says of a request that it did not begin.
+NOT_DONE = ("batch_expired", "batch_cancelled")
+COMPLETED = "completed"
+# Our own word for a batch that its service no longer knows.
+GONE = "gone"
+FINISHED = (COMPLETED, "failed", "expired", "cancelled", GONE)
 USUAL_RETRY = RetryPolicy()
 
 
@@ -89,49 +94,83 @@ class BatchClient(Opened):
         lines = "".join(self._line(name, request) for name, request in requests.items())
         content = lines.encode()
         client = self._package.client
-        uploaded = await self._ask(
-            lambda: client.files.create(file=("batch.jsonl", content), purpose="batch")
-        )
 
-        async def create() -> "Batch":
-            return await self._marked(mark) or await client.batches.create(
-                input_file_id=uploaded.id,
-                endpoint=PATH,
-                completion_window="24h",
-                metadata={MARK: mark},
+        async def upload() -> str:
+            return (await client.files.create(file=("batch.jsonl", content), purpose="batch")).id
+
+        input_file = await self._ask(upload)
+
+        async def create() -> BatchState:
+            return await self._marked(mark) or _state(
+                await client.batches.create(
+                    input_file_id=input_file,
+                    endpoint=PATH,
+                    completion_window="24h",
+                    metadata={MARK: mark},
+                )
             )
 
-        return _state(await self._ask(create))
+        return await self._ask(create)
 
-    async def poll(self, batch_id: str) -> BatchState:
-        return _state(await self._ask(lambda: self._package.client.batches.retrieve(batch_id)))
+    async def poll(self, batch_id: str, mark: str) -> BatchState:
+        """`gone` where the service lists its batches and has none of that ID and mark."""
+
+        async def retrieve() -> BatchState:
+            return _state(await self._package.client.batches.retrieve(batch_id))
+
+        try:
+            return await self._ask(retrieve)
+        except BatchError as error:
+            if error.failure.kind is not FailureKind.NOT_FOUND:
+                raise
+        return await self.find(mark) or BatchState(batch_id, GONE, "")
 
     async def cancel(self, batch_id: str) -> BatchState:
-        return _state(await self._ask(lambda: self._package.client.batches.cancel(batch_id)))
+        async def end() -> BatchState:
+            return _state(await self._package.client.batches.cancel(batch_id))
+
+        return await self._ask(end)
 
     async def find(self, mark: str) -> BatchState | None:
         """The batch of that name, where one was handed in and its answer was lost on the way."""
-        found = await self._ask(lambda: self._marked(mark))
-        return _state(found) if found else None
+        return await self._ask(lambda: self._marked(mark))
 
     async def collect(
         self, state: BatchState, requests: Mapping[str, JudgeRequest]
     ) -> dict[str, Reply | CallFailure]:
         """What the output file and the error file hold, by custom ID.
 
-        Requests that are missing here were not done (expired, cancelled): hand them in again.
+        Requests that are missing here were not done (expired, cancelled): hand them in again. A
+        file that the service no longer has holds nothing.
         """
         outcomes: dict[str, Reply | CallFailure] = {}
         for file_id in filter(None, (state.error_file, state.output_file)):
             for entry in _entries(await self._file(file_id)):
-                request = requests.get(str(entry.get("custom_id")))
-                answer = entry.get("response")
-                if request is not None and isinstance(answer, dict):
-                    outcomes[str(entry["custom_id"])] = self._read(answer, request)
+                name = str(entry.get("custom_id"))
+                if name in requests and (outcome := self._outcome(entry, requests[name])):
+                    outcomes[name] = outcome
         return outcomes
 
+    def _outcome(
+        self, entry: Mapping[str, Any], request: JudgeRequest
+    ) -> Reply | CallFailure | None:
+        """None for a request that was not done."""
+        answer, error = entry.get("response"), entry.get("error")
+        if isinstance(answer, dict):
+            return self._read(answer, request)
+        code = error.get("code") if isinstance(error, dict) else None
+        if not error or code in NOT_DONE:
+            return None
+        failure = classify_answer(400, {}, json.dumps({"error": error}))
+        return Patience(self._retry, requests=1).failure(failure)
+
     async def _file(self, file_id: str) -> str:
-        content = await self._ask(lambda: self._package.client.files.content(file_id))
+        try:
+            content = await self._ask(lambda: self._package.client.files.content(file_id))
+        except BatchError as error:
+            if error.failure.kind is FailureKind.NOT_FOUND:
+                return ""
+            raise
         return content.text
 
     def _line(self, name: str, request: JudgeRequest) -> str:
@@ -141,23 +180,25 @@ class BatchClient(Opened):
 
     def _read(self, answer: Mapping[str, Any], request: JudgeRequest) -> Reply | CallFailure:
         headers = {"x-request-id": str(answer.get("request_id") or "")}
-        text, status = json.dumps(answer.get("body")), answer.get("status_code")
+        given = answer.get("body")
+        text = given if isinstance(given, str) else json.dumps(given)
+        status = _number(answer.get("status_code"), 200 if isinstance(given, dict) else 500)
         learned = self._learned.get(request.model, Learned())
         outcome: Reply | AttemptFailure
-        if status == 200:
+        if 200 <= status < 300:
             outcome = read_completion(text, headers, request, learned)
         else:
-            outcome = classify_answer(status if isinstance(status, int) else 500, headers, text)
+            outcome = classify_answer(status, headers, text)
         patience = Patience(self._retry, requests=1)
         if isinstance(outcome, Reply):
             return patience.reply(outcome)
         patience.possibly_billed = int(outcome.possibly_billed)
         return patience.failure(outcome)
 
-    async def _marked(self, mark: str) -> "Batch | None":
+    async def _marked(self, mark: str) -> BatchState | None:
         async for batch in self._package.client.batches.list(limit=100):
             if (batch.metadata or {}).get(MARK) == mark:
-                return batch
+                return _state(batch)
         return None
 
     async def _ask(self, ask: Callable[[], Awaitable[Result]]) -> Result:
@@ -176,16 +217,22 @@ class BatchClient(Opened):
 
 def _entries(text: str) -> Iterator[dict[str, Any]]:
     # Split at line feeds alone: other line ends of Unicode occur inside the texts.
-    for line in text.split("\n"):
+    for line in text.removeprefix("\ufeff").split("\n"):
         try:
-            entry = json.loads(line)
-        except ValueError:
+            entry = LENIENT.decode(line)
+        except (ValueError, RecursionError):
             continue
         if isinstance(entry, dict):
             yield entry
 
 
+def _number(value: object, otherwise: int) -> int:
+    """An HTTP status, which some write as text."""
+    return int(text) if (text := str(value)).isdecimal() and len(text) == 3 else otherwise
+
+
 def _state(batch: "Batch") -> BatchState:
+    """Raises AttributeError where the answer is no batch."""
     counts = batch.request_counts
     errors = (batch.errors.data if batch.errors else None) or []
     return BatchState(

@@ -77,8 +77,9 @@ class Package(Opened):
         except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             return cut_off(_cause(error))
         except AttributeError:
-            # What the package says where it makes a page of something that is none.
-            return AttemptFailure(FailureKind.BAD_REPLY, "The answer is no list, but another page.")
+            # The package takes any page for what was asked for.
+            message = "The answer is another page than was asked for."
+            return AttemptFailure(FailureKind.BAD_REPLY, message)
 
 
 def _cause(error: BaseException) -> BaseException:

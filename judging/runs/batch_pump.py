@@ -100,7 +100,7 @@ class BatchPump:
 
     async def look_after(self, batch: Batch) -> BatchState:
         if batch.remote_id:
-            return await self.client.poll(batch.remote_id)
+            return await self.client.poll(batch.remote_id, batches.mark(batch))
         claimed = await self.on_desk(batches.claims_in, self.desk, batch)
         requests = {name: claim.request for name, claim in claimed.items()}
         return await self.client.submit(batches.mark(batch), requests)

@@ -11,7 +11,7 @@ from django.db.models import Count
 from django.utils import timezone
 
 from judging.llm.adaptation import Learned
-from judging.llm.batches import BatchState
+from judging.llm.batches import COMPLETED, GONE, BatchState
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Reply
@@ -31,6 +31,10 @@ MADE = "made"
 NOTHING_DONE = (
     "The endpoint ended a batch ({status}) without doing any of it{message}. Nothing recorded is "
     "lost, and what a batch did not do costs nothing. Resume to hand the calls in again."
+)
+NOTHING_BROUGHT = (
+    "The endpoint brought no answer of a batch ({status}){message}. They may have been billed. "
+    "Nothing recorded is lost. Resume to hand the calls in again."
 )
 
 
@@ -117,18 +121,23 @@ def write(
     claimed: Mapping[str, Claim],
     outcomes: Mapping[str, Reply | CallFailure],
 ) -> None:
-    """Record what was done; what was not is free to be asked again, and was not billed."""
+    """Record what was done. What was not is free to be asked again: it was not billed, unless
+    the endpoint has done more than it brought.
+    """
     arrivals = [Arrival(claimed[name], outcome) for name, outcome in outcomes.items()]
     # One answer shows that the endpoint works: refusals read first would say that it doesn't.
     arrivals.sort(key=lambda arrival: isinstance(arrival.outcome, CallFailure))
     for start in range(0, len(arrivals), WRITTEN_TOGETHER):
         desk.write(arrivals[start : start + WRITTEN_TOGETHER], desk.known or Learned())
     not_done = [claim for name, claim in claimed.items() if name not in outcomes]
-    claims.give_back(desk.run.pk, desk.holder, not_done)
+    lost = state.status in (COMPLETED, GONE) or len(outcomes) < state.completed
+    (claims.lose if lost else claims.give_back)(desk.run.pk, desk.holder, not_done)
     Batch.objects.filter(pk=batch.pk).update(collected_at=timezone.now())
     if claimed and not outcomes and state.status != "cancelled":
         message = f": {state.message}" if state.message else ""
-        reason = NOTHING_DONE.format(status=state.status, message=message)
+        reason = (NOTHING_BROUGHT if lost else NOTHING_DONE).format(
+            status=state.status, message=message
+        )
         states.pause(desk.run, reason=reason)
 
 

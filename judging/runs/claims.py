@@ -17,6 +17,7 @@ from judging.runs.plan import Ask
 from judging.runs.questions import Questioner
 from judging.runs.subjects import place_of
 
+NO_ANSWER = "The batch ended without this answer. It may have been billed."
 Place = tuple[int | None, int | None, str]
 # Asked for with each batch: the ORM would take longer than the database for it.
 LAST_SEQS = """
@@ -107,6 +108,14 @@ def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal |
         return None
     most = price.reserve(request.prompt_tokens, request.n, request.max_tokens)
     return budget.rounded_up(most)
+
+
+def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
+    """Claims whose answers never came: possibly billed, so they go on holding their reservation."""
+    with transaction.atomic():
+        ids = [claim.call.pk for claim in claims]
+        ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+        ours.update(state=Call.State.LOST, finished_at=timezone.now(), error=NO_ANSWER)
 
 
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:

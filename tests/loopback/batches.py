@@ -4,17 +4,24 @@ import itertools
 import json
 import random
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from aiohttp import web
 
 from tests.loopback.answers import Answer
 
+page = partial(web.Response, text="<html>Welcome</html>", content_type="text/html")
+no_such_thing = partial(
+    web.json_response, {"error": {"message": "No such object", "code": None}}, status=404
+)
+
 
 class BatchService:
     """A batch is done at its `polls`-th poll; `expires_after` lines it expires instead.
 
     `cuts_create` resets that many connections after a batch was made and before it is answered.
+    It may have deleted its `batches` or `files` (`forgets`); at a path in `pages` is a web page.
     """
 
     def __init__(self, answer: Callable[[dict[str, Any]], Awaitable[Answer]]) -> None:
@@ -26,6 +33,8 @@ class BatchService:
         self.expires_after: int | None = None
         self.cuts_create = 0
         self.refuses_cancel = False
+        self.forgets = ""
+        self.pages = ""
         self.page = 20
 
     def add_routes(self, app: web.Application) -> None:
@@ -37,6 +46,8 @@ class BatchService:
         app.router.add_post("/v1/batches/{id}/cancel", self._cancel)
 
     async def _upload(self, request: web.Request) -> web.Response:
+        if self.pages == "/v1/files":
+            return page()
         form = await request.post()
         uploaded = form["file"]
         assert isinstance(uploaded, web.FileField)
@@ -56,9 +67,13 @@ class BatchService:
         }
 
     async def _content(self, request: web.Request) -> web.Response:
+        if self.forgets == "files":
+            return no_such_thing()
         return web.Response(text=self.files[request.match_info["id"]])
 
     async def _create(self, request: web.Request) -> web.Response:
+        if self.pages == "/v1/batches":
+            return page()
         asked = await request.json()
         name = f"batch-{next(self._names)}"
         lines = self.files[asked["input_file_id"]].splitlines()
@@ -90,6 +105,9 @@ class BatchService:
 
     async def _poll(self, request: web.Request) -> web.Response:
         batch = self.batches[request.match_info["id"]]
+        if self.forgets == "batches":
+            self.batches.clear()
+            return no_such_thing()
         batch["polled"] += 1
         if batch["status"] in ("validating", "in_progress"):
             batch["status"] = "in_progress"

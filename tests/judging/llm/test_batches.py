@@ -31,7 +31,7 @@ def with_batches(server, use, **options):
 async def finished(client, state):
     async with asyncio.timeout(10):
         while not state.finished:
-            state = await client.poll(state.id)
+            state = await client.poll(state.id, "run 1")
     return state
 
 

@@ -68,7 +68,7 @@ def test_a_web_page_is_no_list_of_models():
     with HTTPServer(("127.0.0.1", 0), WebPage) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}/v1"
-        with pytest.raises(ListingError, match="answer is no list, but another page"):
+        with pytest.raises(ListingError, match="answer is another page than was asked for"):
             asyncio.run(list_models(Endpoint("page", url), None))
 
 

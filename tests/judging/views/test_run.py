@@ -60,6 +60,14 @@ def test_a_live_run_polls_and_says_how_far_it_is(page, project, examples, server
     assert run.state == Run.State.QUEUED
 
 
+def test_a_paused_run_that_judged_nothing_draws_nothing(page, project, examples):
+    make_run(project, state=Run.State.PAUSED, finished_at=timezone.now())
+    html = page()
+    assert "no label of the judge yet" in html
+    assert "Where the judge contradicts itself" not in html
+    assert "<dt>Paused</dt>" in html
+
+
 def test_a_worker_that_was_heard_of_is_not_missing(page, project, examples, server):
     started(project, model=MODEL)
     now = timezone.now()
