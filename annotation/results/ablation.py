@@ -1,5 +1,6 @@
 """The same examples judged otherwise: fewer samples, and the project's other runs beside this."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import scipy
 from annotation.results.fewer import Fewer
 from annotation.results.figures import Json
 from annotation.results.other_runs import OtherRun, settings_of
+from annotation.results.rightness import Agreement
 from annotation.results.sheet import Known, Sheet
 from judging.methods.accuracy import accuracy, credit
 from judging.methods.bootstrap import bootstrap_estimate
@@ -35,10 +37,16 @@ def ablation(
     run: Run,
     others: Sequence[OtherRun],
     fewer: Sequence[Fewer],
+    alone: Agreement,
     rng: np.random.Generator,
 ) -> list[Json]:
-    """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs."""
+    """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs.
+
+    All samples are the run as it is, so that row has the intervals of its labels `alone`.
+    """
     rows = [_k_row(run, one) for one in fewer]
+    if fewer and _same(fewer[-1].accuracy, alone.accuracy):
+        rows[-1] |= {"accuracy": alone.accuracy.as_json(), "kappa": alone.kappa.as_json()}
     known = sheet.known
     if isinstance(known, Undefined):
         return rows
@@ -49,6 +57,13 @@ def ablation(
         p_holm = None if one.p is None else next(adjusted)
         rows.append(_run_row(sheet, run, other, one, p_holm, rng))
     return rows
+
+
+def _same(one: Figure, other: Figure) -> bool:
+    """A run of X0 and X1 has X0's label alone, and its samples together another."""
+    if isinstance(one, Undefined) or isinstance(other, Undefined):
+        return False
+    return math.isclose(one.value, other.value)
 
 
 def _k_row(run: Run, fewer: Fewer) -> Json:

@@ -26,7 +26,9 @@ def advice(
     report: Json | None, plan: Plan, target: Decimal | None, epsilon: float, budget: Decimal | None
 ) -> Advice:
     """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
-    expected = report["expected"] if report else {"beta": [], "reason": "nothing is judged yet"}
+    if report is None or not report["coverage"]["judged"]["value"]:
+        return _without_judge(plan)
+    expected = report["expected"]
     if not expected["beta"]:
         return _without_labels(expected["reason"], plan, epsilon)
     labels = f"{count(expected['known'])} known labels"
@@ -54,6 +56,16 @@ def advice(
             float(plan.beta),
         )
     return _best_gain(expected, plan, labels)
+
+
+def _without_judge(plan: Plan) -> Advice:
+    """There is no label of a judge that a review could correct, or an audit certify."""
+    return Advice(
+        "No β can be recommended: the judge has labelled nothing yet. Let it judge first, or have "
+        "people label everything.",
+        f"{count(plan.n_frame)} example{'' if plan.n_frame == 1 else 's'} without a judge's label",
+        warns=True,
+    )
 
 
 def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:

@@ -5,7 +5,6 @@ Randomness is seeded by the run, so that the same data give the same intervals.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
@@ -19,12 +18,14 @@ from annotation.results.methods_table import prompt_share_of
 from annotation.results.other_runs import OtherRun, other_runs
 from annotation.results.position import position
 from annotation.results.review import HonestLines, Review, review_of
+from annotation.results.rightness import Agreement
 from annotation.results.samples_array import Samples, samples_array
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet, sheet_of
 from annotation.results.trust import Audit, audit_of
 from judging.methods.accuracy import Ties, accuracy
 from judging.methods.auroc import no_better_than_chance
+from judging.methods.bands import CurveBand
 from judging.methods.comparison import Comparison
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.kappa import kappa
@@ -33,15 +34,6 @@ from judging.models import Project, Run
 from judging.runs.progress import slot_counts, status_counts
 
 _NAMES = {"win": 1, "tie": 0, "lose": -1}
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """Labels against the people's. `over_all` counts an example without a label as not right."""
-
-    accuracy: Figure
-    over_all: Figure
-    kappa: Figure
 
 
 class Analysis:
@@ -137,6 +129,11 @@ class Analysis:
     @cached_property
     def review(self) -> Review | Undefined:
         return review_of(self.sheet)
+
+    @cached_property
+    def band(self) -> CurveBand | Undefined:
+        """Of the curve by rank, once for all tables that show it."""
+        return self.review if isinstance(self.review, Undefined) else self.review.band(self.rng)
 
     def lines(self) -> HonestLines | Undefined:
         """The lines (a) to (c) at the review that took place."""

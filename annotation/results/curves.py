@@ -5,10 +5,11 @@ from collections.abc import Callable
 import numpy as np
 
 from annotation.results.figures import Json, lacking, shown
-from annotation.results.review import BETAS, HonestLines, Review, review_of
+from annotation.results.review import BETAS, HonestLines, Review
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
 from judging.methods.auroc import no_better_than_chance
+from judging.methods.bands import CurveBand
 from judging.methods.comparison import Floats
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.hitlc import ReviewCurve, random_accuracy
@@ -16,6 +17,8 @@ from judging.methods.independent import IndependentCurve, independent_curve
 from judging.methods.ranking import cut
 from judging.methods.verdict_arrays import verdict_arrays
 from judging.methods.votes import VoteCounts
+
+NOTHING = Undefined("nothing is reviewed")
 
 
 def independent_of(sheet: Sheet) -> IndependentCurve | Undefined:
@@ -46,9 +49,13 @@ def margin_level(sheet: Sheet) -> Floats:
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
-def hitlc(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) -> Json:
+def hitlc(
+    sheet: Sheet,
+    samples: Samples | Undefined,
+    review: Review | Undefined,
+    found: CurveBand | Undefined,
+) -> Json:
     """The `hitlc` of the report; each list has one entry a beta."""
-    review = review_of(sheet)
     if isinstance(review, Undefined):
         names = ("auroc", "auroc_one_order", "auroc_margin", "ceiling")
         empty = {name: [] for name in _LISTS}
@@ -63,7 +70,7 @@ def hitlc(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator) 
     }
     area = review.auroc_of(review.level)
     return (
-        {"beta": list(BETAS), "bpde": band(review, rng), "auroc": area.as_json()}
+        {"beta": list(BETAS), "bpde": band(review, found), "auroc": area.as_json()}
         | {"random": [shown(_chance(review, m), len(review.earned)) for m in cuts]}
         | {"oracle": _values(review.oracle, cuts, len(review.earned))}
         | {name: _curve_by(review, level, cuts) for name, level in others.items()}
@@ -94,9 +101,8 @@ _LISTS = (
 )
 
 
-def band(review: Review, rng: np.random.Generator) -> list[Json]:
+def band(review: Review, found: CurveBand | Undefined) -> list[Json]:
     """The curve with its limits at each beta, and the lower band that holds at all of them."""
-    found = review.band(rng)
     if isinstance(found, Undefined):
         return [found.as_json()] * len(BETAS)
     n = len(review.earned)
@@ -127,7 +133,7 @@ def _auroc(review: Review, level: Floats | Undefined) -> Json:
 
 
 def _honest(review: Review, cuts: list[int]) -> Json:
-    lines = [review.lines(m) for m in cuts]
+    lines = [review.lines(m) if m else NOTHING for m in cuts]
 
     def part(pick: Callable[[HonestLines], object]) -> list[Json]:
         return [_part(line, pick) for line in lines]

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
-from annotation.results.analysis import Agreement, Analysis
+from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.review import HonestLines
+from annotation.results.rightness import Agreement
 from annotation.results.tables import cost_table
 from judging.figures import decimals, interval, percent
 from judging.methods.estimates import Estimate, Figure, Undefined

@@ -38,4 +38,8 @@ def _under(analysis: Analysis, convention: Ties) -> Json:
     if isinstance(reviewed, Undefined):
         return {"accuracy": accuracy, "hitlc": [], "auroc": reviewed.as_json()}
     area = reviewed.auroc_of(reviewed.level).as_json()
-    return {"accuracy": accuracy, "hitlc": band(reviewed, analysis.rng), "auroc": area}
+    return {
+        "accuracy": accuracy,
+        "hitlc": band(reviewed, reviewed.band(analysis.rng)),
+        "auroc": area,
+    }

@@ -101,7 +101,11 @@ def _accuracy(report: Json) -> Iterator[Sentence]:
     if accuracy["value"] is None:
         return
     kappa = next(
-        (row["kappa"] for row in report["methods"] if row.get("run") and not row["beta"]),
+        (
+            row["kappa"]
+            for row in report["methods"]
+            if row.get("run") == report["run"]["name"] and not row["beta"]
+        ),
         {"value": None},
     )
     beside = "" if kappa["value"] is None else f" (Cohen's kappa {_figure(kappa)})"

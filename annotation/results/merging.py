@@ -45,9 +45,10 @@ def merge(judge: Label | None, people: PeopleSay | None) -> tuple[Label | None, 
         return judge, people.source if judge else "none", people.rule
     if people is not None and people.source:
         return people.label, people.source, people.rule
+    so_far = people.rule if people is not None else ""
     if judge is not None:
-        return judge, "judge", "the judge's label"
-    return None, "none", "neither the judge nor people have a label"
+        return judge, "judge", ": ".join(filter(None, ("the judge's label", so_far)))
+    return None, "none", so_far or "neither the judge nor people have a label"
 
 
 def merged(project: Project, run: Run | None) -> Iterator[Merged]:

@@ -10,7 +10,8 @@ from annotation.results.costs import Costs
 from annotation.results.fewer import Fewer, is_adaptive
 from annotation.results.figures import Json, lacking, usd
 from annotation.results.other_runs import OtherRun
-from annotation.results.review import BETAS, Review
+from annotation.results.review import BETAS
+from annotation.results.rightness import Agreement
 from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
@@ -32,11 +33,12 @@ def methods(
     others: Sequence[OtherRun],
     prompt_share: Decimal,
     fewer: Sequence[Fewer],
-    review: Review | Undefined,
+    alone: Agreement,
+    band: CurveBand | Undefined,
     costs: Costs,
     rng: np.random.Generator,
 ) -> list[Json]:
-    """One row a method; the run's own row holds its exact labels."""
+    """One row a method; the run's own row holds its exact labels, which are right `alone`."""
     rows = []
     if run.method != Method.VANILLA:
         vanilla = _other(run, others, Method.VANILLA, 1)
@@ -46,8 +48,8 @@ def methods(
     return [
         *rows,
         _of_run("MEC", sheet, _other(run, others, Method.MEC, 2 * run.k), rng, 2 * run.k),
-        _own(sheet, run, costs, rng),
-        *_hitlc(sheet, run, review, costs, rng),
+        _own(run, costs, alone),
+        *_hitlc(sheet, run, band, costs, rng),
     ]
 
 
@@ -107,16 +109,15 @@ def _of_run(
     return row | cost | agreement_of(sheet, run.judge, run.judged, rng)
 
 
-def _own(sheet: Sheet, run: Run, costs: Costs, rng: np.random.Generator) -> Json:
+def _own(run: Run, costs: Costs, alone: Agreement) -> Json:
     cost = {"judge_usd": usd(costs.judge_usd), "human_usd": "0", "run": run.name}
-    return _own_row(run, 0) | cost | agreement_of(sheet, sheet.judge, sheet.judged, rng)
+    return _own_row(run, 0) | cost | alone.as_json()
 
 
 def _hitlc(
-    sheet: Sheet, run: Run, review: Review | Undefined, costs: Costs, rng: np.random.Generator
+    sheet: Sheet, run: Run, band: CurveBand | Undefined, costs: Costs, rng: np.random.Generator
 ) -> Iterator[Json]:
     """The top β % replaced by people's labels, right by construction; then what was done."""
-    band = review if isinstance(review, Undefined) else review.band(rng)
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)

@@ -178,9 +178,19 @@ def _decide(
         return Label(decision.label), "adjudicated", "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
     if not any(counts) or not settled:
-        return None, "", ""
+        return None, "", _unsettled(item, counts)
     measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
     return _counted_out(counts, item.round.no_majority, measures)
+
+
+def _unsettled(item: Asked, counts: tuple[int, ...]) -> str:
+    """Why the votes have not come to a label, so that an export tells it of each example."""
+    given, asked = sum(counts), item.round.votes_per_item
+    if item.state == Item.State.ADJUDICATE:
+        if given < asked:
+            return f"skipped by the others, {given} of {asked} votes: waits for a decision"
+        return f"no majority ({_spread(counts)}): waits for a decision"
+    return f"{given} of {asked} votes so far" if given else ""
 
 
 @lru_cache(maxsize=1000)
@@ -189,7 +199,7 @@ def _counted_out(
 ) -> tuple[Label | None, str, str]:
     """The same for all examples with these votes. measures: the item is there to measure the
     judge, so that the judge cannot decide it."""
-    spread = "–".join(map(str, counts))
+    spread = _spread(counts)
     label = majority_of(dict(zip(_LABELS, counts, strict=True)))
     if label is not None:
         return Label(label), "majority", f"more than half of {sum(counts)} votes ({spread})"
@@ -198,6 +208,10 @@ def _counted_out(
     if policy == Project.NoMajority.JUDGE and not measures:
         return None, "policy:judge", f"no majority ({spread}): the judge's label by policy"
     return None, "", f"no majority ({spread}): waits for a decision"
+
+
+def _spread(counts: tuple[int, ...]) -> str:
+    return "–".join(map(str, counts))
 
 
 def _votes(items: QuerySet[Item]) -> dict[int, list[Vote]]:

@@ -104,16 +104,17 @@ def costs(report: Json) -> Plot:
 
 def gaps(report: Json) -> Plot:
     names = {"same_samples": "same samples", "split_samples": "separate samples"}
+    bins = {f"{bin_['low']:g}–{bin_['high']:g}": bin_ for bin_ in report["conflict_by_gap"]}
     rows = [
-        {"gap": f"{bin_['low']:g}–{bin_['high']:g}", "measured": words} | value_of(bin_[name])
+        {"gap": gap, "measured": words} | value_of(bin_[name])
         for name, words in names.items()
-        for bin_ in report["conflict_by_gap"]
+        for gap, bin_ in bins.items()
         if bin_[name]["value"] is not None
     ]
     line = {
         "mark": {"type": "line", "point": True},
         "encoding": {
-            "x": {"field": "gap", "type": "ordinal", "sort": None, "title": "score gap"},
+            "x": {"field": "gap", "type": "ordinal", "sort": list(bins), "title": "score gap"},
             "y": y_axis("value", "conflict rate"),
             "color": colour("measured", list(names.values())),
             "tooltip": tooltip("gap", "measured", "value", "low", "high"),

@@ -58,7 +58,7 @@ from judging.models import Run
 
 
 def _methods(of: Analysis) -> Json:
-    given = (of.others, of.prompt_share, of.fewer, of.review, of.costs, of.rng)
+    given = (of.others, of.prompt_share, of.fewer, of.before(), of.band, of.costs, of.rng)
     rows = methods(of.sheet, of.run, *given)
     reviewed = next((n for n, row in enumerate(rows) if row["beta"]), len(rows))
     return {"methods": [*rows[:reviewed], *jury_rows(of), *rows[reviewed:]]}
@@ -77,12 +77,12 @@ def _position(of: Analysis) -> Json:
 
 
 def _ablation(of: Analysis) -> Json:
-    return {"ablation": ablation(of.sheet, of.run, of.others, of.fewer, of.rng)}
+    return {"ablation": ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng)}
 
 
 def _review(of: Analysis) -> Json:
     return {
-        "hitlc": hitlc(of.sheet, of.samples, of.rng),
+        "hitlc": hitlc(of.sheet, of.samples, of.review, of.band),
         "ties": ties(of),
         "review": review(of),
         "distribution": distribution(of.sheet),

@@ -52,6 +52,15 @@ def test_without_labels_it_says_what_an_audit_would_need(judged):
     assert "no human labels" in found.sentence
 
 
+def test_where_nothing_is_judged_an_audit_is_no_advice(project):
+    make_examples(project, 3)
+    everything = RoundSettings(everything=True, votes=2, rate=SETTINGS.rate)
+    found = advice(None, plan(project, None, everything), None, 0.1, None)
+    assert "audit" not in found.sentence
+    assert "Let it judge first" in found.sentence
+    assert found.rests_on == "3 examples without a judge's label"
+
+
 def test_it_recommends_up_to_where_the_ranking_beats_chance(judged, tmp_path):
     with_votes(judged, tmp_path, lambda n: n < 16)
     found = advised(judged)

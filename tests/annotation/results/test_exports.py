@@ -10,7 +10,9 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation, Protocol
+from annotation.adjudication import decide
+from annotation.changes import close
+from annotation.models import Annotation, Item, Protocol
 from annotation.protocols import current_protocol
 from annotation.queue import claim_next
 from annotation.results.cells import as_cell
@@ -20,7 +22,14 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
 from judging.models import AuditEvent, Example, Export
-from tests.factories import make_annotator, make_examples, make_project, make_run, make_verdict
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_project,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 
 EXAMPLE_COLUMNS = COLUMNS[:8]
 HOSTILE = [
@@ -78,6 +87,48 @@ def test_the_merge_can_be_done_again_from_the_export_alone(project, judged):
             label = top if 2 * votes[top] > sum(votes.values()) else ""
         assert row["final_label"] == label
         assert int(row["n_votes"]) == sum(votes.values())
+
+
+def merged_again(row, policy):
+    """Final label and source of a row of the export, by what stands in it and nothing else."""
+    votes = {label: int(row[f"votes_{label}"] or 0) for label in ("win", "tie", "lose")}
+    judge = row["judge_label"], "judge"
+    top = max(votes, key=votes.get)
+    if row["adjudicator"]:
+        return row["final_label"], "adjudicated"
+    if not row["selection"] or not any(votes.values()) or "so far" in row["rule"]:
+        return judge
+    if 2 * votes[top] > sum(votes.values()):
+        return top, "majority"
+    if policy == "tie":
+        return "tie", "policy:tie"
+    if policy == "judge" and row["selection"] != "audit":
+        return judge[0], "policy:judge"
+    return "", "none"
+
+
+@pytest.mark.parametrize("policy", ["adjudicate", "tie", "judge"])
+def test_every_way_to_a_label_can_be_followed_in_the_export(project, owner, policy):
+    project.no_majority = policy
+    run = make_run(project)
+    for example in make_examples(project, 12):
+        make_verdict(run, example, example.number / 12)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(50), votes=2, audit=4))
+    people = [make_annotator(project) for _ in range(3)]
+    labels = {0: ("win", "win"), 1: ("win", "lose"), 2: ("lose",), 3: ("tie", "win"), 4: ()}
+    items = round_.items.select_related("example", "round__protocol").order_by("example__number")
+    for number, item in enumerate(items):
+        for person, label in zip(people, labels[number % 5], strict=False):
+            make_vote(item, person, label)
+    for item in Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)[:1]:
+        decide(item, owner, "lose", "the first is wrong")
+    for close_first in (False, True):
+        if close_first:
+            close(round_, None)
+        rows = rows_of(read(project, run))
+        found = [(row["final_label"], row["source"]) for row in rows]
+        assert found == [merged_again(row, policy) for row in rows]
+        assert {"judge", "majority"} < {source for _, source in found}
 
 
 @pytest.mark.parametrize("form", ["csv", "jsonl"])

@@ -80,6 +80,13 @@ def test_of_many_models_the_first_is_named(project, figures):
     assert ("Of 3 models" in first.text) != ("cannot be ranked" in first.text)
 
 
+def test_the_kappa_beside_the_accuracy_is_of_this_run(figures):
+    before = texts(figures)["methods"]
+    vanilla = {"name": "VANILLA", "run": "another", "k": 1, "beta": 0, "kappa": {"value": 0.9}}
+    assert ".900" not in before
+    assert texts(figures | {"methods": [vanilla, *figures["methods"]]})["methods"] == before
+
+
 def test_a_leaning_judge_is_warned_of(figures):
     leaning = copy.deepcopy(figures)
     leaning["position"]["conflict_rate"] = {"value": 0.4, "low": 0.3, "high": 0.5, "n": 60}

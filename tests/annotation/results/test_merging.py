@@ -58,7 +58,8 @@ def test_until_an_item_is_complete_the_judges_label_stands(project, run):
     person = make_annotator(project)
     round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20)))
     vote(round_, person, "lose")
-    assert by_id(project, run)["e9"].source == "judge"
+    row = by_id(project, run)["e9"]
+    assert (row.source, row.rule) == ("judge", "the judge's label: 1 of 3 votes so far")
     changes.close(round_, None)
     row = by_id(project, run)["e9"]
     assert (row.label, row.source, row.people.n_votes) == ("lose", "majority", 1)

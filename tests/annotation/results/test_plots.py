@@ -6,7 +6,7 @@ import re
 import pytest
 
 from annotation.results.analysis import Analysis
-from annotation.results.plots import costs
+from annotation.results.plots import costs, gaps
 from annotation.results.report import plots, report
 from annotation.results.vega import as_png, as_svg
 from annotation.vote_imports import import_votes
@@ -53,6 +53,17 @@ def test_what_is_dearer_and_no_better_is_beaten_by_the_frontier():
     plot = costs({"methods": rows})
     assert [row["place"] for row in plot.table] == ["on the frontier", "beaten", "on the frontier"]
     assert "on the frontier" in as_svg(plot)
+
+
+def test_gaps_stand_in_order_where_one_has_no_example():
+    known, empty = {"value": 0.5, "low": 0.4, "high": 0.6}, {"value": None, "reason": "none"}
+    bins = [(0, known), (1, empty), (2, known)]
+    rows = [
+        {"low": low, "high": low + 1, "same_samples": same, "split_samples": known}
+        for low, same in bins
+    ]
+    plot = gaps({"conflict_by_gap": rows})
+    assert plot.spec["encoding"]["x"]["sort"] == ["0–1", "1–2", "2–3"]
 
 
 def test_the_first_bar_holds_what_is_certain(drawn):

@@ -60,6 +60,19 @@ def test_llmbar_comes_out_as_recorded(llmbar, subset, judge, prompt, n, first, s
     assert found["position"]["conflict_rate"]["value"] == pytest.approx(1 - same / n)
 
 
+def test_a_figure_has_one_interval_wherever_it_stands(llmbar):
+    found = llmbar("Natural", "ChatGPT", "Swap", "Swap_CoT")
+    rows = {(row["name"], row["k"], row["beta"]): row for row in found["methods"]}
+    own = rows["MEC+BPC", 2, 0]
+    assert found["ablation"][-1]["accuracy"] == own["accuracy"]
+    assert found["ablation"][-1]["kappa"] == own["kappa"]
+    assert found["ties"]["half"]["accuracy"] == own["accuracy"]
+    at = found["hitlc"]["beta"].index(20)
+    reviewed, curve = rows["MEC+BPC+HITLC", 2, 20]["accuracy"], found["hitlc"]["bpde"][at]
+    assert [reviewed[end] for end in ("low", "high")] == [curve[end] for end in ("low", "high")]
+    assert found["hitlc"]["gain"][0]["reason"] == "nothing is reviewed"
+
+
 def test_an_unparsable_judgment_is_outside_and_counted(llmbar):
     orders = llmbar("Adversarial/Neighbor", "ChatGPT", "Swap_CoT")["orders"]
     right = [orders[name]["accuracy_over_all"]["value"] * 134 for name in ("original", "swapped")]

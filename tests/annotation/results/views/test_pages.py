@@ -40,6 +40,16 @@ def test_an_annotator_is_led_to_their_work(client, annotator, judged):
     assert b"vicuna" not in client.get("/").content
 
 
+def test_results_of_a_run_that_judged_nothing_have_no_empty_head(client, owner, project):
+    make_examples(project, 2)
+    make_run(project)
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "no human labels" in page
+    assert "At a glance" not in page
+    assert "People saw what the rounds" not in page
+
+
 def test_a_new_project_is_told_what_to_do_first(client, owner, project):
     client.force_login(owner)
     page = client.get("/p/vicuna/").content.decode()
