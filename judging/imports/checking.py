@@ -165,7 +165,8 @@ def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
         names=tuple(names),
         columns={field: columns[field] for field in FIELDS if field in columns},
         unused=tuple(unused),
-        missing=tuple(field for field in REQUIRED if field not in columns),
+        # Of a file of which no row could be read no column is known, so none is missing.
+        missing=tuple(field for field in REQUIRED if names and field not in columns),
         gold={label: tally.gold[label] for label in ("win", "tie", "lose")},
         rows=tuple(tally.rows),
     )

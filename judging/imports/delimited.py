@@ -93,17 +93,27 @@ def records(path: Path, delimiter: str | None = None) -> Iterator[Record | Refus
     sheet = open_sheet(path, delimiter)
     if sheet is None:
         return
-    twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
-    if twice:
-        sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
-        problem = Problem(str(path), sheet.header_line, twice[0], "one column", "two", sentence)
-        yield Refused((problem,), fatal=True)
+    if refused := _unusable(sheet):
+        yield refused
         return
     with open_text(path, newline="") as stream:
         stream_lines = iter(stream)
         for _ in _physical(sheet.header_raw):
             next(stream_lines)
         yield from _rows(sheet, stream_lines)
+
+
+def _unusable(sheet: Sheet) -> Refused | None:
+    """A header by which no row can be read."""
+    place = (str(sheet.path), sheet.header_line)
+    twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
+    if fault := undecoded(sheet.header_raw, sheet.encoding):
+        sentence = f"The header holds {fault}. Save the file as text in UTF-8 and import it again."
+        return Refused((Problem(*place, "", "text", fault, sentence),), fatal=True)
+    if twice:
+        sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
+        return Refused((Problem(*place, twice[0], "one column", "two", sentence),), fatal=True)
+    return None
 
 
 def _rows(sheet: Sheet, stream_lines: Iterator[str]) -> Iterator[Record | Refused]:

@@ -19,6 +19,13 @@ CHUNK = 1 << 16
 LARGEST_RECORD = 64 << 20
 # How close to the end of what has been read a mistake may be only a token that is cut there.
 CUT_TOKEN = 16
+FOUND = (
+    ("Unterminated string", "a string without its closing quote"),
+    ("Invalid control character", "a control character within a string"),
+    ("Invalid \\", "a backslash that escapes nothing"),
+    ("Extra data", "more text after it"),
+    ("Longer", f"one longer than {LARGEST_RECORD >> 20} MiB"),
+)
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -40,7 +47,7 @@ def lines(path: Path) -> Iterator[Record | Refused]:
             try:
                 value = _decoder.decode(raw)
             except json.JSONDecodeError as error:
-                found = undecoded(raw, encoding) or f"{error.msg} at character {error.pos + 1}"
+                found = undecoded(raw, encoding) or f"{_words(error)} at character {error.pos + 1}"
                 yield _refused(path, number, raw, found)
             except RecursionError:
                 yield _refused(path, number, raw, "values nested too deeply")
@@ -130,15 +137,21 @@ class _Window:
                 if self._ended or not cut:
                     raise
             if len(self._text) - self._at > LARGEST_RECORD:
-                size = f"Longer than {LARGEST_RECORD >> 20} MiB"
-                raise json.JSONDecodeError(size, "", 0)
+                raise json.JSONDecodeError("Longer", "", 0)
             self._read(max(CHUNK, len(self._text) - self._at))
 
 
 def _found(letter: str, error: json.JSONDecodeError) -> str:
     if not letter:
         return "the end of the file"
-    return error.msg if letter in '{["' else f"{error.msg} at {quoted(letter)}"
+    return _words(error) if letter in '{["' else f"{_words(error)} at {quoted(letter)}"
+
+
+def _words(error: json.JSONDecodeError) -> str:
+    """What was found in place of the object, where Python says what it would have expected."""
+    if error.msg.startswith("Expecting "):
+        return f"no {error.msg.removeprefix('Expecting ')}"
+    return next((words for begins, words in FOUND if error.msg.startswith(begins)), error.msg)
 
 
 def _record(path: Path, line: int, raw: str, value: Any, encoding: Encoding) -> Record | Refused:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from judging.imports import layouts
 from judging.imports.columns import FIELDS, IGNORE, Columns, recognise
+from judging.imports.encodings import unstorable
 from judging.imports.examples import to_example
 from judging.imports.ids import Identities
 from judging.imports.problems import Problem, Refused, listed
@@ -36,6 +37,9 @@ class Reader:
                 continue
             if record.file in unusable:
                 continue
+            if refused := self._unstorable(record):
+                yield refused
+                continue
             columns = self._recognise(record)
             if columns.missing or (columns.absent and record.header_line):
                 if record.header_line:
@@ -44,6 +48,17 @@ class Reader:
                 continue
             row = to_example(record, columns)
             yield identities.settle(row) if isinstance(row, ExampleRow) else row
+
+    def _unstorable(self, record: Record) -> Refused | None:
+        """Of names that were met before this is known."""
+        if tuple(record.values) in self.columns:
+            return None
+        for name in record.values:
+            if found := unstorable(name):
+                sentence = f"The name of a column holds {found}, which is not text."
+                problem = Problem(record.file, record.line, "", "text", found, sentence)
+                return Refused((problem,), record.raw)
+        return None
 
     def _recognise(self, record: Record) -> Columns:
         names = tuple(record.values)

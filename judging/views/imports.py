@@ -122,8 +122,9 @@ def _detail(
     status: int = 200,
 ) -> HttpResponse:
     summary = found.summary
-    if form is None and found.state == Import.State.CHECKED and found.format != "faireval":
-        form = MappingForm(summary) if summary.get("format") != "faireval" else None
+    by_column = "faireval" not in (found.format, summary.get("format")) and summary.get("names")
+    if form is None and found.state == Import.State.CHECKED and by_column:
+        form = MappingForm(summary)
     context = {
         "project": access.project,
         "tab": "examples",

@@ -61,6 +61,7 @@ def test_a_file_without_rows_is_not_acceptable(tmp_path):
     found = check([path])
     assert not found.acceptable
     assert "no rows" in found.problems[0].sentence
+    assert not found.missing
 
 
 def test_the_columns_that_are_missing_are_named_for_the_mapping(tmp_path):

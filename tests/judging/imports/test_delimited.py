@@ -110,6 +110,15 @@ def test_a_header_that_names_a_column_twice_is_refused(read):
     assert "question more than once" in refused.problems[0].sentence
 
 
+@pytest.mark.parametrize(
+    "header", [b"\x89PNG\r\n\x1a,b", "Fr\xe5ga,a,b".encode("latin-1"), b"a\0,b"]
+)
+def test_a_header_that_is_no_text_refuses_the_file(read, header):
+    (refused,) = read(header + b"\nq,a,b\n")
+    assert refused.fatal
+    assert refused.problems[0].sentence.startswith("The header holds ")
+
+
 def test_the_escape_is_taken_off_only_where_the_column_says_so(read):
     header = "id,question,response_1,response_2,fairjudge_escape\n"
     first, second = read(header + "1,'=q,''-a,'b,1\n2,'=q,''-a,'b,\n")

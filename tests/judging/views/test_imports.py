@@ -106,6 +106,19 @@ def test_problems_are_shown_by_line_and_rows_are_left_out_only_when_asked(
     assert b"".join(refused.streaming_content) == bad.encode()
 
 
+@pytest.mark.parametrize(
+    "content", [b"\x89PNG\r\n\x1a\n\xff\xfe", b"question,response_1,response_2\nO\xf9,a,b\n"]
+)
+def test_a_file_of_which_nothing_can_be_read_has_no_columns_to_map(
+    upload, as_researcher, project, content
+):
+    upload(content, name="pairs.csv")
+    html = page(as_researcher, project)
+    assert "This file can't be imported." in html
+    assert "Columns are missing" not in html
+    assert "Which column is what" not in html
+
+
 def test_columns_that_are_not_recognised_can_be_mapped(upload, act, as_researcher, project):
     upload("id,question,mine,theirs\n1,q,a,b\n", name="pairs.csv")
     html = page(as_researcher, project)
