@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from judging.figures import usd
 from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
@@ -22,8 +23,9 @@ from judging.runs.verdicts import rebuild_verdicts
 State = Run.State
 
 OVER_BUDGET = (
-    "The budget is used up: {spent} USD are spent and {reserved} USD may still be billed, of "
-    "{budget} USD. Nothing recorded is lost. Raise the budget and resume."
+    "The budget of {budget} can't hold another call: {spent} are spent, {reserved} may still be "
+    "billed, and the next call may cost {needed}. Nothing recorded is lost. Raise the budget and "
+    "resume."
 )
 
 
@@ -136,12 +138,15 @@ class Desk:
 
     def pause_for_budget(self) -> None:
         self.run.refresh_from_db()
-        amounts = {
-            "spent": f"{self.run.spent_usd:.4f}",
-            "reserved": f"{self.run.reserved_usd:.4f}",
-            "budget": f"{self.run.budget_usd or 0:.4f}",
-        }
-        states.pause(self.run, reason=OVER_BUDGET.format(**amounts))
+        ask = self.ready[0]
+        request = self.questioner.request(ask.subject, ask.part, len(ask.slots))
+        reason = OVER_BUDGET.format(
+            budget=usd(self.run.budget_usd),
+            spent=usd(self.run.spent_usd),
+            reserved=usd(self.run.reserved_usd),
+            needed=usd(claims.upper_bound(request, self.price)),
+        )
+        states.pause(self.run, reason=reason)
 
     def settle(self, unsent: Sequence[Claim], after_running: str) -> None:
         """Give back what was never sent, rank what there is, and give the run its next state.

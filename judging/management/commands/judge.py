@@ -35,10 +35,12 @@ from judging.runs.working import work_on
 State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
-# What a run keeps as it was started.
-FIXED = (*MODE, *OF_CHOICE, *OF_PORTIA)
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+# What a run keeps as it was started.
+FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
+# Of these, saying again what the run has changes nothing.
+KEPT = {"endpoint", "model", "method", "form", "k", *PACE}
 
 
 class Command(FairJudgeCommand):
@@ -95,13 +97,11 @@ class Command(FairJudgeCommand):
         if options["resume"] and options["adaptive"] and options["estimate"]:
             run = find_run(project, options["resume"])
             self.stdout.write(str(replay_run(run, options["adaptive"])))
-        elif options["resume"] and any(options[name] is not None for name in FIXED):
-            raise UserError("A run keeps the way in which it was started. Nothing was sent.")
+        elif options["resume"]:
+            self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
             estimate = estimate_run(project, concurrency=options["concurrency"], **judge)
             self.stdout.write(estimate_text(estimate))
-        elif options["resume"]:
-            self.resume(find_run(project, options["resume"]), options)
         else:
             if options["reparse"] or options["retry"]:
                 raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
@@ -112,6 +112,7 @@ class Command(FairJudgeCommand):
                 self.work(run)
 
     def resume(self, run: Run, options: dict[str, Any]) -> None:
+        check_fixed(run, options)
         if options["reparse"]:
             with self.progress("Reading", older(run).count()) as bar:
                 counts = reparse(run, lambda counts: bar.move_to(counts.read))
@@ -159,6 +160,19 @@ class Command(FairJudgeCommand):
             self.stdout.write(line)
         if after.state != State.DONE:
             raise UserError(after.reason or f"Run {run.name} is {run.get_state_display()}.")
+
+
+def check_fixed(run: Run, options: dict[str, Any]) -> None:
+    given = {name: options[name] for name in FIXED if options[name] is not None}
+    others = [name for name in given if name not in KEPT or given[name] != getattr(run, name)]
+    if others:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
+        raise UserError(
+            f"A run keeps the way in which it was started, and {flags} would change it. "
+            "Nothing was sent. Start a new run for that."
+        )
+    if options["estimate"]:
+        raise UserError("--estimate is about a new run. Nothing was sent. Leave --resume out.")
 
 
 def summary(run: Run, progress: Any) -> list[str]:

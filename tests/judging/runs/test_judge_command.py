@@ -68,6 +68,26 @@ def test_resume_asks_again_what_is_named(project, settings, capsys):
     assert "0 replies read again" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("changing", "flags"),
+    [
+        (["--model", "another"], "--model"),
+        (["--k", "5", "--temperature", "0.5"], "--k and --temperature"),
+        (["--price", "1,2"], "--price"),
+        (["--concurrency", "2"], "--concurrency"),
+        (["--estimate"], "--estimate"),
+    ],
+)
+def test_a_resume_says_what_it_would_not_change(project, settings, changing, flags):
+    with loopback(settings) as server:
+        judge("--endpoint", "loop")
+        asked = server.requests
+        with pytest.raises(CommandError, match=f"{flags} .* Nothing was sent"):
+            judge("--resume", "latest", *changing)
+        assert server.requests == asked
+        judge("--resume", "latest", "--endpoint", "loop", "--model", "loopback-judge", "--k", "3")
+
+
 def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
     woken = []
     monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", woken.append)
