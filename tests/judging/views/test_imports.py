@@ -107,12 +107,18 @@ def test_problems_are_shown_by_line_and_rows_are_left_out_only_when_asked(
 
 
 @pytest.mark.parametrize(
-    "content", [b"\x89PNG\r\n\x1a\n\xff\xfe", b"question,response_1,response_2\nO\xf9,a,b\n"]
+    ("content", "name"),
+    [
+        (b"\x89PNG\r\n\x1a\n\xff\xfe", "pairs.csv"),
+        (b"question,response_1,response_2\nO\xf9,a,b\n", "pairs.csv"),
+        (pair(1, **{"a\ud800": 1}), "pairs.jsonl"),
+        (pair(1, **{"a\0": 1}), "pairs.jsonl"),
+    ],
 )
 def test_a_file_of_which_nothing_can_be_read_has_no_columns_to_map(
-    upload, as_researcher, project, content
+    upload, as_researcher, project, content, name
 ):
-    upload(content, name="pairs.csv")
+    upload(content, name=name)
     html = page(as_researcher, project)
     assert "This file can't be imported." in html
     assert "Columns are missing" not in html
