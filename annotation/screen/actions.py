@@ -17,7 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
 from annotation import queue
-from annotation.models import Draft
+from annotation.models import Annotation, Draft
 from annotation.screen.blind import VIEWS
 from annotation.screen.endings import refusal
 from annotation.screen.entries import Entry, entry_of, keep
@@ -64,7 +64,7 @@ def vote(request: HttpRequest, draft: Draft) -> HttpResponse:
         if request.POST.get("edit"):
             _edit(draft, entry)
         else:
-            record_vote(draft, entry.answer, entry.comment, entry.seconds)
+            _record(draft, entry)
     except (NotNeeded, RoundClosed) as error:
         return _refuse(request, draft, str(error), 409)
     except UserError as error:
@@ -147,15 +147,28 @@ def preferences(request: HttpRequest) -> HttpResponse:
     return redirect("annotate_item", token) if is_token(token) else redirect("annotate")
 
 
+def _record(draft: Draft, entry: Entry) -> None:
+    """Store the vote. Where there was one already, from another tab or before the connection was
+    lost, the person has changed their mind since: what they say last holds.
+    """
+    given = record_vote(draft, entry.answer, entry.comment, entry.seconds)
+    if (given.answer, given.comment) != (draft.answer, draft.comment):
+        _change(given, draft)
+
+
 def _edit(draft: Draft, entry: Entry) -> None:
-    """Change the vote. Its active time is all that the draft has gathered over its life."""
     given = vote_on(draft)
     if given is None:
         record_vote(draft, entry.answer, entry.comment, entry.seconds)
         return
     keep(draft, entry)
+    _change(given, draft)
+
+
+def _change(given: Annotation, draft: Draft) -> None:
+    """Its active time is all that the draft has gathered over its life."""
     added = draft.active_seconds - (given.active_seconds or 0.0)
-    edit_vote(given, entry.answer, entry.comment, max(0.0, added))
+    edit_vote(given, draft.answer, draft.comment, max(0.0, added))
 
 
 def _entry(request: HttpRequest, draft: Draft) -> Entry:

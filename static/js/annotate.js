@@ -4,40 +4,21 @@
   "use strict";
   const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, keeper } = window.annotation;
   const { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen } = window.annotation;
+  const { say, explain } = window.annotation;
   const BEAT = 60_000;
   const AWAY = 10 * 60_000;
-  const RETRY = 5000;
+  // Within this time two clicks are a double one, whose second is not for the pair that came up.
+  const DOUBLE = 500;
+  const NOT_DONE = "Nothing was done; try again.";
 
   let form = document.querySelector("form#item");
   if (!form?.dataset.url) return;
   const settings = document.querySelector("[data-preferences]");
-  let keep; let show; let appearedAt; let ahead = null; let isBusy = false; let retry = 0;
+  let keep; let show; let appearedAt; let ahead = null; let isBusy = false;
 
   const base = () => form.dataset.url;
+  const isDouble = () => performance.now() - appearedAt < DOUBLE;
   const isSet = (name) => Boolean(settings?.elements[name]?.checked);
-
-  function say(text, isFailure = false, button = null) {
-    const said = document.getElementById("said");
-    said.textContent = text;
-    if (isFailure) said.dataset.state = "failed"; else delete said.dataset.state;
-    if (button) said.append(" ", button);
-  }
-
-  function link(text, href) {
-    const made = document.createElement("a");
-    made.textContent = text;
-    made.href = href;
-    return made;
-  }
-
-  const again = () => link("Log in again", `${document.body.dataset.login}?next=${encodeURIComponent(base())}`);
-
-  function explain(answer) {
-    if (answer.state === "out") say("You are logged out. What you entered is kept here.", true, again());
-    else if (answer.state === "down") say("The server can't be reached. What you entered is kept here and is sent by itself.", true);
-    else if (answer.state === "gone") say("This pair is no longer yours. Nothing else of yours is affected.", true, link("Go on", form.dataset.next));
-    else say(answer.text, true, answer.status === 409 ? link("Go on", form.dataset.next) : null);
-  }
 
   // --- one pair
 
@@ -84,6 +65,11 @@
     } catch { /* the next one is then fetched when it is needed */ }
   }
 
+  const { deliver, deliverAll, resume } = window.annotation.delivery({
+    form: () => form,
+    onClear: () => { if (!ahead) fetchAhead(); },
+  });
+
   // --- submitting
 
   function problem() {
@@ -119,45 +105,6 @@
     keep.resume();
   }
 
-  // Posting twice stores one vote, so that trying again is always safe.
-  // What became of it: stored, dropped (others had voted, or the round is closed), or waiting.
-  async function deliver(token) {
-    const vote = votes.get(token);
-    if (!vote) return "stored";
-    const isHere = () => token === form.dataset.token;
-    const answer = await post(vote.url, vote.fields);
-    if (answer.state === "ok") {
-      votes.drop(token);
-      document.getElementById("own-progress").outerHTML = answer.text;
-      return "stored";
-    }
-    // It may be that of somebody else who uses this browser, and waits for them.
-    if (answer.state === "gone" && !isHere()) return "dropped";
-    if (answer.state === "down") { clearTimeout(retry); retry = setTimeout(resume, RETRY); }
-    if (answer.state !== "refused" || isHere()) explain(answer);
-    else say(`The pair before: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
-    if (answer.state !== "refused") return "waiting";
-    votes.drop(token);
-    if (answer.status !== 409) drafts.put(token, { fields: vote.fields });
-    return "dropped";
-  }
-
-  // False while one of the votes could not be sent.
-  async function deliverAll() {
-    const became = [];
-    for (const token of votes.tokens()) {
-      became.push(await deliver(token));
-      if (became.at(-1) === "stored" && token === form.dataset.token) { window.location.assign(form.dataset.next); return false; }
-    }
-    const stored = became.filter((each) => each === "stored").length;
-    if (stored === became.length && stored > 0) say(stored === 1 ? "The vote that was waiting is stored." : `${stored} votes that were waiting are stored.`);
-    return !became.includes("waiting");
-  }
-
-  async function resume() {
-    if (await deliverAll() && !ahead) fetchAhead();
-  }
-
   // --- skip, back, flag
 
   async function skip() {
@@ -168,7 +115,7 @@
     const skipped = base();
     const answer = await post(`${skipped}/skip`, [...fieldsOf(form), ["seconds", clock.take()]]);
     isBusy = false;
-    if (answer.state !== "ok") { explain(answer); return; }
+    if (answer.state !== "ok") { explain(answer, NOT_DONE); return; }
     keep.end();
     if (!ahead) { window.location.assign(`${next}?skipped=${token}`); return; }
     enter(ahead);
@@ -178,7 +125,7 @@
     undo.textContent = "Undo";
     undo.addEventListener("click", async () => {
       const undone = await post(`${skipped}/unskip`, [["token", token]]);
-      if (undone.state === "ok") window.location.assign(skipped); else explain(undone);
+      if (undone.state === "ok") window.location.assign(skipped); else explain(undone, NOT_DONE);
     });
     say("Skipped. Somebody else gets that pair.", false, undo);
     fetchAhead();
@@ -188,9 +135,8 @@
     const button = form.querySelector("[value=back]");
     if (isBusy || button.disabled) return;
     isBusy = true;
-    if (!await deliverAll()) { isBusy = false; return; }
+    if (!await deliverAll() || !await keep.stored()) { isBusy = false; return; }
     keep.end();
-    form.elements.seconds.value = clock.take();
     form.action = `${base()}/back`;
     HTMLFormElement.prototype.submit.call(form);
   }
@@ -198,7 +144,7 @@
   async function sendFlag(flagForm) {
     const answer = await post(`${base()}/flag`, [["token", form.dataset.token], ["reason", flagForm.elements.reason.value]]);
     document.getElementById("flag").close();
-    if (answer.state !== "ok") { explain(answer); return; }
+    if (answer.state !== "ok") { explain(answer, "The flag was not sent, its reason is still there; try again."); return; }
     flagForm.reset();
     say("Flagged. You can still vote on this pair, or skip it.");
   }
@@ -209,7 +155,7 @@
     settings.elements.serif.value = settings.querySelector("[data-reading-switch] select").value === "serif" ? "on" : "";
     const fields = [...new FormData(settings).entries()].filter(([name, value]) => name !== "csrfmiddlewaretoken" && value);
     const answer = await post(settings.action, fields);
-    if (answer.state !== "ok") explain(answer);
+    if (answer.state !== "ok") explain(answer, "The setting holds on this page only.");
   }
 
   // --- wiring
@@ -221,6 +167,7 @@
     if (event.target !== form) return;
     event.preventDefault();
     if (button?.dataset.view) show(button);
+    else if (isDouble()) return;
     else if (button?.value === "skip") skip();
     else if (button?.value === "back") back();
     else submit();
@@ -241,19 +188,20 @@
     if (group && form.contains(group)) window.annotation.mark(form, group);
   });
   document.addEventListener("click", (event) => {
-    if (event.target.closest("[data-unfold]")) { unfold(form); form.querySelector(".side-body").focus(); }
+    const side = event.target.closest("[data-unfold]")?.closest(".side");
+    if (side) { unfold(form); side.querySelector(".side-body").focus({ preventScroll: true }); }
   });
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden" && !isBusy) keep.hidden();
   });
-  window.addEventListener("online", resume);
   setInterval(async () => {
     if (clock.idleFor() > AWAY || isBusy) return;
     const token = form.dataset.token;
     const answer = await post(`${base()}/beat`, [["token", token]]);
     if (answer.state === "refused" && token === form.dataset.token) explain(answer);
     const held = ahead && /data-token="([\w-]+)" data-url="([^"]+)"/.exec(ahead);
-    if (held) await post(`${held[2]}/beat`, [["token", held[1]]]);
+    // After a long absence others may have it; then there is another one.
+    if (held && (await post(`${held[2]}/beat`, [["token", held[1]]])).state === "refused") { ahead = null; fetchAhead(); }
   }, BEAT);
 
   window.annotation.listen({

@@ -3,6 +3,9 @@
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from annotation.rounds import RoundSettings, open_round
+from tests.factories import make_examples
+
 # The machine may be busy with other tests.
 expect.set_options(timeout=20_000)
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
@@ -43,3 +46,19 @@ def log_in(browser, live_server):
     for context in contexts:
         context.close()
     assert not any(fired), "a hostile text ran"
+
+
+@pytest.fixture
+def start(project, annotator, log_in):
+    """Opens a round of n pairs in the browser, at its first pair."""
+
+    def start(n=3, options=None, **fields):
+        make_examples(project, n, **fields)
+        open_round(project, None, None, RoundSettings(everything=True, votes=1))
+        page = log_in(annotator, **(options or {}))
+        page.get_by_role("link", name="Start").click()
+        expect(page.locator("#item")).to_be_visible()
+        page.wait_for_load_state("networkidle")
+        return page
+
+    return start

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from annotation.models import Annotation
 from annotation.rounds import RoundSettings, open_round
 from tests.annotation.results.learning import biased_run, go_on
-from tests.browser.test_annotator import vote
+from tests.browser.annotating import vote
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 

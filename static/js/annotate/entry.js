@@ -3,6 +3,7 @@
   "use strict";
   const { drafts, clock, post } = window.annotation;
   const WAIT = 400;
+  const RETRY = 5000;
 
   function fieldsOf(form) {
     const data = new FormData(form);
@@ -35,7 +36,7 @@
     let isOver = false;
 
     async function send(keepalive) {
-      if (isOver) return;
+      if (isOver) return true;
       const fields = fieldsOf(form);
       const seconds = clock.take();
       isDirty = false;
@@ -44,19 +45,34 @@
         // What is sent while the page goes away may arrive after the next page was made.
         if (!isDirty && !keepalive) drafts.drop(token);
         onKept();
-      } else {
-        clock.giveBack(seconds);
-        if (!isOver) onLost(answer);
+        return true;
       }
+      clock.giveBack(seconds);
+      if (isOver) return false;
+      onLost(answer);
+      if (answer.state === "down") later(RETRY);
+      return false;
+    }
+
+    function now() {
+      clearTimeout(timer);
+      sending = sending.then(() => send(false));
+      return sending;
+    }
+
+    function later(wait) {
+      clearTimeout(timer);
+      timer = setTimeout(now, wait);
     }
 
     return {
       changed() {
         isDirty = true;
         drafts.put(token, { fields: fieldsOf(form) });
-        clearTimeout(timer);
-        timer = setTimeout(() => { sending = sending.then(() => send(false)); }, WAIT);
+        later(WAIT);
       },
+      // True once the server has all of it.
+      stored: now,
       hidden() { clearTimeout(timer); send(true); },
       // From here on the vote carries what was entered.
       end() { isOver = true; clearTimeout(timer); drafts.drop(token); return sending; },

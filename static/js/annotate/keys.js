@@ -13,8 +13,11 @@
     return target instanceof Element && Boolean(target.closest("a, button, summary"));
   }
 
-  // The letter that is printed on the key, whatever alphabet the keyboard is set to.
+  // What is printed on the key, whatever alphabet the keyboard is set to, and with or without the
+  // shift that some need for a digit.
   function nameOf(event) {
+    const digit = !event.shiftKey && /^Digit(\d)$/.exec(event.code);
+    if (digit) return digit[1];
     const latin = /^(?:Key([A-Z])|Digit(\d)|Numpad(\d))$/.exec(event.code);
     const key = event.key.length === 1 ? event.key.toUpperCase() : event.key;
     return latin && !/^[\x20-\x7e]$/.test(key) && key.length === 1 ? latin[1] ?? latin[2] ?? latin[3] : key;

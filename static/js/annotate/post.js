@@ -2,6 +2,8 @@
 // ok, refused (with a sentence), gone (not this person's), out (logged out), down (server or network).
 (function () {
   "use strict";
+  // A connection that hangs is as good as none; trying again is safe.
+  const PATIENCE = 30_000;
 
   function isLogin(response) {
     return response.redirected && new URL(response.url).pathname === document.body.dataset.login;
@@ -22,7 +24,8 @@
 
   async function once(url, fields, keepalive) {
     const headers = { "X-Annotate": "1", "X-CSRFToken": csrfFields()[0].value };
-    const response = await fetch(url, { method: "POST", headers, body: new URLSearchParams(fields), keepalive });
+    const signal = AbortSignal.timeout(PATIENCE);
+    const response = await fetch(url, { method: "POST", headers, body: new URLSearchParams(fields), keepalive, signal });
     if (isLogin(response)) return { state: "out" };
     const { status } = response;
     if (response.ok) return { state: "ok", text: await response.text() };

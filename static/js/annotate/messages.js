@@ -1,0 +1,38 @@
+// The line above the choices that says what happened, what is safe and what to do.
+(function () {
+  "use strict";
+  const KEPT = "What you entered is kept here and is sent by itself.";
+
+  function say(text, isFailure = false, button = null) {
+    const said = document.getElementById("said");
+    said.textContent = text;
+    if (isFailure) said.dataset.state = "failed"; else delete said.dataset.state;
+    if (button) said.append(" ", button);
+  }
+
+  // What is tried again every few seconds is not announced every few seconds.
+  function sayOnce(text) {
+    if (document.getElementById("said").textContent !== text) say(text, true);
+  }
+
+  function link(text, href) {
+    const made = document.createElement("a");
+    made.textContent = text;
+    made.href = href;
+    return made;
+  }
+
+  const form = () => document.querySelector("form#item");
+  const again = () => link("Log in again", `${document.body.dataset.login}?next=${encodeURIComponent(form().dataset.url)}`);
+  const onward = () => link("Go on", form().dataset.next);
+
+  // `safe` is what to know about what could not be sent.
+  function explain(answer, safe = KEPT) {
+    if (answer.state === "out") say("You are logged out. What you entered is kept here.", true, again());
+    else if (answer.state === "down") sayOnce(`The server can't be reached. ${safe}`);
+    else if (answer.state === "gone") say("This pair is no longer yours. Nothing else of yours is affected.", true, onward());
+    else say(answer.text, true, answer.status === 409 ? onward() : null);
+  }
+
+  Object.assign(window.annotation, { say, link, explain });
+})();

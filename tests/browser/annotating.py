@@ -1,0 +1,36 @@
+"""An annotator's hands and eyes on the screen of a pair."""
+
+from playwright.sync_api import expect
+
+from annotation.models import Annotation
+
+LONG = "A sentence that is repeated until it fills more than one window.\n\n" * 60
+
+
+def token_of(page):
+    return page.locator("#item").get_attribute("data-token")
+
+
+def settled(page):
+    """A pair answers keys only after a moment, so that none is meant for the one before."""
+    page.evaluate("new Promise(done => setTimeout(done, 320))")
+
+
+def vote(page, *keys):
+    """Answer by keyboard until the vote is stored and another pair or page is there."""
+    before = token_of(page)
+    settled(page)
+    with page.expect_response(lambda answer: answer.ok and answer.url.endswith(f"{before}/vote")):
+        for key in keys:
+            page.keyboard.press(key)
+    expect(page.locator(f"#item[data-token='{before}']")).to_have_count(0)
+    page.wait_for_load_state("networkidle")
+    return before
+
+
+def answer_of(token):
+    return Annotation.objects.get(item__drafts__token=token).answer
+
+
+def said(page):
+    return page.locator("#said")

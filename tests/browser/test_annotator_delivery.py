@@ -1,0 +1,250 @@
+"""No choice and no comment is lost, and none counts twice, whatever the connection does."""
+
+import time
+from urllib.parse import parse_qs
+
+import pytest
+from playwright.sync_api import expect
+
+from annotation.models import Annotation, Draft, Flag, Skip
+from tests.browser.annotating import answer_of, said, settled, token_of, vote
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+
+def test_the_next_pair_is_there_before_the_vote_has_arrived(start):
+    page = start()
+    first = token_of(page)
+    settled(page)
+    held = []
+    page.route("**/vote", lambda route: held.append(route))
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0, timeout=500)
+    assert not Annotation.objects.exists()
+    assert page.url.endswith(token_of(page))
+    with page.expect_response("**/vote"):
+        held[0].continue_()
+    assert answer_of(first) == {"overall": "left"}
+
+
+def test_a_lost_connection_keeps_choice_and_comment_and_sends_the_vote_once(start):
+    page = start()
+    first = token_of(page)
+    settled(page)
+    page.context.set_offline(True)
+    page.keyboard.press("1")
+    page.get_by_label("Comment").fill("on a train")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("can't be reached")
+    second = token_of(page)
+    settled(page)
+    page.keyboard.press("2")
+    page.get_by_label("Comment").fill("in a tunnel")
+    assert not Annotation.objects.exists()
+    # The next page, not this one, is to send what waits in the browser.
+    context = page.context
+    page.close()
+    context.set_offline(False)
+    page = context.new_page()
+    page.goto(f"/annotate/{second}")
+    expect(page.get_by_text("1 of 3 done")).to_be_visible()
+    vote = Annotation.objects.get()
+    assert (vote.item.drafts.get().token, vote.comment) == (first, "on a train")
+    expect(page.get_by_role("radio", name="Right")).to_be_checked()
+    expect(page.get_by_label("Comment")).to_have_value("in a tunnel")
+    page.wait_for_load_state("networkidle")
+    assert Draft.objects.get(token=second).comment == "in a tunnel"
+
+
+def test_a_vote_that_somebody_else_left_in_this_browser_waits_for_them(start):
+    page = start(2)
+    theirs = """localStorage.setItem("fairjudge-vote:theirs", JSON.stringify({
+        at: Date.now(), url: "/annotate/theirs/vote", fields: [["token", "theirs"]]}))"""
+    page.evaluate(theirs)
+    page.reload(wait_until="networkidle")
+    first = vote(page, "1", "Enter")
+    settled(page)
+    page.keyboard.press("Backspace")
+    page.wait_for_url(f"**/{first}")
+    assert page.evaluate("localStorage.getItem('fairjudge-vote:theirs')")
+
+
+def test_a_server_that_fails_loses_nothing(start):
+    page = start(1)
+    settled(page)
+    page.route("**/annotate/*/*", lambda route: route.fulfill(status=500, body="<h1>500</h1>"))
+    page.keyboard.press("2")
+    page.get_by_label("Comment").fill("still here")
+    page.keyboard.press("Escape")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("can't be reached")
+    expect(page.get_by_role("radio", name="Right")).to_be_checked()
+    page.unroute_all()
+    vote(page, "Enter")
+    assert Annotation.objects.get().comment == "still here"
+
+
+def test_after_logging_in_again_the_vote_is_posted(start, annotator):
+    page = start(2)
+    first = token_of(page)
+    page.context.clear_cookies()
+    page.locator(".option", has_text="Tie").click()
+    page.get_by_label("Comment").fill("before the session ended")
+    page.get_by_role("button", name="Submit").click()
+    page.get_by_role("link", name="Log in again").click()
+    page.get_by_label("Username").fill(annotator.username)
+    page.get_by_label("Password").fill("pw")
+    page.get_by_role("button", name="Log in").click()
+    expect(page.get_by_text("1 of 2 done")).to_be_visible()
+    assert answer_of(first) == {"overall": "tie"}
+    assert Annotation.objects.get().comment == "before the session ended"
+
+
+def test_a_page_from_before_another_login_still_posts(start, annotator):
+    page = start(2)
+    first = token_of(page)
+    other = page.context.new_page()
+    other.goto("/annotate/")
+    other.get_by_role("button", name="Log out").click()
+    other.goto("/login/")
+    other.get_by_label("Username").fill(annotator.username)
+    other.get_by_label("Password").fill("pw")
+    other.get_by_role("button", name="Log in").click()
+    other.wait_for_load_state("networkidle")
+    page.bring_to_front()
+    vote(page, "2", "Enter")
+    assert answer_of(first) == {"overall": "right"}
+
+
+def test_time_counts_only_within_a_minute_of_the_last_move(start):
+    page = start(1)
+    posted, beats = [], []
+    # What is cut off by the running clock is sent again.
+    page.on("requestfinished", lambda request: posted.append(request.post_data or ""))
+    page.on("request", lambda request: beats.append(request.url.endswith("/beat")))
+    page.clock.install()
+    page.reload(wait_until="networkidle")
+    page.clock.run_for(1000)
+    page.keyboard.press("1")
+    page.clock.run_for(30_000)
+    page.keyboard.press("2")
+    page.clock.run_for(3_600_000)
+    page.keyboard.press("1")
+    page.clock.run_for(5_000)
+    with page.expect_response("**/vote"):
+        page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="You are done")).to_be_visible()
+    fields = [parse_qs(body) for body in posted if body]
+    seconds = sum(float(posted["seconds"][0]) for posted in fields if "seconds" in posted)
+    # 1 + 30 + 60 + 5, give or take a tick for each of them
+    assert 92 <= seconds <= 100
+    # Who stays away for long gives the pair back: a heartbeat a minute, then none.
+    assert 5 <= sum(beats) <= 12
+
+
+def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start):
+    page = start(1)
+
+    def lose(route):
+        route.fetch()
+        route.abort()
+
+    settled(page)
+    page.route("**/vote", lose)
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("can't be reached")
+    assert Annotation.objects.get().answer == {"overall": "left"}
+    page.keyboard.press("2")
+    page.unroute("**/vote")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="You are done")).to_be_visible()
+    assert Annotation.objects.get().answer == {"overall": "right"}
+
+
+@pytest.mark.parametrize("gap", [0.02, 0.15])
+def test_the_second_of_two_clicks_is_not_for_the_pair_that_came_up(start, gap):
+    page = start(4)
+    button = page.get_by_role("button", name="Skip").bounding_box()
+    place = button["x"] + 5, button["y"] + 5
+    with page.expect_response("**/skip"):
+        page.mouse.click(*place)
+        time.sleep(gap)
+        page.mouse.click(*place)
+    page.wait_for_load_state("networkidle")
+    page.wait_for_timeout(500)
+    assert Skip.objects.count() == 1
+
+
+def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(start):
+    """The server, which did not have the vote yet, hands the same pair out again."""
+    page = start(4)
+    first = token_of(page)
+    votes, pages = [], []
+    settled(page)
+    page.route("**/vote", lambda route: route.continue_() if votes else votes.append(route))
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
+    settled(page)
+    page.route("**/annotate/r/*/", lambda route: pages.append((route, route.fetch())), times=1)
+    page.keyboard.press("2")
+    page.keyboard.press("Enter")
+    while not pages:
+        page.wait_for_timeout(50)
+    assert Annotation.objects.count() == 1
+    votes[0].fulfill(response=votes[0].fetch())
+    page.wait_for_timeout(300)
+    route, response = pages[0]
+    assert first in response.url
+    route.fulfill(response=response)
+    expect(page.get_by_text("2 of 4 done")).to_be_visible()
+    assert token_of(page) != first
+    assert Annotation.objects.count() == 2
+
+
+def test_votes_that_wait_are_also_sent_from_the_list_of_open_work(start):
+    page = start(3)
+    settled(page)
+    page.route("**/vote", lambda route: route.abort())
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("can't be reached")
+    page.unroute("**/vote")
+    page.goto("/annotate/")
+    expect(page.get_by_text("1 of 3 done")).to_be_visible()
+    assert Annotation.objects.get().answer == {"overall": "left"}
+
+
+def test_going_back_without_a_connection_stays_and_keeps_everything(start):
+    page = start(3)
+    vote(page, "1", "Enter")
+    second = token_of(page)
+    settled(page)
+    page.get_by_label("Comment").fill("half a thought")
+    page.keyboard.press("Escape")
+    page.context.set_offline(True)
+    page.keyboard.press("Backspace")
+    expect(said(page)).to_contain_text("can't be reached")
+    assert token_of(page) == second
+    expect(page.get_by_label("Comment")).to_have_value("half a thought")
+    page.context.set_offline(False)
+    expect(said(page)).to_contain_text("What you entered is stored.")
+    assert Draft.objects.get(token=second).comment == "half a thought"
+
+
+def test_a_flag_that_could_not_be_sent_says_so_and_keeps_its_reason(start):
+    page = start(1)
+    settled(page)
+    page.context.set_offline(True)
+    page.keyboard.press("f")
+    page.get_by_label("Reason").fill("Cut off")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("The flag was not sent")
+    page.context.set_offline(False)
+    page.keyboard.press("f")
+    page.keyboard.press("Enter")
+    expect(said(page)).to_contain_text("Flagged")
+    assert Flag.objects.get().reason == "Cut off"
