@@ -12,6 +12,7 @@ from django.utils import timezone
 from judging.llm.adaptation import Learned
 from judging.models import Call, Parse, Run, Sample, Worker
 from judging.runs.batches import BatchStanding, standing_of
+from judging.runs.complaints import Complaint, complaints_of
 from judging.runs.notes import notes_of
 from judging.runs.portia.calls import slots_expected
 from judging.runs.subjects import subject_field, subjects_of
@@ -84,6 +85,7 @@ class Progress:
     worker_missing: bool
     batches: Sequence[BatchStanding] = ()
     notes: tuple[str, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -112,7 +114,7 @@ def progress_of(run: Run) -> Progress:
     expected = sum(order.expected for order in by_order.values())
     settled = sum(order.settled for order in by_order.values())
     calls = Counter(dict(run.calls.order_by().values_list("state").annotate(n=Count("pk"))))
-    rate = calls_per_minute(run)
+    statuses, rate = status_counts(counts), calls_per_minute(run)
     priced = run.price is not None
     return Progress(
         state=run.state,
@@ -120,7 +122,7 @@ def progress_of(run: Run) -> Progress:
         examples=examples,
         expected=expected,
         settled=settled,
-        statuses=status_counts(counts),
+        statuses=statuses,
         by_order=by_order,
         calls_done=calls[Call.State.DONE],
         calls_failed=calls[Call.State.FAILED],
@@ -139,6 +141,7 @@ def progress_of(run: Run) -> Progress:
         worker_missing=worker_is_missing(run),
         batches=standing_of(run),
         notes=notes_of(run, expected - settled),
+        complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
     )
 
 
@@ -210,7 +213,7 @@ def eta(run: Run, slots_left: int, rate: float | None) -> float | None:
     if not rate:
         return None
     most = (run.learned or {}).get("max_n") or run.k
-    return max(0, slots_left) / min(most, run.k) / rate * 60
+    return max(0, slots_left) / min(most, run.k) / rate * 60 + pause_left(run)
 
 
 def pause_left(run: Run) -> float:

@@ -178,6 +178,9 @@ def check_fixed(run: Run, options: dict[str, Any]) -> None:
 def summary(run: Run, progress: Any) -> list[str]:
     counts = ", ".join(f"{n} {status}" for status, n in progress.statuses.items()) or "none"
     lines = [f"Samples: {counts}, of {progress.expected}."]
+    lines += [
+        f"Errors: {complaint.calls} × {complaint.message}" for complaint in progress.complaints
+    ]
     if progress.calls_lost:
         lines.append(f"Calls lost: {progress.calls_lost}, possibly billed.")
     lines += [

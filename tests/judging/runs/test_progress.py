@@ -66,3 +66,13 @@ def test_the_number_of_queries_does_not_grow(project, django_assert_max_num_quer
             record_scores(run, example, part, [(8, 6)])
     with django_assert_max_num_queries(10):
         progress_of(run)
+
+
+def test_the_time_left_holds_the_wait_that_the_endpoint_asks_for(project):
+    run = make_run(project, state=Run.State.RUNNING, k=1)
+    (example,) = make_examples(project, 1)
+    record_scores(run, example, "original", [(8, 6)])
+    before = progress_of(run).eta_seconds
+    run.progress = {"paused_until": (timezone.now() + timedelta(seconds=90)).isoformat()}
+    run.save()
+    assert 80 < progress_of(run).eta_seconds - before < 95

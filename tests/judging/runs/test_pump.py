@@ -158,6 +158,17 @@ def test_an_error_is_recorded_and_asked_again_only_by_a_resume(settings):
     assert not Verdict.objects.filter(run=run).exclude(state="judged").exists()
 
 
+def test_a_run_says_what_its_errors_were_until_they_are_mended(settings):
+    wrong = [error(400, f"Wrong {word}.") for word in ("a", "b", "b")]
+    with loopback(settings, [completion("x", "x", "x"), *wrong, TOO_LONG]):
+        run = judged(make_judged_project(3), concurrency=1)
+        said = [(complaint.message, complaint.calls) for complaint in progress_of(run).complaints]
+        assert said == [("Wrong b.", 2), ("Wrong a.", 1)]
+        states.resume(run, background=False)
+        assert work_on(run)
+        assert progress_of(run).complaints == ()
+
+
 def test_a_truncated_answer_is_final_until_a_person_asks_again(settings):
     cut = completion("Evaluation evidence: long", finish_reason="length")
 
