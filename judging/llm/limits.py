@@ -30,6 +30,15 @@ class Pause:
     why: str = ""
 
 
+class GaveUp(Exception):
+    """Whoever shares the limits sends nothing more; raised in place of a turn.
+
+    So many of the call's requests before were cut off, and may have been billed.
+    """
+
+    possibly_billed = 0
+
+
 class SharedLimits(Protocol):
     """One endpoint's pause, its place in the minute and its refusals, common to all who ask it."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from judging.llm.errors import AttemptFailure, CallFailure, FailureKind
+from judging.llm.limits import GaveUp
 from judging.llm.replies import Reply
 from judging.llm.waits import asked_wait
 
@@ -104,7 +105,11 @@ async def persist(
 ) -> Reply | CallFailure:
     """Attempt until there is a reply, a failure that repeating can't mend, or no time left."""
     patience = Patience(policy)
-    outcome = await insist(attempt, patience)
+    try:
+        outcome = await insist(attempt, patience)
+    except GaveUp as stop:
+        stop.possibly_billed = patience.possibly_billed
+        raise
     if isinstance(outcome, AttemptFailure):
         return patience.failure(outcome)
     return patience.reply(outcome)

@@ -119,7 +119,7 @@ def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
 
 
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
-    """Claims that were never sent, as if they had not been made."""
+    """Claims that were never sent, or refused each time, as if they had not been made."""
     with transaction.atomic():
         ids = [claim.call.pk for claim in claims]
         ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)

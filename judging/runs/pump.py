@@ -154,9 +154,11 @@ class Pump:
         sent = sending in self.turns.sent
         self.turns.sent.discard(sending)
         self.longest = max(self.longest, time.monotonic() - started)
-        if sending.cancelled() or isinstance(sending.exception(), Stopped):
+        stopped = None if sending.cancelled() else sending.exception()
+        if sending.cancelled() or isinstance(stopped, Stopped):
             # What was sent and cut off may be billed: it stays claimed, and becomes lost.
-            self.unsent.extend([] if sent else [claim])
+            billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
+            self.unsent.extend([] if billed else [claim])
             return
         self.arrived.append(Arrival(claim, sending.result()))
         self.something_arrived.set()

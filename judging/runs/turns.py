@@ -2,17 +2,17 @@
 
 import asyncio
 
-from judging.llm.limits import Limits, Pause, SharedLimits
+from judging.llm.limits import GaveUp, Limits, Pause, SharedLimits
 
 
-class Stopped(Exception):
+class Stopped(GaveUp):
     """The run stopped before this request's turn came."""
 
 
 class StoppableLimits:
     """Waits in place of the client, so that nothing more is sent after the stop.
 
-    `sent` holds the tasks that have had a turn: only these may have been billed.
+    `sent` holds the tasks that have had a turn: only these, cut off, may have been billed.
     """
 
     def __init__(self, limits: SharedLimits) -> None:

@@ -20,7 +20,15 @@ from tests.judging.runs.judging import (
     started,
     states_of,
 )
-from tests.loopback import BiasedJudge, Quirks, completion, error, fixed, rate_limited
+from tests.loopback import (
+    BiasedJudge,
+    Quirks,
+    completion,
+    cut_in_body,
+    error,
+    fixed,
+    rate_limited,
+)
 from tests.processes import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
@@ -303,8 +311,24 @@ def test_after_a_stop_nothing_that_waited_for_its_turn_is_sent(settings):
     run.refresh_from_db()
     assert run.state == Run.State.CANCELLED
     found = states_of(run)
-    assert found["done"] == 1
-    # Refused and never to be billed, but sent: one for each caller at most.
-    assert found["lost"] <= 4
-    assert server.requests == 1 + found["lost"]
-    assert set(found) <= {"done", "lost"}
+    # What was refused is never billed, and not called so.
+    assert found == {"done": 1}
+    assert run.reserved_usd == 0
+    # One for each caller at most.
+    assert 2 <= server.requests <= 1 + 4
+
+
+def test_a_call_that_was_cut_off_before_it_waited_for_its_turn_may_have_been_billed(settings):
+    def script(asked):
+        if asked.number == 0:
+            return None
+        return cut_in_body(completion("x")) if asked.number == 1 else rate_limited(retry_after="60")
+
+    with loopback(settings, script) as server:
+        run = started(make_judged_project(2), price=(Decimal(1), Decimal(1)), concurrency=1)
+        with in_thread(work_on, run):
+            assert eventually(lambda: server.requests == 3 and progress_of(run).paused_for, 20)
+            assert states.cancel(run)
+    run.refresh_from_db()
+    assert states_of(run) == {"done": 1, "lost": 1}
+    assert run.reserved_usd > 0
