@@ -24,10 +24,13 @@ __all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse"
 # Raised whenever any reply would be read differently: stored replies are then parsed again.
 PARSER_VERSION = 3
 
-CUT = frozenset({"length", "max_tokens", "model_length"})
+CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(
     {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
+    | {"sensitive"}
 )
+# The model failed while it wrote, in the words of OpenRouter, Zhipu, DeepSeek and vLLM.
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
 REFUSED = frozenset({"refusal"})
 
 
@@ -58,6 +61,8 @@ def parse(
         return found
     if reason in CUT:
         return Parsed(Status.TRUNCATED)
+    if reason in FAILED:
+        return Parsed(Status.ERROR)
     if reason in REFUSED or refusal or declines(answer.folded):
         return Parsed(Status.REFUSED)
     return Parsed(Status.UNPARSED)

@@ -11,7 +11,8 @@ _ENGLISH = re.compile(
     r"|(?:sorry|apologies)[,.!]? (?:but )?i (?:can(?:'t|not)|won't|am unable|am not able)"
     r"|i (?:can(?:'t|not| not)|won't|will not|must decline|decline|refuse)"
     r"(?: to)? (?:(?:in good conscience |provide |offer |give |help|assist|rate|evaluate|judge|"
-    r"compare|engage|comply|fulfil|complete|do |answer|discuss|continue|participate))"
+    r"compare|engage|comply|fulfil|complete|do |answer|discuss|continue|participate|assess|score|"
+    r"respond|generate|create|process|review))"
     r"|i(?:'m| am) (?:unable|not able|not comfortable|not willing)"
     r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
     re.DOTALL,

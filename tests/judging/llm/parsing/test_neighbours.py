@@ -410,6 +410,7 @@ REFUSALS = [
     "I cannot provide a comparison of this content.",
     "As an AI language model, I cannot judge this.",
     "I must decline to evaluate this.",
+    "I can't score responses of this kind.",
     "Lo siento, pero no puedo ayudar con eso.",
     "Je suis désolé, mais je ne peux pas évaluer ce contenu.",
     "Es tut mir leid, aber ich kann diese Inhalte nicht bewerten.",
@@ -458,6 +459,13 @@ def test_what_the_endpoint_says_of_the_reply_comes_first():
     assert parse(score, None, "stop", refusal="I can't.").status is REFUSED
     assert parse(score, lines(8, 7), None).status is Status.VALID
     assert parse(score, "Both are", "MAX_TOKENS").status is TRUNCATED
+    assert parse(score, None, "sensitive").status is Status.FILTERED
+
+
+@pytest.mark.parametrize("reason", ["error", "network_error", "insufficient_system_resource"])
+def test_a_model_that_failed_while_it_wrote_is_an_error_unless_it_had_judged(reason):
+    assert read("faireval-table3", "Both are", reason) is Status.ERROR
+    assert read("faireval-table3", lines(8, 7), reason) == (8, 7)
 
 
 @pytest.mark.parametrize(
