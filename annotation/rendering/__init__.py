@@ -2,5 +2,6 @@
 
 from .differences import Differences, differences
 from .responses import render
+from .visible import has_visible
 
-__all__ = ["Differences", "differences", "render"]
+__all__ = ["Differences", "differences", "has_visible", "render"]

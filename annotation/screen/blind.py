@@ -8,7 +8,7 @@ from django.db.models import QuerySet
 from django.utils.safestring import SafeString
 
 from annotation.models import Draft
-from annotation.rendering import differences, render
+from annotation.rendering import differences, has_visible, render
 from annotation.rendering.responses import How
 from judging.models import Example
 from judging.prepared import prepared
@@ -21,7 +21,7 @@ _KEPT = 512
 
 @dataclass(frozen=True)
 class BlindPair:
-    """Safe HTML, "" for a text without a character in it.
+    """Safe HTML, "" for a text in which nothing can be seen.
 
     Which response stands on which side is known to the server alone.
     """
@@ -34,7 +34,7 @@ class BlindPair:
 
 @lru_cache(maxsize=_KEPT)
 def _rendered(text: str, how: How) -> SafeString:
-    return render(text, how) if text.strip() else SafeString()
+    return render(text, how) if has_visible(text) else SafeString()
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
@@ -44,7 +44,7 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
     how = cast(How, draft.item.round.protocol.rendering)
     if view == "differences":
         marked = zip(differences(left, right), (left, right), strict=True)
-        sides = [html if text.strip() else SafeString() for html, text in marked]
+        sides = [html if has_visible(text) else SafeString() for html, text in marked]
         return BlindPair(_rendered(question, how), *sides, view=view)
     if view == "raw":
         how = "plain"

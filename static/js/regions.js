@@ -1,24 +1,33 @@
-// Code, tables and formulas that are wider than their column scroll; the keyboard has to reach them.
+// What is wider than its column scrolls: an edge is marked while more lies beyond it, and code,
+// tables and formulas in a response can be reached by keyboard.
 (function () {
   "use strict";
-  const WIDE = "pre, table, .formula, math";
+  const IN_RESPONSE = ".response :is(pre, table, .formula, math)";
+  const WIDE = `.scroll, ${IN_RESPONSE}`;
 
-  function reach(response) {
-    response.querySelectorAll(WIDE).forEach((part) => {
-      if (part.scrollWidth > part.clientWidth + 1) part.tabIndex = 0;
-      else part.removeAttribute("tabindex");
-    });
+  function reach(part) {
+    const room = part.scrollWidth - part.clientWidth;
+    const passed = Math.abs(part.scrollLeft);
+    const [before, behind] = getComputedStyle(part).direction === "rtl" ? ["right", "left"] : ["left", "right"];
+    const more = [passed > 1 && before, room - passed > 1 && behind].filter(Boolean);
+    if (more.length) part.dataset.more = more.join(" "); else delete part.dataset.more;
+    if (!part.matches(IN_RESPONSE)) return;
+    if (room > 1) part.tabIndex = 0; else part.removeAttribute("tabindex");
   }
 
   // Also fires when a response is shown, is filled anew, or loses or gains width.
-  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => reach(entry.target)));
+  const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => {
+    if (target.matches(WIDE)) reach(target);
+    target.querySelectorAll(WIDE).forEach(reach);
+  }));
 
   function watch(root) {
-    root.querySelectorAll(".response").forEach((response) => {
-      sizes.observe(response);
-      reach(response);
-    });
+    root.querySelectorAll(".response, .scroll").forEach((place) => sizes.observe(place));
+    root.querySelectorAll(WIDE).forEach(reach);
   }
   watch(document);
   document.addEventListener("htmx:load", (event) => watch(event.detail.elt.parentElement || document));
+  document.addEventListener("scroll", ({ target }) => {
+    if (target instanceof Element && target.matches(WIDE)) reach(target);
+  }, { capture: true, passive: true });
 })();

@@ -7,7 +7,7 @@ from playwright.sync_api import expect
 from annotation.models import Annotation, Draft, Flag
 from judging.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
-from tests.browser.annotating import LONG, answer_of, said, token_of
+from tests.browser.annotating import LONG, answer_of, said, settled, token_of
 from tests.browser.conftest import PHONE
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -128,3 +128,48 @@ def test_showing_all_of_a_long_response_stays_on_its_side_of_a_phone(start):
     page.wait_for_timeout(600)
     expect(page.locator("#right .response")).to_be_in_viewport()
     expect(page.get_by_role("link", name="Right")).to_have_attribute("aria-current", "true")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": {"width": 1440, "height": 900}},
+        PHONE,
+        {"viewport": {"width": 720, "height": 450}},
+        PHONE | {"viewport": {"width": 844, "height": 390}},
+    ],
+    ids=["desk", "phone", "twice as large", "phone on its side"],
+)
+def test_the_overall_question_and_the_buttons_stay_in_view_with_many_criteria(
+    start, project, options
+):
+    project.criteria = [f"criterion number {n}" for n in range(1, 13)]
+    project.scale, project.both_bad = "five", True
+    project.save()
+    page = start(1, options, response_1=LONG)
+    whole = page.viewport_size
+    for part in page.locator(".overall .option, .closing button").all():
+        box = part.bounding_box()
+        assert box["y"] + box["height"] <= whole["height"]
+    assert page.locator("#left .side-body").bounding_box()["height"] >= 40
+    settled(page)
+    for _ in range(12):
+        page.keyboard.press("3")
+        expect(page.locator(".criterion[data-focused], .overall[data-focused]")).to_be_in_viewport()
+    assert page.locator(".criterion input:checked").count() == 12
+
+
+def test_a_wide_table_keeps_its_words_whole_and_marks_where_it_goes_on(start):
+    head = "|".join(f"Column{n}" for n in range(30))
+    table = f"|{head}|\n|{'-|' * 30}\n|{'value|' * 30}"
+    page = start(1, response_1=table, response_2=table)
+    left = page.locator("#left .response table")
+    cell = left.locator("th").first
+    assert cell.bounding_box()["height"] < 2 * cell.evaluate(
+        "e => parseFloat(getComputedStyle(e).lineHeight)"
+    )
+    assert left.get_attribute("data-more") == "right"
+    left.evaluate("table => table.scrollTo({left: 100, behavior: 'instant'})")
+    expect(left).to_have_attribute("data-more", "left right")
+    left.evaluate("table => table.scrollTo({left: 1e6, behavior: 'instant'})")
+    expect(left).to_have_attribute("data-more", "left")

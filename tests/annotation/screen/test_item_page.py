@@ -1,5 +1,6 @@
 """The page of an item: its sides, its buttons, its views, the item after it."""
 
+import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -21,8 +22,9 @@ def test_each_side_shows_the_response_that_the_draft_says(ana, round_):
         post(ana, token, overall="tie")
 
 
-def test_an_empty_response_is_said_to_be_empty(ana, project):
-    make_examples(project, 1, response_2=" \n")
+@pytest.mark.parametrize("blank", ["", " \n", "\u200b\u200b"])
+def test_an_empty_response_is_said_to_be_empty(ana, project, blank):
+    make_examples(project, 1, response_2=blank)
     token = first_item(ana, open_round(project, None, None, ALL))
     for view in ("rendered", "raw", "differences"):
         assert text_of(ana.get(f"/annotate/{token}?view={view}")).count("(empty)") == 1
