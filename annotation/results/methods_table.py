@@ -40,14 +40,18 @@ def methods(
 ) -> list[Json]:
     """One row a method; the run's own row holds its exact labels, which are right `alone`."""
     rows = []
+    # A choice has no evidence, before its answer or after it, so that neither is a rival of it.
+    has_evidence = run.form != Form.CHOICE
     if run.method != Method.VANILLA:
         vanilla = _other(run, others, Method.VANILLA, 1)
-        rows.append(_of_run("VANILLA", sheet, vanilla, rng, 1))
+        rows += [_of_run("VANILLA", sheet, vanilla, rng, 1)] if has_evidence else []
         # What fewer samples would have led PORTIA to ask is not known.
         rows += [] if run.stages else _derived(run, prompt_share, fewer, costs)
+    if has_evidence:
+        mec = _other(run, others, Method.MEC, 2 * run.k)
+        rows.append(_of_run("MEC", sheet, mec, rng, 2 * run.k))
     return [
         *rows,
-        _of_run("MEC", sheet, _other(run, others, Method.MEC, 2 * run.k), rng, 2 * run.k),
         _own(run, costs, alone),
         *_hitlc(sheet, run, band, costs, rng),
     ]
@@ -171,7 +175,9 @@ def _own_row(run: Run, beta: float, more: str = "") -> Json:
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)
-    return _row(name + more, run.k, bpc, beta)
+    # Of a choice the permutations of one order are its samples.
+    k = run.k * len(run.parts) // len(run.orders) if run.form == Form.CHOICE else run.k
+    return _row(name + more, k, bpc, beta)
 
 
 def _name(run: Run, bpc: bool, k: int) -> str:

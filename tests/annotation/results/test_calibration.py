@@ -87,6 +87,13 @@ def test_a_run_without_probabilities_has_the_reason(project, examples):
     assert "no probabilities" in found["reason"]
 
 
+def test_a_choice_is_compared_with_no_method_that_needs_evidence(run, project):
+    names = [(row["name"], row["k"]) for row in report(Analysis(project, run))["methods"]]
+    # Four permutations are two samples in each order.
+    assert names[:4] == [("one order", 1), ("one order", 2), ("BPC", 1), ("BPC", 2)]
+    assert all(name == "BPC+HITLC" for name, _ in names[4:])
+
+
 def test_the_card_tells_position_and_token_apart(run, project):
     entries = {one["key"]: one for one in judge_card(Analysis(project, run))["entries"]}
     assert set(entries) == {

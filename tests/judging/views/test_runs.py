@@ -90,6 +90,16 @@ def test_a_run_is_listed_with_its_judge_coverage_and_cost(as_researcher, project
     assert reverse("run", args=[project.slug, 1]) in html
 
 
+def test_the_list_tells_single_responses_and_choices_apart(as_researcher, project):
+    make_run(project, form="pointwise", method="vanilla", name="points", ranked_at=None)
+    make_run(project, form="choice", parameters={"permutations": ["X0", "X2"]}, name="letters")
+    html = as_researcher.get(reverse("runs", args=[project.slug])).content.decode()
+    assert "<td>single responses</td>" in html
+    assert "<td>choice under X0, X2</td>" in html
+    assert "VANILLA" not in html
+    assert "not yet" not in html
+
+
 def test_an_unknown_price_is_shown_as_unknown_and_not_as_free(as_researcher, project, examples):
     make_run(project)
     html = get(as_researcher, project).content.decode()
