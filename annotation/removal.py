@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
@@ -51,11 +52,22 @@ def delete_project(project: Project, user: AbstractUser | None) -> None:
                 "Nothing was deleted."
             )
     audit.record(None, user, "project deleted", project.slug)
+    # People may be at work: a vote that comes in between holds what it refers to.
+    open_rounds = Round.objects.filter(project=project).exclude(state=Round.State.CLOSED)
+    open_rounds.update(state=Round.State.CLOSED, closed_at=now)
     for imported in project.imports.order_by("pk"):
         remove_uploads(imported, with_refused=True)
+    try:
+        _delete_all(project)
+    except IntegrityError:
+        # A vote was on its way when the rounds were closed; now there is none.
+        _delete_all(project)
+
+
+def _delete_all(project: Project) -> None:
     for rows in _layers(project):
         _delete(rows)
-    project.delete()
+    Project.objects.filter(pk=project.pk).delete()
 
 
 def _layers(project: Project) -> Iterator[QuerySet[Model]]:

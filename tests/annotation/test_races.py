@@ -1,10 +1,13 @@
 """What people or processes do in one moment comes out as if one came after the other."""
 
+import threading
 from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.exceptions import ObjectDoesNotExist
+from django.db import IntegrityError
 from django.test import Client
 from django.urls import reverse
 
@@ -14,14 +17,15 @@ from annotation.changes import raise_votes
 from annotation.counting import count_earlier_votes
 from annotation.invitations import Terms, accept, invite, link_of
 from annotation.leaving import come_back, leave_round
-from annotation.models import Annotator, Protocol, Round, Slot
+from annotation.models import Annotator, Draft, Protocol, Round, Slot
 from annotation.protocols import current_protocol
 from annotation.queue import NoItem, claim_next, skip
+from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
 from judging.imports.preparing import record_import
-from judging.models import Import
+from judging.models import Import, Project
 from tests.factories import make_annotator, make_examples, make_project, make_user
 from tests.together import AT_ONCE, at_once
 
@@ -151,3 +155,27 @@ def test_a_manager_who_changes_a_round_waits_for_no_vote_for_ever(project):
         return None
 
     assert at_once(act) == [None] * AT_ONCE
+
+
+def test_a_project_can_be_deleted_while_people_vote_in_it(project):
+    make_examples(project, 200)
+    people = [make_annotator(project) for _ in range(AT_ONCE)]
+    round_ = open_round(project, None, None, replace(EVERYTHING, votes=AT_ONCE))
+    over = threading.Event()
+
+    def act(number):
+        if not number:
+            try:
+                return delete_project(project, None)
+            finally:
+                over.set()
+        while not over.is_set():
+            # What becomes of an item that is gone is told to a person, and is not looked at here.
+            with suppress(ObjectDoesNotExist, UserError, IntegrityError, IndexError, KeyError):
+                draft = claim_next(Round.objects.get(pk=round_.pk), people[number])
+                if isinstance(draft, Draft):
+                    record_vote(draft, {"overall": "left"})
+        return None
+
+    assert at_once(act) == [None] * AT_ONCE
+    assert not Project.objects.filter(pk=project.pk).exists()

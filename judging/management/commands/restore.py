@@ -24,12 +24,16 @@ class Command(FairJudgeCommand):
         if n_projects and not options["yes"]:
             self._confirm(n_projects)
         restore(options["file"])
-        self.stdout.write(f"Restored from {options['file']}: {Project.objects.count()} projects.")
+        self.stdout.write(f"Restored from {options['file']}: {_projects(Project.objects.count())}.")
 
     def _confirm(self, n_projects: int) -> None:
         if not sys.stdin.isatty():
             raise UserError(
-                f"This replaces {n_projects} projects. Say --yes to do it. Nothing was changed."
+                f"This replaces {_projects(n_projects)}. Say --yes to do it. Nothing was changed."
             )
-        if input(f"This replaces {n_projects} projects. Type yes to go on: ").strip() != "yes":
+        if input(f"This replaces {_projects(n_projects)}. Type yes to go on: ").strip() != "yes":
             raise UserError("Nothing was changed.")
+
+
+def _projects(number: int) -> str:
+    return f"{number} project" + ("" if number == 1 else "s")
