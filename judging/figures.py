@@ -14,6 +14,11 @@ def count(value: int | None) -> str:
     return f"{value:,}".replace(",", NARROW_SPACE).replace("-", MINUS)
 
 
+def number_of(n: int, thing: str) -> str:
+    """`1 row`, `12 345 rows`."""
+    return f"{count(n)} {thing}{'' if n == 1 else 's'}"
+
+
 def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bool = False) -> str:
     """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`; what is
     `counted` or paid keeps it: `0.5`."""

@@ -8,6 +8,7 @@ from judging.llm.errors import AttemptFailure, CallFailure, sentence
 from judging.llm.messages import Message
 from judging.llm.package import Package
 from judging.llm.requests import JudgeRequest
+from judging.llm.storable import storable
 
 LISTING_SECONDS = 20.0
 # As many as the strictest server that gives any.
@@ -28,7 +29,8 @@ async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
             f"The endpoint {endpoint.name} did not list its models. {sentence(page.with_status)} "
             "Check that it runs, or name the model."
         )
-    return tuple(model.id for model in page.data or [] if model.id)
+    names = [getattr(model, "id", None) for model in page.data or []]
+    return tuple(storable(name) for name in names if isinstance(name, str) and name)
 
 
 def only_model(models: tuple[str, ...]) -> str:

@@ -39,6 +39,7 @@ from judging.runs.wording import chosen_criteria
 METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
 FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE, Form.POINTWISE)
 MOST_K = 100
+LONGEST_MODEL = 200
 Price = tuple[Decimal, Decimal]
 
 
@@ -99,7 +100,7 @@ def choose_judge(
         project, template, method, form, criteria, scale, chosen
     )
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
-    name = model or choose_model(chosen)
+    name = named_model(model or choose_model(chosen))
     return Judge(
         project=project,
         endpoint=chosen,
@@ -164,6 +165,15 @@ def endpoint_for(name: str, batch: bool) -> Endpoint:
     if batch and endpoint.is_local:
         raise UserError("The local judge takes no batches. Choose another endpoint.")
     return endpoint
+
+
+def named_model(name: str) -> str:
+    if len(name) > LONGEST_MODEL or not name.isprintable():
+        raise UserError(
+            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
+            "Nothing was started."
+        )
+    return name
 
 
 def choose_model(endpoint: Endpoint) -> str:

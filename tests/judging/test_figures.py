@@ -38,6 +38,12 @@ def test_an_interval_is_coarser_than_its_value_unless_it_is_narrow():
     assert figures.interval(0.7281, 0.7359) == ".728–.736"
 
 
+def test_one_thing_is_not_many():
+    assert figures.number_of(1, "row") == "1 row"
+    assert figures.number_of(0, "row") == "0 rows"
+    assert figures.number_of(12345, "new item") == f"12{SPACE}345 new items"
+
+
 def test_what_is_counted_keeps_its_zero():
     assert figures.decimals(0.5, 1, counted=True) == "0.5"
     assert figures.decimals(0, 1, counted=True) == "0.0"

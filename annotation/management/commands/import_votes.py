@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from annotation.vote_files import FORMATS
 from annotation.vote_imports import import_votes
+from judging.figures import count, number_of
 from judging.management.base import FairJudgeCommand
 from judging.projects import project_for_command
 
@@ -39,8 +40,8 @@ class Command(FairJudgeCommand):
             maps=options["map"],
         )
         self.stdout.write(
-            f"{done.added} votes added by {', '.join(done.annotators)} under {done.protocol}; "
-            f"{done.known} were there already."
+            f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "
+            f"{done.protocol}; there already: {count(done.known)}."
         )
         if done.filled:
             self.stdout.write(f"{done.filled} of them fill places in open rounds.")

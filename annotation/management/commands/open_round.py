@@ -11,6 +11,7 @@ from annotation.rounds import LEARN, RoundSettings, open_round
 from annotation.settling import could_vote
 from annotation.standing import out_of_reach
 from judging.errors import UserError
+from judging.figures import number_of
 from judging.management.arguments import decimal_argument
 from judging.management.base import FairJudgeCommand
 from judging.models import Project, Run
@@ -99,9 +100,9 @@ class Command(FairJudgeCommand):
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
         complete = Item.objects.filter(round=round_, state=Item.State.COMPLETE).count()
-        votes = "1 vote" if round_.votes_per_item == 1 else f"{round_.votes_per_item} votes"
+        votes = number_of(round_.votes_per_item, "vote")
         self.stdout.write(
-            f"Round {round_.number} is open: {items} items, {votes} each"
+            f"Round {round_.number} is open: {number_of(items, 'item')}, {votes} each"
             + (f"; earlier votes complete {complete} of them." if complete else ".")
         )
         if round_.stage == Round.Stage.LEARN:

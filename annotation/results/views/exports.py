@@ -12,7 +12,7 @@ from annotation.results.delivery import deliver
 from annotation.results.exports import Wanted, export, file_name
 from judging.access import project_for
 from judging.errors import UserError
-from judging.models import Role
+from judging.models import Form, Role, Run
 from judging.runs.finding import find_run
 
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
@@ -50,7 +50,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     try:
         run = find_run(project, request.POST.get("run", "latest"))
         if run.ranked_at is None:
-            raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it.")
+            raise UserError(_why_no_report(run))
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
             deliver(project, run, request.user, path)
@@ -59,3 +59,9 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results", project.slug)
+
+
+def _why_no_report(run: Run) -> str:
+    if run.form == Form.POINTWISE:
+        return f"{run.name} scored single responses. Its figures stand on its own page."
+    return f"{run.name} is not ranked yet. Wait until it is done, or pause it."

@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
-from judging.figures import count
+from judging.figures import count, number_of
 from judging.imports.checking import Summary
 from judging.imports.columns import FIELDS, IGNORE, plain
 from judging.imports.comparing import Comparison
@@ -79,7 +79,7 @@ class Command(FairJudgeCommand):
 
     def describe(self, found: Summary, comparison: Comparison | None) -> None:
         write = self.stdout.write
-        write(f"{counted(found.n_rows, 'row')} can be imported ({found.format}).")
+        write(f"{number_of(found.n_rows, 'row')} can be imported ({found.format}).")
         for field, source in found.columns.items():
             if field != source:
                 write(f"  {field} is read from {source}")
@@ -100,7 +100,9 @@ class Command(FairJudgeCommand):
             self.stderr.write(str(conflict))
 
     def report(self, imported: Import) -> None:
-        parts = [f"{counted(imported.n_written, 'example')} imported into {imported.project.slug}"]
+        parts = [
+            f"{number_of(imported.n_written, 'example')} imported into {imported.project.slug}"
+        ]
         if imported.n_known:
             parts.append(f"there already: {count(imported.n_known)}")
         if imported.n_conflicts:
@@ -130,8 +132,4 @@ def one_mapping(text: str) -> tuple[str, str]:
 
 
 def problem_count(found: Summary) -> str:
-    return f"{counted(found.n_problems, 'problem')} {'was' if found.n_problems == 1 else 'were'}"
-
-
-def counted(n: int, thing: str) -> str:
-    return f"{count(n)} {thing}{'' if n == 1 else 's'}"
+    return f"{number_of(found.n_problems, 'problem')} {'was' if found.n_problems == 1 else 'were'}"

@@ -5,6 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from judging.figures import count, number_of
 from judging.management.base import FairJudgeCommand
 from judging.models import Verdict
 from judging.projects import project_for_command
@@ -33,7 +34,8 @@ class Command(FairJudgeCommand):
                 advance=progress.advance,
             )
         verdicts = Verdict.objects.filter(run=run)
+        judged = verdicts.filter(state=Verdict.State.JUDGED).count()
         self.stdout.write(
-            f"Run {run.number} ({run.name}): {run.calls.count()} samples, "
-            f"{verdicts.filter(state='judged').count()} of {verdicts.count()} examples judged."
+            f"Run {run.number} ({run.name}): {number_of(run.calls.count(), 'sample')}, "
+            f"{count(judged)} of {number_of(verdicts.count(), 'example')} judged."
         )

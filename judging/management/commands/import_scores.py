@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
+from judging.figures import number_of
 from judging.imports.score_writing import ScoresImported, import_scores, undo_scores
 from judging.imports.scores import FORMATS
 from judging.management.base import FairJudgeCommand
@@ -54,7 +55,8 @@ class Command(FairJudgeCommand):
 
     def describe(self, found: ScoresImported) -> None:
         self.stdout.write(
-            f"{found.items} new items, {found.scores} new scores; {found.known} scores were there."
+            f"{number_of(found.items, 'new item')}, {number_of(found.scores, 'new score')}; "
+            f"there already: {number_of(found.known, 'score')}."
         )
         for sentence in found.conflicts:
             self.stdout.write(f"Conflict: {sentence}")

@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from judging import audit
 from judging.errors import UserError
+from judging.figures import number_of
 from judging.imports.preparing import digest
 from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
@@ -137,7 +138,9 @@ def check(project: Project, paths: Sequence[Path], file_format: str) -> Survey:
     if survey.problems:
         more = survey.problems - len(survey.listed)
         listed = "\n".join([*survey.listed, *([f"… and {more} more."] if more else [])])
-        raise UserError(f"{survey.problems} rows can't be used. Nothing was imported.\n{listed}")
+        raise UserError(
+            f"{number_of(survey.problems, 'row')} can't be used. Nothing was imported.\n{listed}"
+        )
     if not survey.rows:
         raise UserError("The files hold no judgment. Nothing was imported.")
     return survey

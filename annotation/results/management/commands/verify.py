@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from annotation.results.verification import verify
 from judging.errors import UserError
+from judging.figures import number_of
 from judging.management.base import FairJudgeCommand
 
 
@@ -22,7 +23,9 @@ class Command(FairJudgeCommand):
         for problem in problems:
             self.stderr.write(problem)
         if problems:
-            raise UserError(f"{options['file']} does not hold: {len(problems)} problems.")
+            raise UserError(
+                f"{options['file']} does not hold: {number_of(len(problems), 'problem')}."
+            )
         self.stdout.write(
             f"{options['file']} holds: its files are those delivered, and every number of the "
             "report follows from its data."

@@ -40,6 +40,17 @@ def test_an_annotator_is_led_to_their_work(client, annotator, judged):
     assert b"vicuna" not in client.get("/").content
 
 
+def test_a_run_over_single_responses_leads_to_its_own_page(client, owner, project):
+    make_run(project, form="pointwise", ranked_at=None)
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert "It scored single responses" in page
+    assert 'href="/p/vicuna/runs/1"' in page
+    assert "still working" not in page
+    page = client.post("/p/vicuna/report.zip", {"run": "1"}, follow=True).content.decode()
+    assert "run-1 scored single responses." in page
+
+
 def test_results_of_a_run_that_judged_nothing_have_no_empty_head(client, owner, project):
     make_examples(project, 2)
     make_run(project)
