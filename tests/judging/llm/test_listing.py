@@ -53,23 +53,40 @@ def test_a_wrong_key_and_a_closed_port_are_told_in_sentences():
         asyncio.run(list_models(Endpoint("closed", "http://127.0.0.1:9"), None))
 
 
-class WebPage(BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.send_header("Content-Type", "text/html")
-        self.end_headers()
-        self.wfile.write(b"<!doctype html><title>Welcome</title>")
+def models_in(page, content_type="application/json"):
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.send_header("Content-Type", content_type)
+            self.end_headers()
+            self.wfile.write(page)
 
-    def log_message(self, *_):
-        pass
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        return asyncio.run(list_models(Endpoint("page", url), None))
 
 
 def test_a_web_page_is_no_list_of_models():
-    with HTTPServer(("127.0.0.1", 0), WebPage) as server:
-        threading.Thread(target=server.handle_request, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
-        with pytest.raises(ListingError, match="answer is another page than was asked for"):
-            asyncio.run(list_models(Endpoint("page", url), None))
+    with pytest.raises(ListingError, match="answer is another page than was asked for"):
+        models_in(b"<!doctype html><title>Welcome</title>", "text/html")
+
+
+@pytest.mark.parametrize(
+    ("page", "models"),
+    [
+        (b'{"data": null}', ()),
+        (b'{"data": "abc"}', ()),
+        (b'{"data": [null, "a", {"id": 5}, {"name": "b"}, {"id": "c"}]}', ("c",)),
+        (b'{"data": [{"id": "half \\ud83d"}]}', ("half \ufffd",)),
+        (b'{"error": {"message": "no"}}', ()),
+    ],
+)
+def test_what_is_no_model_in_a_list_is_left_out(page, models):
+    assert models_in(page) == models
 
 
 def probed(quirks):
