@@ -20,6 +20,8 @@ from judging.llm.requests import JudgeRequest
 CONNECT_SECONDS = 10.0
 # Proxies add long headers, and an answer that was paid for must not fail for them.
 LONGEST_HEADER = 2**17
+# A hundred samples with all their log-probabilities stay below; a stream without an end does not.
+LONGEST_ANSWER = 2**28
 # Uvicorn, in front of many model servers, closes an idle connection after five seconds.
 KEEPALIVE_SECONDS = 4.0
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
@@ -123,12 +125,35 @@ class Transport(Opened):
         async with self.session.post(
             self._url, data=content, allow_redirects=False, proxy=self._proxy
         ) as answer:
-            text, headers = await answer.text(errors="replace"), answer.headers
+            text, headers = await whole_text(answer), answer.headers
+            if text is None:
+                return too_much()
             if 200 <= answer.status < 300:
                 outcome = read_completion(text, headers, request, learned)
             else:
                 outcome = classify_answer(answer.status, headers, text)
         return outcome if isinstance(outcome, Reply) else without_key(outcome, self._key)
+
+
+async def whole_text(answer: aiohttp.ClientResponse) -> str | None:
+    """The body, or None where there is more than any reply has."""
+    if answer.content_length is not None:
+        within = answer.content_length <= LONGEST_ANSWER
+        return await answer.text(errors="replace") if within else None
+    body = bytearray()
+    async for part in answer.content.iter_any():
+        body += part
+        if len(body) > LONGEST_ANSWER:
+            return None
+    try:
+        return body.decode(answer.charset or "utf-8", errors="replace")
+    except LookupError:
+        return body.decode(errors="replace")
+
+
+def too_much() -> AttemptFailure:
+    message = f"The endpoint's answer is longer than {LONGEST_ANSWER >> 20} MiB and was not read."
+    return AttemptFailure(FailureKind.BAD_REPLY, message, 200, possibly_billed=True)
 
 
 def without_key(failure: AttemptFailure, key: str | None) -> AttemptFailure:

@@ -66,6 +66,22 @@ def test_a_whole_answer_without_a_reply_can_not_be_read(answer):
     assert (failure.requests, failure.possibly_billed) == (2, 2)
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        OK + b"Content-Length: 2000000\r\n\r\n{",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1000\r\n" + b" " * 4096 + b"\r\n",
+        OK + b"Connection: close\r\n\r\n" + b" " * 4096,
+    ],
+)
+def test_an_answer_without_an_end_is_not_read_to_it(monkeypatch, answer):
+    monkeypatch.setattr("judging.llm.transport.LONGEST_ANSWER", 1000)
+    failure = outcome_of(answer)
+    assert failure.kind is FailureKind.BAD_REPLY
+    assert "and was not read" in failure.message
+    assert failure.possibly_billed == 2
+
+
 def test_nothing_follows_a_redirect():
     headers = b"Location: http://127.0.0.1:9/v1\r\nContent-Length: 0\r\n\r\n"
     failure = outcome_of(b"HTTP/1.1 307 Temporary Redirect\r\n" + headers)
