@@ -45,6 +45,7 @@
       if (!vote) return "stored";
       const answer = await post(vote.url, vote.fields);
       if (answer.state === "ok") {
+        drafts.drop(token);
         done(token, vote);
         showCount(answer.text);
         return "stored";
