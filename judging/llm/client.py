@@ -183,8 +183,11 @@ class JudgeClient(Opened):
         self._learned[model] = Learned.from_json(self.learned(model).to_json() | new)
 
     def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:
-        """A 403 to a model that has answered before is about this request's text alone."""
-        if failure.http_status == 403 and model in self._answered and failure.kind.pauses_run:
+        """A refusal of a key or a model that has answered before is about this request's text
+        alone, unless the status is for nothing else. An account may well run out meanwhile.
+        """
+        about_all = failure.kind in (FailureKind.AUTH, FailureKind.NOT_FOUND)
+        if about_all and failure.http_status in (400, 403) and model in self._answered:
             return replace(failure, kind=FailureKind.BAD_REQUEST)
         return failure
 

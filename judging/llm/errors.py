@@ -9,6 +9,7 @@ from enum import StrEnum
 from judging.llm.storable import storable
 
 LONGEST_MESSAGE = 500
+SAID_FIRST = 200
 
 
 class FailureKind(StrEnum):
@@ -154,6 +155,8 @@ def classify_answer(status: int, headers: Mapping[str, str], body: str) -> Attem
 
 
 def _kind(status: int, text: str) -> FailureKind:
+    # Further on, a message may repeat what was sent.
+    opening = text[:SAID_FIRST]
     if status in (400, 402, 403, 413, 422, 429) and QUOTA.search(text):
         return FailureKind.RATE_LIMIT if PASSING.search(text) else FailureKind.QUOTA
     if status == 429:
@@ -164,9 +167,9 @@ def _kind(status: int, text: str) -> FailureKind:
         return FailureKind.TOO_LONG
     if status in (400, 403, 422) and FILTERED.search(text):
         return FailureKind.FILTERED
-    if status in (400, 403) and TOO_FAST.search(text):
+    if status in (400, 403) and TOO_FAST.search(opening):
         return FailureKind.RATE_LIMIT
-    if status == 400 and NO_KEY.search(text):
+    if status == 400 and NO_KEY.search(opening):
         return FailureKind.AUTH
     if status in NOWHERE or (status == 400 and NO_MODEL.search(text)):
         return FailureKind.NOT_FOUND

@@ -155,9 +155,18 @@ def test_an_empty_account_costs_one_request_however_many_calls_wait():
     assert sorted(failed(outcome).requests for outcome in outcomes) == [0] * 49 + [1]
 
 
-def test_a_403_about_one_text_does_not_stop_a_model_that_answers():
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        error(403, "Forbidden"),
+        error(400, "This text holds an invalid API key"),
+        error(400, "The model `x` that the text names does not exist"),
+        error(400, f"Can't be read: {'x' * 300} rate limit"),
+    ],
+)
+def test_a_refusal_of_one_text_does_not_stop_a_model_that_answers(refusal):
     def firewall(asked):
-        return error(403, "Forbidden") if "<script>" in asked.prompt else None
+        return refusal if "<script>" in asked.prompt else None
 
     with LoopbackServer(firewall) as server:
 
@@ -167,8 +176,16 @@ def test_a_403_about_one_text_does_not_stop_a_model_that_answers():
                 return [await client.complete(make_request(text)) for text in texts]
 
         before, middle, after = asyncio.run(main())
-    assert failed(middle).kind is FailureKind.BAD_REQUEST
+    assert (failed(middle).kind, failed(middle).requests) == (FailureKind.BAD_REQUEST, 1)
     assert replied(before).choices == replied(after).choices
+
+
+def test_an_account_that_runs_out_on_the_way_is_asked_once_whatever_the_status():
+    empty = error(403, "Insufficient account balance")
+    with LoopbackServer([completion(SCORES), empty]) as server:
+        outcomes = ask_all(server, [make_request(str(n)) for n in range(9)], concurrency=1)
+        assert server.requests == 2
+    assert {failed(outcome).kind for outcome in outcomes[1:]} == {FailureKind.QUOTA}
 
 
 def test_troubles_that_do_not_pass_end_after_the_tries_of_the_policy():
