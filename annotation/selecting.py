@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
 from judging.errors import UserError
+from judging.figures import number_of, usd
 from judging.methods.cost import Rate, affordable
 from judging.methods.estimates import Undefined
 from judging.methods.ranking import Candidate, cut, rank
@@ -86,8 +87,9 @@ def size_for_budget(budget: Decimal, n_audit: int, votes: int, rate: Rate, n_fra
     m = affordable(budget, votes, n_audit, rate, n_frame) if budget >= price else 0
     if isinstance(m, Undefined) or m < 1:
         raise UserError(
-            f"${budget} leaves nothing to select beside an audit of {n_audit}: {votes} votes an "
-            f"item cost ${price:.4f}. Raise the budget, or ask for fewer votes or a smaller audit."
+            f"{usd(budget)} leaves nothing to select beside an audit of {n_audit}: "
+            f"{number_of(votes, 'vote')} an item cost {usd(price)}. Raise the budget, or ask for "
+            "fewer votes or a smaller audit."
         )
     return min(m, n_frame - n_audit)
 

@@ -1,6 +1,6 @@
 """Numbers, money and spans of time as people read them, on pages and in commands alike."""
 
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
@@ -60,7 +60,8 @@ def usd(amount: Decimal | float | None) -> str:
     # adjusted() is the power of ten of the first digit: −3 for 0.0031.
     places = 2 if size >= 1 else max(2, 1 - size.adjusted())
     # Half a cent up, as people add; formatting alone would round it to the even cent.
-    size = size.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
+    digits = Context(prec=max(size.adjusted(), 0) + places + 2, rounding=ROUND_HALF_UP)
+    size = size.quantize(Decimal(1).scaleb(-places), context=digits)
     return f"{sign}${size:,.{places}f}".replace(",", NARROW_SPACE)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from annotation.results.expecting import beta_for
 from annotation.results.figures import Json
 from annotation.results.planning import Plan
-from judging.figures import count, decimals, interval, percent, usd
+from judging.figures import count, decimals, interval, number_of, percent, usd
 from judging.methods.certificate import audit_needed
 
 
@@ -61,9 +61,9 @@ def advice(
 def _without_judge(plan: Plan) -> Advice:
     """There is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
-        "No β can be recommended: the judge has labelled nothing yet. Let it judge first, or have "
-        "people label everything.",
-        f"{count(plan.n_frame)} example{'' if plan.n_frame == 1 else 's'} without a judge's label",
+        "No β can be recommended before a judge has labelled the examples. Let it judge first, or "
+        "have people label everything.",
+        f"a judge's labels of {number_of(plan.n_frame, 'example')}, which are not there yet",
         warns=True,
     )
 

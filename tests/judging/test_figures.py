@@ -66,6 +66,7 @@ def test_an_interval_below_zero_is_written_with_a_word():
         (Decimal("0.999"), "$1.00"),
         (Decimal("1.204"), "$1.20"),
         (Decimal("5.625"), "$5.63"),
+        (Decimal("1e30"), "$1" + f"{SPACE}000" * 10 + ".00"),
         (Decimal("0.125"), "$0.13"),
         (Decimal("12345.6"), f"$12{SPACE}345.60"),
         (Decimal("-0.5"), "−$0.50"),

@@ -14,7 +14,7 @@ from annotation.results.plan_form import PlanForm, defaults
 from annotation.results.plan_plot import cost_curve
 from annotation.results.planning import Plan, measured_minutes
 from annotation.results.planning import plan as plan_of
-from annotation.results.report_cache import shown_report
+from annotation.results.report_cache import Shown, shown_report
 from annotation.rounds import open_round
 from judging.access import Access, project_for
 from judging.errors import UserError
@@ -55,13 +55,16 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         plan = plan_of(access.project, run, settings)
     except UserError as error:
         return {"plan_error": str(error), "plan": None}
-    report = shown_report(access.project, run).report if run and run.ranked_at else None
+    shown = shown_report(access.project, run) if run and run.ranked_at else Shown(None)
+    report = shown.report
     found = {"access": access, "project": access.project}
     found |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
     found |= _audit(plan, settings.epsilon, settings.looks)
-    found["advice"] = advice(
-        report, plan, form.cleaned_data["target"], settings.epsilon, settings.budget
-    )
+    target = form.cleaned_data["target"]
+    if shown.renewing and report is None:
+        found["awaits_figures"] = True
+    else:
+        found["advice"] = advice(report, plan, target, settings.epsilon, settings.budget)
     if report is not None:
         found |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
         found |= _cascade(report, form.cleaned_data["second"])

@@ -58,7 +58,7 @@ def test_where_nothing_is_judged_an_audit_is_no_advice(project):
     found = advice(None, plan(project, None, everything), None, 0.1, None)
     assert "audit" not in found.sentence
     assert "Let it judge first" in found.sentence
-    assert found.rests_on == "3 examples without a judge's label"
+    assert "3 examples" in found.rests_on
 
 
 def test_it_recommends_up_to_where_the_ranking_beats_chance(judged, tmp_path):

@@ -6,12 +6,14 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from annotation.models import Round
+from annotation.results import report_cache
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
-from judging.models import Membership, Project, Role
+from judging.models import Membership, Project, Role, Worker
 from tests.factories import make_examples, make_run, make_user, make_verdict
 
 PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview", "/p/vicuna/results"]
@@ -38,6 +40,18 @@ def test_an_annotator_is_led_to_their_work(client, annotator, judged):
     assert client.get("/p/vicuna/").url == "/annotate/"
     assert client.get("/p/vicuna/plan").status_code == 403
     assert b"vicuna" not in client.get("/").content
+
+
+def test_a_plan_waits_for_figures_that_a_worker_computes(client, owner, judged, monkeypatch):
+    monkeypatch.setattr(report_cache, "MOST_AT_ONCE", 9)
+    monkeypatch.setattr(report_cache.current_app, "send_task", lambda *asked: None)
+    now = timezone.now()
+    Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
+    client.force_login(owner)
+    page = client.get("/p/vicuna/plan").content.decode()
+    assert "The figures of this run are being computed." in page
+    assert "before a judge has labelled" not in page
+    assert 'hx-trigger="load delay:3s"' in page
 
 
 def test_a_run_over_single_responses_leads_to_its_own_page(client, owner, project):
