@@ -59,7 +59,9 @@ def test_every_plot_is_drawn_and_has_its_table(log_in, researcher, project, vote
         expect(figures.nth(number).locator("details table")).to_have_count(1)
         drawing = figures.nth(number).locator(".drawing")
         assert drawing.evaluate("drawn => drawn.scrollWidth - drawn.clientWidth") <= 0
-    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate(
+        "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+    )
     expect(page.locator(".in-short li").first).to_contain_text("maple-7b is better than birch-3b")
 
 

@@ -1,16 +1,19 @@
 """A manager's pages in a browser: inviting, following the work, deciding, deleting."""
 
+from decimal import Decimal
+
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import expect
 
+from annotation.annotators import annotator_named
 from annotation.invitations import Terms, invite, link_of
 from annotation.models import Item
 from annotation.rounds import RoundSettings, open_round
 from judging.models import Project
 from tests.browser.conftest import PHONE
-from tests.factories import make_annotator, make_examples, make_vote
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -93,9 +96,33 @@ def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items,
     ):  # fmt: skip
         page.goto(reverse(name, args=[project.slug, *more]))
         assert serious(page) == [], name
-        wider = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        wider = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
         assert wider <= 0, name
         if name == "round_item":
             # What people said is read without scrolling sideways, comments and all.
             said = page.get_by_role("region", name="What people said")
             assert said.evaluate("region => region.scrollWidth - region.clientWidth") <= 0
+
+
+def test_long_names_in_any_script_make_no_page_wider_than_a_phone(log_in, owner, project):
+    long, arabic = "Unbreakable" * 10, "مشروع_طويل_" * 10
+    Project.objects.filter(pk=project.pk).update(name=arabic[:110])
+    examples = make_examples(project, 2, model_1=long, model_2=arabic)
+    run = make_run(project, name=long)
+    for example in examples:
+        make_verdict(run, example, 0.5)
+    for name in (long, arabic):
+        annotator_named(project, name)
+    make_annotator(project, "x" * 150)
+    invite(project, owner, Terms(note=arabic))
+    settings = RoundSettings(beta=Decimal(50), votes=1, seed=5)
+    number = open_round(project, owner, run, settings).number
+    page = log_in(owner, reverse("people", args=[project.slug]), **PHONE)
+    for name, more in (("people", ()), ("round", (number,)), ("rounds", ()), ("examples", ())):
+        page.goto(reverse(name, args=[project.slug, *more]))
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate(
+            "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+        ), name
