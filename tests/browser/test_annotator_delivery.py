@@ -248,3 +248,19 @@ def test_a_flag_that_could_not_be_sent_says_so_and_keeps_its_reason(start):
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("Flagged")
     assert Flag.objects.get().reason == "Cut off"
+
+
+def test_a_connection_that_hangs_is_taken_for_lost_and_the_vote_is_sent_again(start):
+    page = start()
+    page.clock.install()
+    page.reload(wait_until="networkidle")
+    page.clock.run_for(1000)
+    page.route("**/vote", lambda route: None)
+    page.keyboard.press("1")
+    page.keyboard.press("Enter")
+    page.clock.run_for(32_000)
+    expect(said(page)).to_contain_text("can't be reached")
+    page.unroute("**/vote")
+    page.clock.run_for(6_000)
+    expect(said(page)).to_contain_text("The vote that was waiting is stored.")
+    assert Annotation.objects.get().answer == {"overall": "left"}
