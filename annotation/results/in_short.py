@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from annotation.results.figures import Json
 from annotation.results.trust import SCORES
-from judging.figures import decimals, interval, percent
+from judging.figures import count, decimals, interval, percent
 
 EVEN = 0.5
 
@@ -143,15 +143,16 @@ def _position(report: Json) -> Iterator[Sentence]:
     if conflict["value"] is None:
         return
     first = report["position"]["first_position_rate"]
-    lean = ""
+    lean, of = "", ""
     if first["value"] is not None and first["low"] is not None:
+        of = f" (n = {count(first['n'])})"
         if first["low"] > EVEN:
             lean = f"it is the first {percent(first['value'])} of the time"
         elif first["high"] < EVEN:
             lean = f"it is the second {percent(1 - first['value'])} of the time"
     yield Sentence(
         f"Swapping the two responses changes its verdict on {_figure(conflict)} of the examples; "
-        f"where one position wins both times, {lean or 'neither is shown to be favoured'}.",
+        f"where one position wins both times{of}, {lean or 'neither is shown to be favoured'}.",
         "position",
         warns=bool(lean),
     )

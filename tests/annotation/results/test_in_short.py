@@ -93,6 +93,7 @@ def test_a_leaning_judge_is_warned_of(figures):
     leaning["position"]["first_position_rate"] = {"value": 0.9, "low": 0.7, "high": 0.98, "n": 20}
     found = next(one for one in in_short(leaning) if one.section == "position")
     assert found.warns
+    assert "where one position wins both times (n = 20), it is the first 90" in found.text
     assert "it is the first 90\u202f% of the time" in found.text
 
 
