@@ -18,10 +18,20 @@ _MOST_CRITERIA = 12
 _TAKEN = "This name is taken. Choose another, or log in with it."
 
 
+class LinesField(forms.CharField):
+    """Text of several lines. Browsers end each with a carriage return, which changes nothing."""
+
+    def to_python(self, value: Any) -> str:
+        return super().to_python(value).replace("\r\n", "\n")
+
+    def has_changed(self, initial: Any, data: Any) -> bool:
+        return self.to_python(initial) != self.to_python(data)
+
+
 class SettingsForm(forms.ModelForm):
     """What people are asked, how it is merged, and what a vote costs."""
 
-    criteria = forms.CharField(
+    criteria = LinesField(
         required=False,
         label="Criteria",
         widget=forms.Textarea(attrs={"rows": 4}),
@@ -35,6 +45,7 @@ class SettingsForm(forms.ModelForm):
             "name", "description", "question_asked", "guidelines", "scale", "both_bad", "criteria",
             "rendering", "no_majority", "wage_usd", "minutes_per_vote", "cost_basis",
         )  # fmt: skip
+        field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
             "question_asked": "The question asked",
             "both_bad": "Offer “both are bad” as a choice",

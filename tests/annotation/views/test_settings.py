@@ -50,6 +50,20 @@ def delete(client, project, confirm):
     return client.post(address, {"confirm": confirm}, follow=True)
 
 
+def test_what_was_not_touched_stays_what_is_asked(save, project):
+    # A browser sends other ends of lines than a file has, and the form drops the last one.
+    save()
+    lines = {"description": "One\nTwo", "guidelines": "Read\nboth.\n", "criteria": ["a", "b"]}
+    Project.objects.update(**lines)
+    project.refresh_from_db()
+    asked = current_protocol(project)
+    sent = {"description": "One\r\nTwo", "guidelines": "Read\r\nboth.\r\n", "criteria": "a\r\nb"}
+    assert save(wage_usd="13", **sent).status_code == 302
+    project.refresh_from_db()
+    assert current_protocol(project) == asked
+    assert AuditEvent.objects.latest("pk").subject == "wage_usd"
+
+
 def test_what_is_saved_is_what_the_next_round_asks(save, project):
     before = current_protocol(project)
     assert save().status_code == 302
