@@ -11,6 +11,8 @@ from annotation.results.planning import Plan
 from judging.figures import count, decimals, interval, number_of, percent, usd
 from judging.methods.certificate import audit_needed
 
+EVEN = 0.5
+
 
 @dataclass(frozen=True)
 class Advice:
@@ -41,10 +43,9 @@ def advice(
         if learned.get("used"):
             reached = decimals(learned["auroc"]["learned"]["value"])
             instead = f"let the round learn where it errs (AUROC {reached} on these labels)."
-        found = f"{decimals(area['value'])} [{interval(area['low'], area['high'])}]"
         return Advice(
-            f"On this judge BPDE finds errors no better than chance (AUROC {found}). A review by "
-            f"rank buys what a random one would: {instead}",
+            "On this judge BPDE finds errors no better than chance (AUROC "
+            f"{_with_interval(area)}). A review by rank buys what a random one would: {instead}",
             labels,
             warns=True,
         )
@@ -55,7 +56,13 @@ def advice(
             "the votes, minutes and wage above",
             float(plan.beta),
         )
-    return _best_gain(expected, plan, labels)
+    return _best_gain(expected, area, plan, labels)
+
+
+def _with_interval(found: Json) -> str:
+    if found.get("low") is None or found.get("high") is None:
+        return decimals(found["value"])
+    return f"{decimals(found['value'])} [{interval(found['low'], found['high'])}]"
 
 
 def _without_judge(plan: Plan) -> Advice:
@@ -97,8 +104,18 @@ def _for_target(expected: Json, plan: Plan, target: Decimal, labels: str) -> Adv
     )
 
 
-def _best_gain(expected: Json, plan: Plan, labels: str) -> Advice:
-    """Where the curve is farthest above a random choice: beyond, a random label corrects more."""
+def _best_gain(expected: Json, area: Json, plan: Plan, labels: str) -> Advice:
+    """Where the curve is farthest above a random choice: beyond, a random label corrects more.
+
+    Where errors do not come first on the whole, what the curve gains somewhere is its noise.
+    """
+    if area["value"] is not None and area["value"] <= EVEN:
+        return Advice(
+            "No β is recommended: on these labels the first by rank hold no more errors than as "
+            f"many taken at random (AUROC {_with_interval(area)}).",
+            labels,
+            warns=True,
+        )
     beta, accuracy = (np.array(expected[name]) for name in ("beta", "accuracy"))
     chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
     best = int((accuracy - chance).argmax())
@@ -109,8 +126,8 @@ def _best_gain(expected: Json, plan: Plan, labels: str) -> Advice:
             warns=True,
         )
     return Advice(
-        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: up to there "
-        "each further label corrects more than one taken at random would.",
+        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: there "
+        "labels by rank correct most beyond as many taken at random.",
         f"the curve over {labels}; it says where to stop, not how accurate the labels become",
         float(beta[best]),
     )

@@ -52,6 +52,15 @@ def test_without_labels_it_says_what_an_audit_would_need(judged):
     assert "no human labels" in found.sentence
 
 
+def test_where_errors_do_not_come_first_no_rank_is_recommended(judged, tmp_path):
+    # Right by rank, then wrong now and then: less than random at first, a little more near the end.
+    with_votes(judged, tmp_path, lambda n: n in (15, 40, 45, 70, 72))
+    found = advised(judged)
+    assert found.beta is None
+    assert found.warns
+    assert found.sentence.startswith("No β is recommended: on these labels the first by rank hold")
+
+
 def test_where_nothing_is_judged_an_audit_is_no_advice(project):
     make_examples(project, 3)
     everything = RoundSettings(everything=True, votes=2, rate=SETTINGS.rate)
