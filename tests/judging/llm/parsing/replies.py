@@ -1,0 +1,24 @@
+"""What a reply means, in short."""
+
+from judging.llm.catalogue import template
+from judging.llm.parsing import Status, parse
+
+EVIDENCE = "Evaluation evidence: Both replies answer the question."
+REFUSED, UNPARSED, TRUNCATED = Status.REFUSED, Status.UNPARSED, Status.TRUNCATED
+
+
+def lines(one, other):
+    return f"{EVIDENCE}\nThe score of Assistant 1: {one}\nThe score of Assistant 2: {other}"
+
+
+def read(name, text, finish_reason="stop"):
+    """A status where there is no verdict, else what is said."""
+    parsed = parse(template(name), text, finish_reason)
+    if parsed.status is not Status.VALID:
+        assert (parsed.first, parsed.second, parsed.verdict, parsed.rating) == (None,) * 4
+        return parsed.status
+    if parsed.verdict is not None:
+        return parsed.verdict.value
+    if parsed.rating is not None:
+        return parsed.rating
+    return parsed.first, parsed.second
