@@ -65,7 +65,6 @@ class Seat(models.Model):
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="seats")
     limit = models.PositiveIntegerField(null=True, blank=True)
     cursor = models.FloatField(default=-1)
-    n_left_first = models.PositiveIntegerField(default=0)
     n_shown = models.PositiveIntegerField(default=0)
     left_at = models.DateTimeField(null=True, blank=True)
 
