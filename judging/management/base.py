@@ -20,6 +20,8 @@ from judging.errors import UserError
 from judging.imports.encodings import unstorable
 
 LINE_EVERY = 10.0
+# What a shell reports of a program that SIGPIPE ended.
+CLOSED_PIPE = 141
 
 
 class FairJudgeCommand(BaseCommand):
@@ -44,7 +46,7 @@ class FairJudgeCommand(BaseCommand):
             # Python finds nothing to complain about when it ends.
             with open(os.devnull, "w") as nowhere:
                 os.dup2(nowhere.fileno(), sys.stdout.fileno())
-            raise CommandError("Whatever read the output has closed it.", returncode=141) from None
+            sys.exit(CLOSED_PIPE)
         except UserError as error:
             raise CommandError(str(error)) from error
         except KeyboardInterrupt:

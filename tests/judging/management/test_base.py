@@ -53,8 +53,7 @@ def test_a_reader_that_has_read_enough_is_no_traceback(own_environment):
     )
     os.close(writing)
     assert done.returncode == 141
-    assert "Traceback" not in done.stderr
-    assert "BrokenPipe" not in done.stderr
+    assert done.stderr == ""
 
 
 @pytest.mark.databases
