@@ -30,6 +30,7 @@ test: check
 
 check: $(INSTALLED)
 	$(RUN) -m ruff check .
+	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m mypy
 	$(VENV)/bin/lint-imports
 	$(RUN) manage.py makemigrations --check --dry-run
