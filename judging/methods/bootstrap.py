@@ -21,6 +21,7 @@ Codes = NDArray[np.intp]
 
 Statistic = Callable[[Floats, Floats], Floats]
 
+ONE_QUESTION = "all of it is about one question, so there is no interval"
 REPEATS = 2_000
 CHUNK = 4_000_000
 
@@ -117,5 +118,8 @@ def bootstrap_estimate(
     value = float(statistic(observed, values)[0])
     if not np.isfinite(value):
         return Undefined(reason)
+    if len(np.unique(np.arange(n) if question is None else np.asarray(question))) < 2:
+        # Each resample would be the sample again, and the interval have no width.
+        return Estimate(value, n, note=ONE_QUESTION)
     counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=repeats)
     return estimate_of(value, statistic(counts, values), n, confidence)

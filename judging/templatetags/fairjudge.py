@@ -105,6 +105,10 @@ def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
             return measured.get(name)
         return getattr(measured, name, None)
 
+    if part("value") is not None and part("low") is None and part("note"):
+        alone = number(part("value"), digits=digits, **options)
+        why = '<span class="interval" title="{}">no interval</span>'
+        return format_html("{} " + why, alone, part("note"))
     return number(
         part("value"),
         part("low"),

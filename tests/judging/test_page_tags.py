@@ -11,6 +11,8 @@ from django.template import Context, RequestContext, Template
 from django.test import RequestFactory
 
 from judging.glossary import GLOSSARY
+from judging.methods.estimates import Estimate
+from judging.templatetags import fairjudge as tags
 
 
 class Words(HTMLParser):
@@ -173,3 +175,10 @@ def test_a_p_value_is_never_shown_as_0():
     assert html("{% p_value p %}", p=1e-6) == "p &lt; .001"
     assert html("{% p_value p True %}", p=1e-6) == "&lt; .001"
     assert html("{% p_value p %}", p=0.0114) == "p = .011"
+
+
+def test_why_there_is_no_interval_is_said():
+    found = Estimate(0.5, 1, note="all of it is about one question")
+    html = tags.estimate(found)
+    assert ">.500" in html
+    assert 'title="all of it is about one question">no interval<' in html

@@ -60,3 +60,16 @@ def test_resamples_without_a_value_are_counted():
     assert estimate.note.startswith("undefined in ")
     nothing = bootstrap_estimate(mean, ([],), np.random.default_rng(6), reason="no votes")
     assert nothing == Undefined("no votes")
+
+
+def test_one_question_tells_nothing_of_another(rng):
+    def mean(counts, values):
+        return counts @ values[:, 0] / counts.sum(axis=1)
+
+    for found in (
+        bootstrap_estimate(mean, [[1.0]], rng),
+        bootstrap_estimate(mean, [[1.0, 0.0, 1.0]], rng, question=[4, 4, 4]),
+    ):
+        assert (found.low, found.high) == (None, None)
+        assert "one question" in found.note
+    assert bootstrap_estimate(mean, [[1.0, 0.0]], rng).low is not None
