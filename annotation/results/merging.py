@@ -12,7 +12,7 @@ from annotation.results.people import PeopleSay, human_cost, people_alone, peopl
 from annotation.selecting import frame
 from judging.models import Example, Label, Project, Run, Verdict
 
-_CHUNK = 1000
+_CHUNK = 400
 
 
 @dataclass(frozen=True)
