@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from annotation.annotators import annotator_named
 from annotation.invitations import Terms, invite, link_of
-from annotation.models import Item
+from annotation.models import Flag, Item
 from annotation.rounds import RoundSettings, open_round
 from judging.models import Project
 from tests.browser.conftest import PHONE
@@ -56,6 +56,24 @@ def test_the_page_of_a_round_follows_votes_and_leads_to_the_decision(
     page.get_by_role("button", name="Decide").click()
     expect(page.get_by_text("Nothing else waits for a decision")).to_be_visible()
     assert Item.objects.get(pk=items[0].pk).state == Item.State.COMPLETE
+
+
+def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
+    log_in, researcher, project, round_, items
+):
+    page = log_in(researcher, reverse("round", args=[project.slug, round_.number]))
+    agreement = page.locator("#round-agreement")
+    expect(agreement.get_by_text("no example has two votes").first).to_be_visible()
+    expect(page.locator("#flags")).to_be_hidden()
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    make_vote(items[0], ana, "win")
+    make_vote(items[0], ben, "lose")
+    Flag.objects.create(item=items[0], annotator=ana, reason="The answer is cut off")
+    expect(page.get_by_role("cell", name="The answer is cut off")).to_be_visible(timeout=60_000)
+    expect(page.get_by_role("link", name="Decide 1 item")).to_be_visible()
+    expect(agreement.get_by_text("no example has two votes")).to_have_count(0)
+    expect(agreement.get_by_role("button", name="Left chosen")).to_be_visible()
+    assert serious(page) == []
 
 
 def test_somebody_joins_by_a_link_on_a_phone_and_finds_the_work(
