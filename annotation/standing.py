@@ -47,7 +47,7 @@ class Standing:
     """Items are done, in need of a decision, in work (begun or in somebody's hands) or open.
 
     seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
-    cost_left: of the missing votes, at the minutes assumed.
+    cost_left: of the votes that are still asked for, at the minutes assumed.
     out_of_reach: open items that need more votes than all who could vote can give.
     """
 
@@ -81,6 +81,8 @@ def standing_of(round_: Round, now: datetime | None = None) -> Standing:
     slots = Slot.objects.filter(round=round_).aggregate(
         asked=Count("pk"),
         given=Count("vote"),
+        # What skips or a decision settled gets no more votes, nor does anything once it is closed.
+        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
         untimed=Count("vote", filter=Q(vote__active_seconds=None)),
         seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
     )
@@ -92,7 +94,7 @@ def standing_of(round_: Round, now: datetime | None = None) -> Standing:
         votes_given=slots["given"],
         seconds=slots["seconds"],
         cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
-        cost_left=human_usd(slots["asked"] - slots["given"], rate),
+        cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
         could_vote=len(voters),
         out_of_reach=out_of_reach(round_, voters),
         people=tuple(_people(round_, now)),

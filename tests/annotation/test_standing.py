@@ -7,6 +7,7 @@ import pytest
 from django.utils import timezone
 
 from annotation.annotators import annotator_named
+from annotation.changes import close
 from annotation.models import Flag, Skip
 from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
@@ -87,6 +88,20 @@ def test_cost_follows_the_basis_of_the_round(project, ana, ben, basis, so_far):
     assert found.cost == so_far
     assert found.cost_left == Decimal("0.75")
     assert found.seconds == 72
+
+
+def test_nothing_is_left_to_pay_where_nobody_will_be_asked(project, ana, ben):
+    round_ = open_on(project, 2, votes=2)
+    item = by_number(round_)[0]
+    make_vote(item, ana, "win")
+    assert standing_of(round_).cost_left == Decimal("1.125")
+    skip(claim_next(round_, ben))
+    skip(claim_next(round_, ben))
+    # One waits for a decision now, and the other for two votes.
+    assert standing_of(round_).undecided == 1
+    assert standing_of(round_).cost_left == Decimal("0.75")
+    close(round_, None)
+    assert standing_of(round_).cost_left == 0
 
 
 def test_only_what_those_who_can_vote_cannot_finish_is_out_of_reach(project, ana, ben):
