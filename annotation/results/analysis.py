@@ -110,7 +110,7 @@ class Analysis:
 
     def after(self, ties: Ties = Ties.HALF) -> Agreement:
         """The final labels; those that people reviewed are right by construction."""
-        return self._agreement(self.sheet.comparison(self.sheet.final, self.sheet.has_final), ties)
+        return self._agreement(self.sheet.after_review(), ties)
 
     def _agreement(self, compared: Comparison | Undefined, ties: Ties) -> Agreement:
         if isinstance(compared, Undefined):

@@ -16,7 +16,7 @@ from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
 from judging.methods.bands import CurveBand
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.comparison import Booleans, Comparison, Signs
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
@@ -134,7 +134,7 @@ def _hitlc(
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
         done = {"m": int(done_by_people.sum()), "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
-        yield row | agreement_of(sheet, sheet.final, sheet.has_final, rng)
+        yield row | _compared(sheet.after_review(), rng)
 
 
 def _reviewed(
@@ -160,7 +160,10 @@ def _reviewed(
 
 
 def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
-    compared = sheet.comparison(labels, there)
+    return _compared(sheet.comparison(labels, there), rng)
+
+
+def _compared(compared: Comparison | Undefined, rng: np.random.Generator) -> Json:
     if isinstance(compared, Undefined):
         return lacking(compared, "accuracy", "accuracy_over_all", "kappa")
     return {

@@ -8,6 +8,7 @@ from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
 from annotation.results.figures_text import figure, report_lines
+from annotation.results.report import report
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from annotation.voting import record_vote
@@ -83,6 +84,26 @@ def test_an_audit_weighs_what_it_stands_for(project, run):
     accuracy = Analysis(project, run).before().accuracy
     assert accuracy.value == pytest.approx(0.8, abs=1e-12)
     assert accuracy.low < 0.8 < accuracy.high
+
+
+def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_checked(project, run):
+    person = make_annotator(project)
+    settings = RoundSettings(beta=Decimal(20), votes=1, audit=4, seed=3)
+    round_ = open_round(project, None, run, settings)
+    wrong = {round_.items.filter(selection__kind="audit").earliest("audit_order").pk}
+    while isinstance(draft := claim_next(round_, person), Draft):
+        left_is_1 = draft.left_response == 1
+        record_vote(
+            draft, {"overall": "left" if left_is_1 != (draft.item_id in wrong) else "right"}
+        )
+    found = Analysis(project, run)
+    # The two selected are right; one of four audited is wrong, and so are 2 of the 8 for which
+    # the four stand: (2 + 3·8/4) / 10.
+    assert found.after().accuracy.value == pytest.approx(0.8, abs=1e-12)
+    as_done = report(found)["methods"][-1]
+    assert as_done["done"]
+    assert as_done["accuracy"]["value"] == pytest.approx(0.8, abs=1e-12)
+    assert as_done["accuracy"]["value"] == pytest.approx(found.lines().accuracy.value, abs=1e-12)
 
 
 def test_without_people_every_figure_about_them_has_a_reason(project, run):
