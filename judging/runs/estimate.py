@@ -10,9 +10,10 @@ from django.db.models import Avg, QuerySet, Sum
 from judging.llm.parts import stage_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
-from judging.models import Call, Project, Run
+from judging.models import Call, Form, Project, Run
 from judging.runs.adaptive import FEWEST_PILOT, pilot_size
 from judging.runs.judges import Judge, choose_judge
+from judging.runs.pointwise import check_subjects
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits
 from judging.runs.questions import Questioner
@@ -68,6 +69,7 @@ def estimate_run(
     project: Project, *, concurrency: int | None = None, **choices: object
 ) -> RunEstimate:
     """`choices` are those of `choose_judge`."""
+    check_subjects(project, str(choices.get("form", Form.SCORE)))
     judge = choose_judge(project, **choices)
     run = Run(project=project, **run_fields(judge))
     examples = subjects_of(run)

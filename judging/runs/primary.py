@@ -6,12 +6,13 @@ from django.db import transaction
 
 from judging import audit
 from judging.errors import UserError
-from judging.models import Project, Run
+from judging.models import Project, Run, Verdict
 
 
 def choose_primary(run: Run, user: Any) -> bool:
-    """False where it is the primary one already. Raises UserError where it has no verdicts."""
-    if run.ranked_at is None:
+    """False where it is the primary one already. Raises UserError where it judged no example."""
+    judged = Verdict.objects.filter(run=run, state=Verdict.State.JUDGED)
+    if run.ranked_at is None or not judged.exists():
         raise UserError(f"Run {run.name} has no verdicts yet. Nothing was changed.")
     with transaction.atomic():
         others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)

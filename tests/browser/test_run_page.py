@@ -14,6 +14,7 @@ from tests.loopback import fixed, fixed_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
+DESK = {"width": 1440, "height": 900}
 HOSTILE = "<img src=x onerror='window.__canary = 1'><script>window.__canary = 1</script> مرحبا"
 SCORES = "The score of Assistant 1: 8\nThe score of Assistant 2: 6"
 
@@ -80,3 +81,18 @@ def test_the_start_form_says_what_it_will_take_as_it_is_filled_in(
         assert server.requests == 0
     run = Run.objects.get()
     assert (run.method, run.k, run.budget_usd) == ("ec", 1, Decimal(2))
+
+
+def test_the_start_form_cuts_no_choice_short_on_a_desk(log_in, researcher, project):
+    make_examples(project, 2)
+    page = log_in(researcher, f"/p/{project.slug}/runs/start", viewport=DESK)
+    page.evaluate("document.querySelectorAll('details').forEach(part => part.open = true)")
+    # A select as wide as its longest choice has room for each.
+    cut = page.evaluate(
+        """() => [...document.querySelectorAll('#start select')].filter(select => {
+            const given = select.offsetWidth;
+            select.style.width = 'max-content';
+            return select.offsetWidth > given;
+        }).map(select => select.name)"""
+    )
+    assert cut == []

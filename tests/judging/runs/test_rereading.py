@@ -228,6 +228,11 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     html = client.get(page).content.decode()
     assert "24 replies were read again, 24 differently." in html
     assert 'hx-trigger="every 1s"' not in html
+    client.post(url)
+    reparse_run(*messages[1])
+    html = client.get(page).content.decode()
+    assert "parser had read every reply already" in html
+    assert "0 replies" not in html
 
 
 def test_the_task_goes_to_the_quick_queue(settings):

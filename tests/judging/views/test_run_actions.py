@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from judging.models import AuditEvent, Batch, Run, Sample
 from judging.runs.working import work_on
-from tests.factories import make_run
+from tests.factories import make_run, make_verdict
 from tests.judging.runs.judging import ENDPOINT, judged, loopback, started
 from tests.loopback import completion
 
@@ -87,11 +87,25 @@ def test_the_primary_run_is_chosen_and_one_without_verdicts_is_not(act, project,
     run = make_run(project, ranked_at=None)
     assert act("run_primary").status_code == 422
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
+    make_verdict(run, examples[0], 0.5)
     act("run_primary")
     act("run_primary")
     project.refresh_from_db()
     assert project.primary_run == run
     assert AuditEvent.objects.filter(action="primary run chosen").count() == 1
+
+
+def test_a_run_that_judged_no_example_is_no_primary_one(page, act, project, examples):
+    run = make_run(project, ranked_at=timezone.now())
+    make_verdict(run, examples[0], None)
+    assert "Make it the primary run" not in page()
+    refused = act("run_primary")
+    assert refused.status_code == 422
+    assert "has no verdicts yet. Nothing was changed." in refused.content.decode()
+    project.refresh_from_db()
+    assert project.primary_run is None
+    make_verdict(run, examples[1], 0.5)
+    assert "Make it the primary run" in page()
 
 
 def test_a_failed_run_offers_to_cancel_what_its_endpoint_still_has(page, act, project, examples):

@@ -177,6 +177,13 @@ def test_what_can_not_be_cheaper_so_is_refused_and_explained(
     assert not Run.objects.exists()
 
 
+def test_the_estimate_refuses_what_start_refuses(post, examples, server):
+    asked = {"form": "pointwise", "criteria": "fluency", "model": "m1"}
+    estimate = post("run_estimate", part=True, **asked)
+    assert "has no single responses yet" in estimate.content.decode()
+    assert "has no single responses yet" in post(**asked).content.decode()
+
+
 def test_the_estimate_is_that_of_batches(post, examples, server):
     prices = {"model": "m1", "price_in": "1000", "price_out": "1000"}
     usual = post("run_estimate", part=True, **prices)
