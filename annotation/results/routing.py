@@ -22,6 +22,7 @@ from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.jury import equal_weights, panel
 from judging.methods.routing import routing, wrongness
 
+NOT_KEPT = Undefined("the round went by BPDE and kept no learned score")
 NO_JURY = Undefined("the project has no other run to ask")
 
 
@@ -134,7 +135,9 @@ def _held_out(analysis: Analysis, data: Data) -> Json:
     scores = data.arrays["scores"]
     found = {"bpde": auroc(sheet.level[rows], wrong, weight=weight).as_json()}
     fair = np.isfinite(scores[rows])
-    found["learned"] = auroc(scores[rows][fair], wrong[fair], weight=weight[fair]).as_json()
+    learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair])
+    # Where BPDE was kept, the scores that the round went by are BPDE.
+    found["learned"] = (learned if data.plain["fit"]["used"] else NOT_KEPT).as_json()
     others = analysis.others
     if not others:
         return found | {"jury": NO_JURY.as_json()}

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import zipfile
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -74,6 +75,20 @@ def test_the_section_says_what_was_learned_and_what_it_found(project, run, learn
         assert errors[other]["value"] < errors["people"]["value"]
     assert found["next"]["n"] == 20
     assert found["next"]["low"] <= found["next"]["value"] <= found["next"]["high"]
+
+
+def test_no_learned_score_is_shown_elsewhere_where_the_round_kept_to_bpde(project, run):
+    person = make_annotator(project)
+    # Too few labels to beat BPDE by what is asked of so few.
+    round_ = open_round(project, None, run, replace(SETTINGS, learn=5))
+    label_all(round_, [person])
+    assert go_on() == 1
+    label_all(round_, [person])
+    found = routing_of(project, run)
+    assert found["used"] is False
+    assert found["held_out"]["bpde"]["value"] is not None
+    assert found["held_out"]["learned"].get("value") is None
+    assert "went by BPDE" in found["held_out"]["learned"]["reason"]
 
 
 def test_other_figures_take_the_sample_and_the_selection_as_selected(project, run, learned):
