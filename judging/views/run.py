@@ -21,6 +21,7 @@ from judging.runs.points_shown import shown_points
 from judging.runs.portia.calls import stage_calls
 from judging.runs.primary import choose_primary
 from judging.runs.progress import Progress, progress_of
+from judging.runs.usual import BY_LOGPROBS
 from judging.views.bars import drawn
 from judging.views.runs import MAY_NOT_START
 
@@ -50,7 +51,7 @@ def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if progress.finished:
         asked_by_page = request.htmx  # type: ignore[attr-defined]
         return HttpResponseClientRefresh() if asked_by_page else redirect("run", slug, number)
-    context = {"project": access.project, "run": found, **shown(progress)}
+    context = {"project": access.project, "run": found, **shown(found, progress)}
     return render(request, "judging/runs/_detail_progress.html", context)
 
 
@@ -156,7 +157,7 @@ def run_page(
         "tab": "runs",
         "access": access,
         "run": found,
-        **shown(progress),
+        **shown(found, progress),
         "report": report,
         "stages": stage_calls(found) if report and found.stages else (),
         "points": shown_points(found) if of_points and progress.finished else None,
@@ -170,13 +171,15 @@ def run_page(
     return render(request, "judging/runs/detail.html", context, status=status)
 
 
-def shown(progress: Progress) -> dict[str, Any]:
+def shown(found: Run, progress: Progress) -> dict[str, Any]:
     """What the fragment of the progress takes."""
     orders = progress.by_order.items()
     return {
         "progress": progress,
         "orders": [(part, counts, in_words(counts.failures)) for part, counts in orders],
         "statuses": in_words(progress.statuses),
+        # Such a judge answers with one token.
+        "writes_evidence": found.form not in BY_LOGPROBS,
     }
 
 

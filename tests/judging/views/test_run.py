@@ -68,6 +68,22 @@ def test_a_paused_run_that_judged_nothing_draws_nothing(page, project, examples)
     assert "<dt>Paused</dt>" in html
 
 
+def test_a_run_that_goes_on_has_not_ended(page, project, examples):
+    run = make_run(project, state=Run.State.CANCELLED, finished_at=timezone.now())
+    assert "<dt>Ended</dt>" in page()
+    Run.objects.filter(pk=run.pk).update(state=Run.State.QUEUED)
+    assert "<dt>Ended</dt>" not in page()
+
+
+@pytest.mark.parametrize(("form", "shown"), [("score", True), ("choice", False)])
+def test_evidences_are_awaited_only_of_a_judge_that_writes_them(
+    page, project, examples, form, shown
+):
+    make_run(project, form=form, state=Run.State.QUEUED, ranked_at=None)
+    assert ("Last evidences" in page()) is shown
+    assert ("Last evidences" in page("run_progress")) is shown
+
+
 def test_a_worker_that_was_heard_of_is_not_missing(page, project, examples, server):
     started(project, model=MODEL)
     now = timezone.now()
