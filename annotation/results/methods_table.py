@@ -16,7 +16,7 @@ from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
 from judging.methods.bands import CurveBand
-from judging.methods.comparison import Booleans, Comparison, Signs
+from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
@@ -34,11 +34,12 @@ def methods(
     prompt_share: Decimal,
     fewer: Sequence[Fewer],
     alone: Agreement,
+    after: Agreement,
     band: CurveBand | Undefined,
     costs: Costs,
     rng: np.random.Generator,
 ) -> list[Json]:
-    """One row a method; the run's own row holds its exact labels, which are right `alone`."""
+    """One row a method; its exact labels are right `alone`, the final ones `after` the review."""
     rows = []
     # A choice has no evidence, before its answer or after it, so that neither is a rival of it.
     has_evidence = run.form != Form.CHOICE
@@ -53,7 +54,7 @@ def methods(
     return [
         *rows,
         _own(run, costs, alone),
-        *_hitlc(sheet, run, band, costs, rng),
+        *_hitlc(sheet, run, band, after, costs, rng),
     ]
 
 
@@ -119,7 +120,12 @@ def _own(run: Run, costs: Costs, alone: Agreement) -> Json:
 
 
 def _hitlc(
-    sheet: Sheet, run: Run, band: CurveBand | Undefined, costs: Costs, rng: np.random.Generator
+    sheet: Sheet,
+    run: Run,
+    band: CurveBand | Undefined,
+    after: Agreement,
+    costs: Costs,
+    rng: np.random.Generator,
 ) -> Iterator[Json]:
     """The top β % replaced by people's labels, right by construction; then what was done."""
     for beta in HITLC_BETAS:
@@ -134,7 +140,7 @@ def _hitlc(
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
         done = {"m": int(done_by_people.sum()), "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
-        yield row | _compared(sheet.after_review(), rng)
+        yield row | after.as_json()
 
 
 def _reviewed(
@@ -160,10 +166,7 @@ def _reviewed(
 
 
 def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
-    return _compared(sheet.comparison(labels, there), rng)
-
-
-def _compared(compared: Comparison | Undefined, rng: np.random.Generator) -> Json:
+    compared = sheet.comparison(labels, there)
     if isinstance(compared, Undefined):
         return lacking(compared, "accuracy", "accuracy_over_all", "kappa")
     return {

@@ -58,8 +58,8 @@ from judging.models import Run
 
 
 def _methods(of: Analysis) -> Json:
-    given = (of.others, of.prompt_share, of.fewer, of.before(), of.band, of.costs, of.rng)
-    rows = methods(of.sheet, of.run, *given)
+    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
+    rows = methods(of.sheet, of.run, *given, of.rng)
     reviewed = next((n for n, row in enumerate(rows) if row["beta"]), len(rows))
     return {"methods": [*rows[:reviewed], *jury_rows(of), *rows[reviewed:]]}
 

@@ -102,7 +102,7 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     assert found.after().accuracy.value == pytest.approx(0.8, abs=1e-12)
     as_done = report(found)["methods"][-1]
     assert as_done["done"]
-    assert as_done["accuracy"]["value"] == pytest.approx(0.8, abs=1e-12)
+    assert as_done["kappa"] == found.after().kappa.as_json()
     assert as_done["accuracy"]["value"] == pytest.approx(found.lines().accuracy.value, abs=1e-12)
 
 
