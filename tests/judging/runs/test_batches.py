@@ -238,8 +238,9 @@ def test_an_endpoint_without_batches_is_told_and_nothing_is_sent(settings):
     assert server.requests == 0
 
 
-def test_the_local_judge_takes_no_batches(project):
-    make_judged_project(1)
+@pytest.mark.django_db
+def test_the_local_judge_takes_no_batches():
+    project = make_judged_project(1)
     with pytest.raises(UserError, match="no batches"):
         estimate_run(project, endpoint="local", batch=True)
 
