@@ -10,12 +10,6 @@ HOSTILE = "<script>window.fired = 1</script>"
 
 
 @pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
-@pytest.fixture
 def page(as_researcher, project):
     def page(**query):
         response = as_researcher.get(reverse("examples", args=[project.slug]), query)

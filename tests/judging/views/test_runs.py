@@ -13,12 +13,6 @@ FIELDS = {"endpoint": ENDPOINT, "method": "mec_bpc", "form": "score", "k": "2", 
 
 
 @pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
-@pytest.fixture
 def examples(project):
     return make_examples(project, 3)
 
