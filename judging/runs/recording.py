@@ -162,19 +162,14 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
 def sample_of(choice: Choice, **place: Any) -> Sample:
     return rows.new(
         Sample,
-        raw_text=without_nul(choice.text),
-        reasoning=without_nul(choice.reasoning) or "",
-        refusal=without_nul(choice.refusal) or "",
+        raw_text=choice.text,
+        reasoning=choice.reasoning or "",
+        refusal=choice.refusal or "",
         finish_reason=choice.finish_reason[:40],
         logprobs=choice.logprobs_json(),
         completion_tokens=choice.completion_tokens,
         **place,
     )
-
-
-def without_nul(text: str | None) -> str | None:
-    """PostgreSQL's text holds no NUL, which a broken model may well emit."""
-    return text if text is None else text.replace("\0", "\ufffd")
 
 
 def left_open(arrival: Arrival) -> Iterator[Ask]:
