@@ -125,7 +125,7 @@ class BatchPump:
             return None
 
     def refused(self, failure: CallFailure) -> None:
-        reason = self.desk.trouble.reason_to_pause([failure])
+        reason = self.desk.trouble.note(failure)
         if not failure.kind.worth_repeating:
             message, advice = sentence(failure.message), failure.kind.advice
             reason = " ".join(NOT_TAKEN.format(message=message, advice=advice).split())

@@ -127,6 +127,8 @@ def write(
     arrivals = [Arrival(claimed[name], outcome) for name, outcome in outcomes.items()]
     # One answer shows that the endpoint works: refusals read first would say that it doesn't.
     arrivals.sort(key=lambda arrival: isinstance(arrival.outcome, CallFailure))
+    for arrival in arrivals:
+        desk.trouble.note(arrival.outcome)
     for start in range(0, len(arrivals), WRITTEN_TOGETHER):
         desk.write(arrivals[start : start + WRITTEN_TOGETHER], desk.known or Learned())
     not_done = [claim for name, claim in claimed.items() if name not in outcomes]

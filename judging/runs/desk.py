@@ -105,8 +105,8 @@ class Desk:
         arrivals: Sequence[Arrival],
         now_known: Learned,
         price: PriceSnapshot | None = None,
-    ) -> bool:
-        """Record; False when an arrival says that nothing more should be sent.
+    ) -> None:
+        """Record, and pause the run where its endpoint gave a reason to send nothing more.
 
         `price` is that of calls that don't have the run's own.
         """
@@ -123,10 +123,8 @@ class Desk:
         further += follow_up
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
-        reason = self.trouble.reason_to_pause(arrival.outcome for arrival in arrivals)
-        if reason:
-            states.pause(self.run, reason=reason)
-        return not reason
+        if self.trouble.reason:
+            states.pause(self.run, reason=self.trouble.reason)
 
     def look(self, standing: Standing) -> str | None:
         """The run's state, and the pump's standing put beside it. None: another one holds it."""

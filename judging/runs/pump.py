@@ -160,7 +160,11 @@ class Pump:
             billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
             self.unsent.extend([] if billed else [claim])
             return
-        self.arrived.append(Arrival(claim, sending.result()))
+        outcome = sending.result()
+        self.arrived.append(Arrival(claim, outcome))
+        if self.desk.trouble.note(outcome):
+            # Not when it is written: a server that refuses at once would be asked much meanwhile.
+            self.stop()
         self.something_arrived.set()
         if len(self.arrived) == self.open:
             self.all_arrived.set()
@@ -173,10 +177,8 @@ class Pump:
             arrivals, self.arrived = self.arrived, []
             if arrivals:
                 known = self.client.learned(arrivals[0].claim.request.model)
-                go_on = await self.on_desk(self.desk.write, arrivals, known)
+                await self.on_desk(self.desk.write, arrivals, known)
                 self.open -= len(arrivals)
-                if not go_on:
-                    self.stop()
             self.something_written.set()
             if self.ended and not self.arrived:
                 return

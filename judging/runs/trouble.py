@@ -1,7 +1,7 @@
 """When a judge fails so steadily that asking on would only fill the run with errors."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from judging.llm.errors import CallFailure, FailureKind, sentence
@@ -29,21 +29,24 @@ class Trouble:
     """What one holder of a run has seen of its endpoint, in the order of arrival.
 
     `answered`: the run has had an answer before, so that refusals are those of single examples.
+    `reason`: a sentence for the run once nothing more should be sent.
     """
 
     clock: Callable[[], float] = time.monotonic
     answered: bool = False
     refused: int = 0
     failed: int = 0
+    reason: str = ""
     heard_at: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.heard_at = self.clock()
 
-    def reason_to_pause(self, outcomes: Iterable[Reply | CallFailure]) -> str:
-        """A sentence for the run once nothing more should be sent, else nothing."""
-        reasons = [self.after(outcome) for outcome in outcomes]
-        return next(filter(None, reasons), "")
+    def note(self, outcome: Reply | CallFailure) -> str:
+        """See one more outcome, as it arrives; the reason to send nothing more, if there is one."""
+        reason = self.after(outcome)
+        self.reason = self.reason or reason
+        return self.reason
 
     def heard(self) -> None:
         """The endpoint is there."""

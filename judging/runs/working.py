@@ -121,6 +121,7 @@ async def ask_alone(desk: Desk, endpoint: Endpoint, on_desk: Callable[..., Any])
     async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
         for claim in await on_desk(desk.next_claims, 1):
             outcome = await client.complete(claim.request)
+            desk.trouble.note(outcome)
             learned, price = client.learned(desk.run.model), usual_price(desk.run)
             await on_desk(desk.write, [Arrival(claim, outcome)], learned, price)
 

@@ -129,7 +129,10 @@ def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, desk, kind
     (claim,) = desk.next_claims(1)
     bound = claim.call.reserved_usd
     failure = CallFailure(kind, "No.", possibly_billed=billed)
-    assert desk.write([Arrival(claim, failure)], Learned()) == bool(statuses)
+    assert bool(desk.trouble.note(failure)) is not bool(statuses)
+    desk.write([Arrival(claim, failure)], Learned())
+    run.refresh_from_db()
+    assert (run.state == Run.State.PAUSING) is not bool(statuses)
     samples = Sample.objects.filter(call=claim.call)
     assert list(samples.values_list("parses__status", flat=True)) == statuses
     assert set(samples.values_list("raw_text", flat=True)) <= {None}
