@@ -70,18 +70,19 @@ def leave_project(membership: Membership, by: AbstractUser) -> None:
 
 
 def give_back(annotator: Annotator, round_: Round | None = None) -> None:
-    """What the person has in hand goes to others, at once and not when the lease ends.
-
-    Item by item, each locked before its slot as a vote locks them, so that no two wait for each
-    other.
-    """
+    """What the person has in hand goes to others, at once and not when the lease ends."""
     held = Slot.objects.filter(annotator=annotator, vote=None)
     if round_ is not None:
         held = held.filter(round=round_)
     for slot in held.select_related("item__round"):
-        with transaction.atomic():
-            items = locked.all(keys=[slot.item_id])
-            mine = held.filter(pk=slot.pk)
-            mine.update(annotator=None, lease_until=None)
-            count_earlier_votes(slot.item.round, slot.item.example_id)
-            settle_locked(items)
+        give_back_slot(slot)
+
+
+@transaction.atomic
+def give_back_slot(slot: Slot) -> None:
+    """The item is locked before its slot, as a vote locks them: no two wait for each other."""
+    items = locked.all(keys=[slot.item_id])
+    still_held = Slot.objects.filter(pk=slot.pk, annotator=slot.annotator_id, vote=None)
+    still_held.update(annotator=None, lease_until=None)
+    count_earlier_votes(slot.item.round, slot.item.example_id)
+    settle_locked(items)

@@ -33,16 +33,18 @@ class NoItem:
     until: datetime | None = None
 
 
-class _LimitReached(Exception):
-    pass
+class LimitReached(Exception):
+    """The person would have more in hand and done than the limit of their seat."""
 
 
-def without_seat(round_: Round, annotator: Annotator) -> NoItem | None:
-    """Why the person takes no items of the round, by their own wish or the manager's."""
-    if seat_of(round_, annotator) is not None:
-        return None
-    left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
-    return NoItem("left" if left.exists() else "not_assigned")
+def why_none(round_: Round, annotator: Annotator) -> NoItem | None:
+    """Why the person takes no items: by their own wish or the manager's, or as all is given."""
+    seat = seat_of(round_, annotator)
+    if seat is None:
+        left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
+        return NoItem("left" if left.exists() else "not_assigned")
+    given = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
+    return NoItem("limit") if seat.limit is not None and given.count() >= seat.limit else None
 
 
 def claim_next(
@@ -57,25 +59,25 @@ def claim_next(
         return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
-        return without_seat(round_, annotator) or NoItem("not_assigned")
+        return why_none(round_, annotator) or NoItem("not_assigned")
     try:
         held = _held(round_, annotator, seat, beside, now)
         if held is not None:
             return held
-        if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
+        if seat.limit is not None and in_hand_or_done(round_.pk, annotator) >= seat.limit:
             return NoItem("limit")
         if (draft := _claim_free(round_, annotator, seat, now)) is not None:
             return draft
-    except _LimitReached:
+    except LimitReached:
         return NoItem("limit")
     except SeatGone:
-        return without_seat(round_, annotator) or NoItem("not_assigned")
+        return why_none(round_, annotator) or NoItem("not_assigned")
     # Where all slots of an item were in hand, a vote on it from another round found no room.
     count_earlier_votes(round_, by=annotator)
     return _why_nothing(round_, annotator, now)
 
 
-def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
+def free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
     """Slots that nobody fills or holds."""
     return Slot.objects.filter(round=round_, vote=None, item__state=Item.State.OPEN).filter(
         Q(annotator=None) | Q(lease_until__lt=now)
@@ -87,10 +89,10 @@ def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any)
     """The next free slots of items that this person has not voted on, skipped, or in hand."""
     item = OuterRef("item")
     mine = {"annotator": annotator}
-    slots = _with_item(_free_slots(round_, now)).filter(
+    slots = _with_item(free_slots(round_, now)).filter(
         ~Exists(Slot.objects.filter(item=item, **mine).filter(_held_or_filled(now))),
         ~Exists(Skip.objects.filter(item=item, **mine)),
-        _not_voted_on(protocol, annotator),
+        not_voted_on(protocol, annotator),
         position__gt=after,
     )
     return slots.order_by("position", "index")[:_CANDIDATES]
@@ -143,31 +145,7 @@ def flag(draft: Draft, reason: str) -> Flag:
     return row
 
 
-def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | None:
-    """A slot of this very item, when one is free: for a vote whose lease ended meanwhile."""
-    own: Slot | None = _own_slots.first(item=item.pk, annotator=annotator.pk)
-    if own is not None:
-        return own
-    if seat_of(item.round, annotator) is None:
-        return None
-    not_voted_on = _not_voted_on(item.round.protocol_id, annotator)
-    for slot in _free_slots(item.round, now).filter(not_voted_on, item=item).order_by("index"):
-        try:
-            with transaction.atomic():
-                if _take(slot, annotator, now):
-                    return slot
-        except IntegrityError:
-            continue
-    return None
-
-
-@prepared
-def _own_slots(item: Any, annotator: Any) -> QuerySet[Slot]:
-    """Held, and not filled: at most one."""
-    return Slot.objects.filter(item=item, annotator=annotator, vote=None)
-
-
-def _not_voted_on(protocol: Any, annotator: Any) -> Exists:
+def not_voted_on(protocol: Any, annotator: Any) -> Exists:
     """Nobody votes twice on an example under one protocol, whichever round asks."""
     votes = Annotation.objects.filter(annotator=annotator, protocol=protocol)
     return ~Exists(votes.filter(example=OuterRef("item__example")))
@@ -224,7 +202,7 @@ def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:
     return slots.select_related("item").only(*needed)
 
 
-def _in_hand_or_done(round_: int, annotator: Annotator) -> int:
+def in_hand_or_done(round_: int, annotator: Annotator) -> int:
     return Slot.objects.filter(round=round_, annotator=annotator).count()
 
 
@@ -253,22 +231,22 @@ def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft
     """None when somebody was faster, or another slot of the item is ours."""
     try:
         with transaction.atomic():
-            if _take(slot, annotator, now):
+            if take(slot, annotator, now):
                 draft = draft_of(slot.item, annotator, seat, cursor=slot.position)
-                _check_limit(slot.round_id, annotator, seat)
+                check_limit(slot.round_id, annotator, seat)
                 return draft
     except IntegrityError:
         pass
     return None
 
 
-def _check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
+def check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
     """Once more, now that the seat is locked: the person may ask twice at once."""
-    if seat.limit is not None and _in_hand_or_done(round_, annotator) > seat.limit:
-        raise _LimitReached
+    if seat.limit is not None and in_hand_or_done(round_, annotator) > seat.limit:
+        raise LimitReached
 
 
-def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
+def take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
     """Raises IntegrityError where another slot of the item is ours."""
     given = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
     return _taken.count(**given) == 1

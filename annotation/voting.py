@@ -10,8 +10,9 @@ from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
 from annotation.drafts import sane, save_draft
 from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
-from annotation.queue import claim_slot_of, release, without_seat
+from annotation.queue import release, why_none
 from annotation.settling import settle, settle_locked, with_lock
+from annotation.taking_up import claim_slot_of
 from judging import audit
 from judging.errors import UserError
 from judging.models import Membership
@@ -21,6 +22,11 @@ from judging.prepared_writes import Changed, insert, prepared_update
 # In the audit trail.
 VOTED = "voted"
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
+_WHY_NONE = {
+    "left": "You left this round",
+    "not_assigned": "This round is for others now",
+    "limit": "You labelled as many pairs as were assigned to you",
+}
 
 
 class NotNeeded(UserError):
@@ -72,9 +78,8 @@ def _slot_for(draft: Draft) -> Slot:
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
-    if slot is None and (nothing := without_seat(round_, draft.annotator)):
-        why = "You left this round" if nothing.reason == "left" else "This round is for others now"
-        raise RoundClosed(f"{why}. Your choice is kept, but is not counted.")
+    if slot is None and (nothing := why_none(round_, draft.annotator)):
+        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
             "This item got all the votes it needs while you were away. "

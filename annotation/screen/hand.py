@@ -12,7 +12,8 @@ from django.urls import reverse
 
 from annotation.annotators import annotator_of
 from annotation.models import Annotation, Annotator, Draft, Round
-from annotation.queue import claim_slot_of, heartbeat
+from annotation.queue import heartbeat
+from annotation.taking_up import claim_slot_of
 from judging.access import project_for
 from judging.prepared import prepared
 

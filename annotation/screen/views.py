@@ -12,7 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
 from annotation.models import Annotator, Draft, Round
-from annotation.queue import NoItem, claim_next, without_seat
+from annotation.queue import NoItem, claim_next, why_none
 from annotation.screen.blind import VIEWS, View, blind_pair
 from annotation.screen.endings import Ending, ending_of, refusal
 from annotation.screen.hand import (
@@ -66,7 +66,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if round_.state == Round.State.CLOSED:
         return show_nothing(request, NoItem("closed"), round_, draft.annotator)
     if vote is None and not take_up(draft, timezone.now()):
-        if nothing := without_seat(round_, draft.annotator):
+        if nothing := why_none(round_, draft.annotator):
             return show_nothing(request, nothing, round_, draft.annotator)
         ending = refusal("This pair is settled", _SETTLED, round_)
         return show_ending(request, ending, round_, draft.annotator)

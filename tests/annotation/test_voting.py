@@ -9,8 +9,9 @@ from django.utils import timezone
 from annotation import changes
 from annotation.drafts import save_draft
 from annotation.models import Annotation, Draft, Item, Round, Slot
-from annotation.queue import LEASE, NoItem, claim_next, claim_slot_of, skip
+from annotation.queue import LEASE, NoItem, claim_next, skip
 from annotation.rounds import RoundSettings, open_round
+from annotation.taking_up import claim_slot_of
 from annotation.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from tests.factories import make_annotator, make_examples, make_project
 
