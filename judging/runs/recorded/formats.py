@@ -10,8 +10,9 @@ from judging.imports import layouts
 from judging.imports.columns import recognise
 from judging.imports.examples import to_example
 from judging.imports.ids import Identities
-from judging.imports.problems import Refused
+from judging.imports.problems import Refused, listed
 from judging.imports.records import Record
+from judging.llm.storable import storable
 from judging.runs.recorded.rows import BadRow, RecordedRow, sample_rows
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "pandalm", "llmbar")
@@ -74,8 +75,8 @@ def pandalm_rows(record: Record) -> Iterator[RecordedRow]:
         "original",
         "valid" if outcome else "unparsed",
         outcome=outcome,
-        evidence=str(record.values.get("gpt_reason") or ""),
-        raw_text=found,
+        evidence=storable(str(record.values.get("gpt_reason") or "")),
+        raw_text=storable(found),
     )
 
 
@@ -87,7 +88,12 @@ def llmbar_reader() -> Read:
     identities = Identities()
 
     def read(record: Record) -> Iterator[RecordedRow]:
-        example = to_example(record, recognise(record.values))
+        columns = recognise(record.values)
+        if columns.missing:
+            raise BadRow(
+                f"No column for {listed(columns.missing)}. Found: {listed(record.values)}."
+            )
+        example = to_example(record, columns)
         if not isinstance(example, Refused):
             example = identities.settle(example)
         if isinstance(example, Refused):
@@ -109,7 +115,7 @@ def llmbar_row(external_id: str, part: str, judgment: Any) -> RecordedRow:
     completion = judgment.get("completion")
     pair = isinstance(completion, list) and len(completion) == 2
     text, finish_reason = completion if pair else (completion, "")
-    text = str(text or "").replace("\0", "\ufffd").encode(errors="replace").decode()
+    text = storable(str(text or ""))
     outcome = WINNERS.get(str(judgment.get("winner")))
     return RecordedRow(
         external_id,
@@ -118,5 +124,5 @@ def llmbar_row(external_id: str, part: str, judgment: Any) -> RecordedRow:
         outcome=outcome,
         evidence=text,
         raw_text=text,
-        finish_reason=str(finish_reason or "")[:40],
+        finish_reason=storable(str(finish_reason or ""))[:40],
     )

@@ -15,6 +15,9 @@ Status = Parse.Status
 STAGES = tuple(stage.value for stage in Stage if stage != Stage.NONE)
 LONGEST = {"part": 60, "finish_reason": 40, "model": 200}
 MOST_SLOTS = 1000
+# Of one sample: more is a mistake, and sums have to be kept too.
+MOST_USD = 10_000
+PLACES = Decimal("1e-10")
 
 
 class BadRow(ValueError):
@@ -53,7 +56,7 @@ def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
     external_id = read.text("external_id")
     if not external_id:
         raise BadRow("external_id is empty.")
-    numbers = {name: read.number(name) for name in ("score_1", "score_2", "rating")}
+    numbers = {name: read.decimal(name) for name in ("score_1", "score_2", "rating")}
     p_first, mass = (read.probability(name) for name in ("p_first", "mass"))
     outcome = read.one_of("outcome", tuple(Label))
     found = derived_outcome(numbers, p_first is not None) or outcome
@@ -78,7 +81,7 @@ def sample_rows(values: Mapping[str, Any]) -> Iterator[RecordedRow]:
         model=read.text("model"),
         prompt_tokens=read.count("prompt_tokens"),
         completion_tokens=read.count("completion_tokens"),
-        usd=read.number("usd"),
+        usd=read.usd("usd"),
         estimated=read.text("estimated").casefold() in ("true", "1", "yes"),
         **numbers,
     )
@@ -157,6 +160,18 @@ class Cells:
         if not number.is_finite() or abs(number) >= 10**8:
             raise BadRow(f"{name} should be a number, found {text[:60]!r}.")
         return number
+
+    def decimal(self, name: str) -> Decimal | None:
+        """Rounded as it is kept, so that what is concluded now can be concluded again."""
+        number = self.number(name)
+        return None if number is None else number.quantize(PLACES)
+
+    def usd(self, name: str) -> Decimal | None:
+        usd = self.decimal(name)
+        if usd is not None and not 0 <= usd <= MOST_USD:
+            found = self.text(name)[:60]
+            raise BadRow(f"{name} should be from 0 to {MOST_USD}, found {found!r}.")
+        return usd
 
     def probability(self, name: str) -> float | None:
         number = self.number(name)

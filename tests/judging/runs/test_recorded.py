@@ -6,7 +6,7 @@ from django.core.management import call_command
 
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Call, Method, Parse, Run, Verdict
+from judging.models import Call, Method, Parse, Run, Sample, Verdict
 from judging.runs import states
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples
@@ -75,6 +75,7 @@ def test_outcomes_alone_are_enough(project, tmp_path):
         ({"raw_text": "\ud800"}, "raw_text holds the lone surrogate"),
         ({"raw_text": "\0"}, "raw_text holds a NUL"),
         ({"part": "swapped"}, "order is original, and part is swapped"),
+        ({"usd": "-1"}, "usd should be from 0 to"),
     ],
 )
 def test_a_row_that_says_nothing_sound_refuses_the_file(project, tmp_path, change, sentence):
@@ -161,6 +162,39 @@ def test_an_llmbar_completion_of_any_shape_is_a_sample(project, tmp_path, comple
     path.write_text(json.dumps([pair | {"results": [{"swap = False": judgment}]}]))
     run = import_judgments(project, None, [path], file_format="llmbar")
     assert Parse.objects.get(sample__call__run=run).outcome == "win"
+
+
+@pytest.mark.databases
+@pytest.mark.parametrize("text", ["half \ud800", "nul \0"])
+def test_recorded_texts_that_no_database_takes_are_kept_as_far_as_they_are_text(
+    project, tmp_path, text
+):
+    pair = {"input": "q0", "output_1": "a0", "output_2": "b0"}
+    import_files(project, None, [write_lines(tmp_path / "pair.jsonl", [pair])])
+    judgment = {"completion": ["It is A.", text], "winner": 1}
+    llmbar, pandalm = tmp_path / "result.json", tmp_path / "verdicts.json"
+    llmbar.write_text(json.dumps([pair | {"results": [{"swap = False": judgment}]}]))
+    pandalm.write_text(json.dumps([{"idx": "e0", "gpt_result": text, "gpt_reason": text}]))
+    run = import_judgments(project, None, [llmbar])
+    assert Sample.objects.get(call__run=run).finish_reason == text[:-1] + "\ufffd"
+    run = import_judgments(project, None, [pandalm])
+    kept = Parse.objects.get(sample__call__run=run)
+    assert kept.evidence == kept.sample.raw_text == text[:-1] + "\ufffd"
+
+
+def test_an_llmbar_judgment_without_its_texts_is_refused_by_line(project, tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text('[\n{"output_1": "A", "results": [{}]}]')
+    with pytest.raises(UserError, match=r"line 2: No column for question, response_2\. Found:"):
+        import_judgments(project, None, [path])
+
+
+@pytest.mark.databases
+def test_scores_are_read_to_ten_decimals(project, tmp_path):
+    one = row("e0", "original", "5.00000000004", 5) | {"usd": "1e-999999"}
+    run = import_judgments(project, None, [write_lines(tmp_path / "s.jsonl", [one])])
+    assert Parse.objects.get(sample__call__run=run).outcome == "tie"
+    assert Call.objects.get(run=run).usd == 0
 
 
 @pytest.mark.parametrize(
