@@ -5,6 +5,7 @@ from django.db import transaction
 
 from annotation.models import Adjudication, Item
 from annotation.settling import settle
+from annotation.trail import ADJUDICATED
 from judging import audit
 from judging.errors import UserError
 from judging.models import Label
@@ -30,7 +31,7 @@ def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudicat
         audit.record(
             item.round.project,
             user,
-            "adjudicated",
+            ADJUDICATED,
             item.example.external_id,
             label=label,
             reason=reason.strip(),

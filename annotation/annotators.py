@@ -23,6 +23,7 @@ from annotation.models import (
     Slot,
 )
 from annotation.settling import settle, settle_skipped, with_lock
+from annotation.trail import WITH_REASON
 from judging import audit
 from judging.errors import UserError
 from judging.models import AuditEvent, Project
@@ -96,7 +97,7 @@ def _leave_the_trail(user: AbstractUser) -> None:
     """The trail says what was done, no longer by whom nor in whose words."""
     name = user.get_username()
     theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-    for event in theirs.filter(action="adjudicated", detail__has_key="reason"):
+    for event in theirs.filter(action__in=WITH_REASON, detail__has_key="reason"):
         event.detail["reason"] = ""
         event.save(update_fields=["detail"])
     theirs.update(actor=_ERASED, user=None)

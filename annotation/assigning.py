@@ -53,7 +53,8 @@ def assign(
             fresh = fresh_seat(locked, person) | {"limit": limit}
             Seat.objects.get_or_create(round=locked, annotator=person, defaults=fresh)
         subject = f"round {locked.number}"
-        audit.record(locked.project, by, "assigned", subject, people=len(people), limit=limit)
+        to = [person.pseudonym for person in people] or "everybody"
+        audit.record(locked.project, by, "assigned", subject, to=to, limit=limit)
     for person in gone:
         give_back(person, round_)
     people_changed(round_.project)

@@ -71,6 +71,7 @@ class SettingsForm(forms.ModelForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.before = {name: getattr(self.instance, name) for name in self.fields}
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         for name in ("wage_usd", "minutes_per_vote"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
@@ -80,6 +81,15 @@ class SettingsForm(forms.ModelForm):
         self.instance.save(update_fields=self.changed_data)
         return self.instance
 
+    def changes(self) -> dict[str, dict[str, Any]]:
+        """What each changed setting was and is, as it is kept in the audit trail."""
+        now = {name: getattr(self.instance, name) for name in self.changed_data}
+        return {
+            name: {"before": _plain(self.before[name]), "now": _plain(value)}
+            for name, value in now.items()
+            if value != self.before[name]
+        }
+
     def clean_criteria(self) -> list[str]:
         names = [line.strip() for line in self.cleaned_data["criteria"].splitlines()]
         names = list(dict.fromkeys(name for name in names if name))
@@ -88,6 +98,10 @@ class SettingsForm(forms.ModelForm):
         if any(len(name) > 60 or not name.isprintable() for name in names):
             raise forms.ValidationError("A criterion is a short name on a line of its own.")
         return names
+
+
+def _plain(value: Any) -> Any:
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 class InvitationForm(forms.Form):

@@ -17,6 +17,7 @@ from annotation.drafts import draft_of, drafts
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
 from annotation.seats import SeatGone, seat_of
 from annotation.settling import locked, settle, settle_locked
+from annotation.trail import FLAGGED, SKIPPED, UNSKIPPED, tell
 from judging.prepared import prepared
 from judging.prepared_writes import Changed, prepared_update
 
@@ -122,9 +123,11 @@ def skip(draft: Draft, reason: str = "") -> None:
     with transaction.atomic():
         # The item before its slot, as a vote locks them.
         items = locked.all(keys=[draft.item_id])
-        Skip.objects.get_or_create(
+        _, is_new = Skip.objects.get_or_create(
             item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
         )
+        if is_new:
+            tell(draft.annotator, draft.item, SKIPPED)
         release(draft)
         count_earlier_votes(draft.item.round, draft.item.example_id)
         settle_locked(items)
@@ -133,15 +136,21 @@ def skip(draft: Draft, reason: str = "") -> None:
 def unskip(draft: Draft) -> None:
     """Take a skip back: the item may come again."""
     with transaction.atomic():
-        Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id).delete()
+        skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
+        if skips.delete()[0]:
+            tell(draft.annotator, draft.item, UNSKIPPED)
         settle(draft.item)
 
 
 def flag(draft: Draft, reason: str) -> Flag:
     """Tell the project's owners that something is wrong with the item; it stays in hand."""
-    row, _ = Flag.objects.update_or_create(
-        item=draft.item, annotator=draft.annotator, defaults={"reason": reason, "settled_at": None}
-    )
+    mine = {"item": draft.item, "annotator": draft.annotator}
+    with transaction.atomic():
+        is_told = Flag.objects.filter(**mine, reason=reason, settled_at=None).exists()
+        fresh = {"reason": reason, "settled_at": None}
+        row, _ = Flag.objects.update_or_create(**mine, defaults=fresh)
+        if not is_told:
+            tell(draft.annotator, draft.item, FLAGGED, reason=reason)
     return row
 
 

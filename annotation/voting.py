@@ -9,18 +9,16 @@ from django.utils import timezone
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
 from annotation.drafts import sane, save_draft
-from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
+from annotation.models import Annotation, AnnotationRevision, Draft, Item, Round, Slot
 from annotation.queue import release, why_none
 from annotation.settling import settle, settle_locked, with_lock
 from annotation.taking_up import claim_slot_of
-from judging import audit
+from annotation.trail import VOTED, tell
 from judging.errors import UserError
 from judging.models import Membership
 from judging.prepared import prepared
 from judging.prepared_writes import Changed, insert, prepared_update
 
-# In the audit trail.
-VOTED = "voted"
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
@@ -106,7 +104,7 @@ def edit_vote(
             raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
         label = label_of(given["overall"], side)
         if not same:
-            _tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
+            tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
             AnnotationRevision.objects.create(
                 annotation=vote,
                 label=vote.label,
@@ -187,7 +185,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items.pop(item.pk)])
     _count_in_other_rounds(vote, list(items.values()))
-    _tell(draft.annotator, item, VOTED)
+    tell(draft.annotator, item, VOTED)
     return vote
 
 
@@ -202,13 +200,6 @@ def _count_in_other_rounds(vote: Annotation, items: list[Item]) -> None:
     for round_ in (item.round for item in items):
         if round_.kind == Round.Kind.ROUTED and round_.state != Round.State.CLOSED:
             count_in(vote, round_)
-
-
-def _tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
-    """In the audit trail. What the item is about is not looked up: the screen must not know it."""
-    number = item.round.number
-    where = {"round": number, "item": item.pk}
-    audit.record(item.round.project, annotator.user, action, f"round {number}", **where, **detail)
 
 
 def _has_seen_judge(draft: Draft) -> bool:

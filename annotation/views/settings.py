@@ -2,13 +2,14 @@
 
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from annotation.forms import ConfirmForm, SettingsForm
 from annotation.removal import delete_project
-from annotation.voting import VOTED
+from annotation.trail import OF_EACH_ITEM, told
 from judging import audit
 from judging.access import project_for
 from judging.errors import UserError
@@ -23,8 +24,10 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     project = access.project
     form = SettingsForm(request.POST or None, instance=project)
     if request.method == "POST" and form.is_valid():
-        form.save()
-        audit.record(project, request.user, "settings changed", ", ".join(form.changed_data))
+        with transaction.atomic():
+            form.save()
+            if made := form.changes():
+                audit.record(project, request.user, "settings changed", ", ".join(made), **made)
         messages.success(request, "The settings are saved. Open rounds keep what they asked.")
         return redirect("settings", slug)
     if form.errors:
@@ -38,12 +41,12 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def trail(request: HttpRequest, slug: str) -> HttpResponse:
-    """Who did what when. Single votes are so many that they are shown on demand."""
+    """Who did what when. What is done to each item is shown on demand."""
     access = project_for(request.user, slug, Role.OWNER)
     events = access.project.audit_events.select_related("user").order_by("-at", "-pk")
     with_votes = "votes" in request.GET
     if not with_votes:
-        events = events.exclude(action=VOTED)
+        events = events.exclude(action__in=OF_EACH_ITEM)
     page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
     found = {
         "project": access.project,
@@ -51,7 +54,7 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
         "tab": "settings",
         "page": page,
         "with_votes": with_votes,
-        "events": [(event, _told(event.detail)) for event in page],
+        "events": [(event, told(event.detail)) for event in page],
     }
     return render(request, "annotation/settings/trail.html", found)
 
@@ -70,9 +73,3 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
         return redirect("settings", slug)
     messages.success(request, f"The project {slug} and everything in it was deleted.")
     return redirect("home")
-
-
-def _told(detail: dict[str, object]) -> str:
-    return " · ".join(
-        f"{name} {value}" for name, value in detail.items() if value not in ("", None, False)
-    )

@@ -5,9 +5,10 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
+from annotation.assigning import assign
 from annotation.forms import SettingsForm
 from annotation.protocols import current_protocol
-from annotation.queue import claim_next
+from annotation.queue import claim_next, flag, skip, unskip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging import audit
@@ -75,6 +76,19 @@ def test_what_is_saved_is_what_the_next_round_asks(save, project):
     assert (asked.scale, asked.both_bad) == ("five", False)
     event = AuditEvent.objects.get(action="settings changed")
     assert "question_asked" in event.subject
+    assert event.detail["question_asked"] == {
+        "before": "Which response is better?",
+        "now": "Which answer helps more?",
+    }
+    assert event.detail["criteria"] == {"before": [], "now": ["accuracy", "relevance"]}
+    assert event.detail["wage_usd"] == {"before": "7.5", "now": "12"}
+    assert set(event.detail) == set(event.subject.split(", "))
+
+
+def test_saving_what_is_there_already_is_no_change(save):
+    save()
+    assert save().status_code == 302
+    assert AuditEvent.objects.filter(action="settings changed").count() == 1
 
 
 @pytest.mark.parametrize(
@@ -132,6 +146,50 @@ def test_votes_and_their_changes_are_in_the_trail_single_votes_on_demand(as_owne
     assert f"before tie · now {vote.label}" in page
     assert "<td>voted</td>" not in page
     assert "<td>voted</td>" in as_owner.get(url, {"votes": 1}).text
+
+
+def test_the_trail_shows_what_a_setting_was_and_is(save, as_owner, project):
+    save(guidelines="Look. " * 200, both_bad="on", criteria="")
+    page = as_owner.get(reverse("trail", args=[project.slug])).text
+    assert "question_asked Which response is better? → Which answer helps more?" in page
+    assert "wage_usd 7.5 → 12" in page
+    assert "both_bad no → yes" in page
+    assert "guidelines (empty) → Look." in page
+    assert "Look. " * 60 not in page
+    save()
+    page = as_owner.get(reverse("trail", args=[project.slug])).text
+    assert "criteria (empty) → accuracy, relevance" in page
+
+
+def test_flags_are_in_the_trail_and_skips_are_on_demand(as_owner, project):
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    draft = claim_next(round_, make_annotator(project, "ana"))
+    # Sent twice, as after a lost answer.
+    for _ in range(2):
+        flag(draft, "The question is cut off")
+    flag(draft, "It is empty")
+    for _ in range(2):
+        skip(draft)
+    for _ in range(2):
+        unskip(draft)
+    trail = reverse("trail", args=[project.slug])
+    page = as_owner.get(trail).text
+    assert page.count("<td>flagged</td>") == 2
+    assert "reason The question is cut off" in page
+    assert "<td>skip" not in page
+    page = as_owner.get(trail, {"votes": 1}).text
+    assert page.count("<td>skipped</td>") == page.count("<td>skip undone</td>") == 1
+
+
+def test_whom_a_round_was_given_to_is_in_the_trail(as_owner, project):
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+    assign(round_, None, [make_annotator(project), make_annotator(project)], limit=3)
+    assign(round_, None, [])
+    page = as_owner.get(reverse("trail", args=[project.slug])).text
+    assert "to annotator-1, annotator-2 · limit 3" in page
+    assert "to everybody" in page
 
 
 def test_the_trail_of_another_project_is_not_shown(as_owner, project):
