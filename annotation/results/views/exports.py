@@ -20,11 +20,10 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjso
 
 @require_POST
 def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpResponse:
-    """A POST, since each export goes on record. Labels and samples show the judge's output."""
+    """A POST, since each export goes on record. Of a run, all but votes show the judge's output."""
     sent = request.POST
     what = sent.get("what", "labels")
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=what != "votes")
-    project = access.project
+    project = project_for(request.user, slug, Role.RESEARCHER).project
     wanted = Wanted(
         what=what,
         format=sent.get("format", "csv"),
@@ -34,6 +33,8 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     try:
         run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
         pieces = export(project, run, request.user, wanted)
+        if run is not None and what != "votes":
+            project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results", project.slug)

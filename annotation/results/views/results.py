@@ -22,7 +22,8 @@ _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 @require_safe
 def results(request: HttpRequest, slug: str) -> HttpResponse:
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    """Until a run is ranked nothing of a judge is shown, and looking unblinds nobody."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
     run = chosen_run(request, access)
     found = {
@@ -38,6 +39,7 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         "formats": FORMATS,
     }
     if run is not None and run.ranked_at is not None:
+        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
         shown = shown_report(project, run)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()

@@ -160,6 +160,17 @@ def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
     assert judged.project.exports.count() == 2
 
 
+def test_where_no_run_is_ranked_results_and_labels_unblind_nobody(client, owner, project):
+    make_examples(project, 2)
+    client.force_login(owner)
+    assert "No run yet" in client.get("/p/vicuna/results").content.decode()
+    labels = client.post("/p/vicuna/export", {"what": "labels"})
+    assert b"".join(labels.streaming_content).count(b"\n") == 3
+    make_run(project, ranked_at=None)
+    assert "Not ranked yet" in client.get("/p/vicuna/results").content.decode()
+    assert Membership.objects.get(user=owner).unblinded_at is None
+
+
 def test_the_results_page_takes_the_same_queries_for_10_and_for_60_examples(client, owner, judged):
     client.force_login(owner)
     client.get("/p/vicuna/results")
