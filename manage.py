@@ -1,22 +1,7 @@
 #!/usr/bin/env python
-"""Entry to every command: `manage.py help` lists them."""
+"""Entry to every command from a checkout: `manage.py help` lists them."""
 
-import os
-import sys
-
-
-def main() -> None:
-    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
-    from fairjudge_site.environment import SettingError
-
-    try:
-        import fairjudge_site.settings  # noqa: F401
-    except SettingError as error:
-        sys.exit(f"{error}")
-    from django.core.management import execute_from_command_line
-
-    execute_from_command_line(sys.argv)
-
+from fairjudge_site.__main__ import main
 
 if __name__ == "__main__":
     main()

@@ -11,11 +11,16 @@ from kombu import Exchange, Queue
 
 from fairjudge_site.environment import Environment, SettingError
 
+# A checkout has its templates, static files and data in itself. What pip installs has the first two
+# in this package, where Django looks by itself, and the data in the folder that one works in.
 BASE_DIR = Path(__file__).resolve().parent.parent
+CHECKOUT = (BASE_DIR / "manage.py").is_file()
 environment = Environment(os.environ)
 
 DEBUG = environment.flag("FAIRJUDGE_DEBUG")
-FAIRJUDGE_DATA = environment.folder("FAIRJUDGE_DATA", BASE_DIR / "data")
+FAIRJUDGE_DATA = environment.folder(
+    "FAIRJUDGE_DATA", BASE_DIR / "data" if CHECKOUT else Path("data")
+)
 FAIRJUDGE_URL = environment.origin("FAIRJUDGE_URL", "http://127.0.0.1:8000")
 site = urlsplit(FAIRJUDGE_URL)
 HTTPS = site.scheme == "https"
@@ -81,7 +86,7 @@ WSGI_APPLICATION = "fairjudge_site.wsgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates"] if CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -217,7 +222,7 @@ LOGOUT_REDIRECT_URL = "login"
 STATIC_URL = "/static/"
 STATIC_ROOT = FAIRJUDGE_DATA / "static"
 STATIC_ROOT.mkdir(exist_ok=True)
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static"] if CHECKOUT else []
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {"BACKEND": "fairjudge_site.staticfiles.CollectedStorage"},

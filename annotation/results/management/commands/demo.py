@@ -38,8 +38,7 @@ class Command(FairJudgeCommand):
         # The settings are read once, from the environment; so the site starts anew with the
         # demo's entry on its login page.
         os.environ["FAIRJUDGE_DEMO"] = "1"
-        manage = [sys.executable, str(settings.BASE_DIR / "manage.py"), "runall"]
-        os.execv(sys.executable, manage)
+        os.execv(sys.executable, [sys.executable, "-m", "fairjudge_site", "runall"])
 
     def _headless(self, project: Any) -> None:
         run = demo_run(project, background=False)

@@ -1,0 +1,21 @@
+"""Entry to every command: `fairjudge help`, or `manage.py help` in a checkout, lists them."""
+
+import os
+import sys
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
+    from fairjudge_site.environment import SettingError
+
+    try:
+        import fairjudge_site.settings  # noqa: F401
+    except SettingError as error:
+        sys.exit(f"{error}")
+    from django.core.management import execute_from_command_line
+
+    execute_from_command_line(sys.argv)
+
+
+if __name__ == "__main__":
+    main()
