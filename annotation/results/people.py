@@ -6,7 +6,7 @@ label. For people alone: every vote under the newest protocol that the example h
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
@@ -22,7 +22,8 @@ from judging.models import Label, Project, Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
 ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
-
+# Of several rounds that asked about an example the first of these says why.
+_STRONGEST = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
 
 _LABELS = tuple(Label.values)
 
@@ -72,7 +73,7 @@ def people_for_run(run: Run) -> dict[int, PeopleSay]:
     items = Item.objects.filter(
         round__run=run, round__kind=Round.Kind.ROUTED, selection__kind__in=ENTERS
     )
-    return _latest(_sayings(items))
+    return _asked(_sayings(items))
 
 
 def people_alone(project: Project) -> dict[int, PeopleSay]:
@@ -86,7 +87,7 @@ def people_both_ways(
     """People alone, and people for the run, from one reading of the votes."""
     sayings = _sayings(_all_items(project))
     asked = [one for one in sayings if _enters(one[0], run)]
-    return _latest(_by_protocol(sayings)), _latest(asked)
+    return _latest(_by_protocol(sayings)), _asked(asked)
 
 
 class Asked(NamedTuple):
@@ -125,6 +126,28 @@ def _latest(sayings: Iterable[Saying]) -> dict[int, PeopleSay]:
         if before is None or say.source or (say.votes and not before.source):
             said[item.example_id] = say
     return said
+
+
+def _asked(sayings: list[Saying]) -> dict[int, PeopleSay]:
+    """The last ones. What one round selected stays selected where the audit of another drew it: it
+    is no random example of the rest."""
+    why: dict[int, tuple[str, float | None]] = {}
+    for item, say in sayings:
+        before = why.get(item.example_id)
+        if before is None or _strength(say.selection) < _strength(before[0]):
+            why[item.example_id] = say.selection, say.probability
+    return {
+        pk: say if say.selection == why[pk][0] else _because(say, *why[pk])
+        for pk, say in _latest(sayings).items()
+    }
+
+
+def _strength(selection: str) -> int:
+    return _STRONGEST.index(Selection.Kind(selection))
+
+
+def _because(say: PeopleSay, selection: str, probability: float | None) -> PeopleSay:
+    return replace(say, selection=selection, probability=probability)
 
 
 def _sayings(items: QuerySet[Item]) -> list[Saying]:

@@ -8,6 +8,7 @@ from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
 from annotation.results.figures_text import figure, report_lines
+from annotation.results.labels_table import label_rows
 from annotation.results.report import report
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
@@ -104,6 +105,24 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     assert as_done["done"]
     assert as_done["kappa"] == found.after().kappa.as_json()
     assert as_done["accuracy"]["value"] == pytest.approx(found.lines().accuracy.value, abs=1e-12)
+
+
+def test_what_one_round_selected_stays_selected_where_the_audit_of_another_draws_it(project, run):
+    person = make_annotator(project)
+    first = RoundSettings(beta=Decimal(60), votes=1, audit=2, seed=3)
+    second = RoundSettings(beta=Decimal(10), votes=1, audit=8, seed=4)
+    for settings in (first, second):
+        round_ = open_round(project, None, run, settings)
+        while isinstance(draft := claim_next(round_, person), Draft):
+            record_vote(draft, {"overall": "tie"})
+    by_rank = {f"e{number}" for number in range(4, 10)}
+    drawn = set(round_.items.filter(selection__kind="audit").values_list("example__external_id"))
+    assert by_rank & {name for (name,) in drawn}
+    sheet = Analysis(project, run).sheet
+    assert sheet.selected.tolist() == [number >= 4 for number in range(10)]
+    for row in label_rows(project, run, names=False):
+        if row["external_id"] in by_rank:
+            assert (row["selection"], row["probability"]) == ("top", 1.0)
 
 
 def test_without_people_every_figure_about_them_has_a_reason(project, run):
