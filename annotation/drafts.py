@@ -11,7 +11,8 @@ from annotation.models import Annotator, Draft, Item, Seat
 from annotation.seats import SeatGone
 from annotation.sides import left_response
 from judging.prepared import prepared
-from judging.prepared_writes import Changed, insert, prepared_update
+from judging.prepared_writes import Changed, prepared_update
+from judging.rows import insert_one
 
 # An item is not worked on longer than this without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
@@ -43,7 +44,7 @@ def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Dra
             token=secrets.token_urlsafe(24),
             left_response=left_response(item.round.seed, annotator.pk, shown[0] - 1),
         )
-        insert(draft)
+        insert_one(draft)
     draft.item, draft.annotator = item, annotator
     return draft
 

@@ -17,7 +17,8 @@ from annotation.trail import VOTED, tell
 from judging.errors import UserError
 from judging.models import Membership
 from judging.prepared import prepared
-from judging.prepared_writes import Changed, insert, prepared_update
+from judging.prepared_writes import Changed, prepared_update
+from judging.rows import insert_one
 
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
@@ -180,7 +181,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
         unblinded=unblinded,
         submitted_at=timezone.now(),
     )
-    insert(vote)
+    insert_one(vote)
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items.pop(item.pk)])

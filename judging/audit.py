@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
 from judging.models import AuditEvent, Project
-from judging.prepared_writes import insert
+from judging.rows import insert_one
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
 
@@ -28,5 +28,5 @@ def record(
         subject=subject[:_LONGEST_SUBJECT],
         detail=detail,
     )
-    insert(event)
+    insert_one(event)
     return event

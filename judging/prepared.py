@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Protocol, get_origin
+from typing import Any, get_origin
 
 from django.db import connection, transaction
 from django.db.models import Expression, QuerySet
@@ -55,56 +55,33 @@ class Compiled:
     made: Callable[[Cells], Any]
 
 
-class Prepared:
-    """A queryset that is asked with the values of its parameters, by their names.
+class Known:
+    """What is compiled once for each kind of database, from what `build` makes of parameters.
 
     A parameter that is called a list is for `__in`, and is not empty: SQL is kept for each of the
     lengths seen lately.
     """
 
-    def __init__(self, build: Callable[..., QuerySet[Any, Any]]) -> None:
+    def __init__(self, build: Callable[..., Any]) -> None:
         self.build = build
         self.parameters = inspect.signature(build).parameters
         self.lists = [p.name for p in self.parameters.values() if get_origin(p.annotation) is list]
         self.compiled = lru_cache(maxsize=8)(self._compiled)
         KNOWN.append(self)
 
-    def all(self, **given: Any) -> list[Any]:
+    def compiled_for(self, given: dict[str, Any]) -> Any:
         lengths = {name: len(given[name]) for name in self.lists}
-        compiled = self.compiled(connection.vendor, **lengths)
-        with own_cursor() as cursor:
-            cursor.execute(compiled.sql, [bound(value, given) for value in compiled.values])
-            rows = cursor.fetchall()
-        return [compiled.made(row) for row in compiled.converted(rows)]
+        return self.compiled(connection.vendor, **lengths)
 
-    def first(self, **given: Any) -> Any:
-        """The first one, or None.  All are found for it: for queries that find one or few."""
-        found = self.all(**given)
-        return found[0] if found else None
-
-    def _compiled(self, vendor: str, **lengths: int) -> Compiled:
+    def built(self, lengths: dict[str, int]) -> Any:
+        """What `build` makes of parameters whose values come later."""
         parameters: dict[str, Any] = {name: Parameter(name) for name in self.parameters}
         for name, length in lengths.items():
             parameters[name] = [Parameter(name, place) for place in range(length)]
-        queryset = self.build(**parameters)
-        compiler = queryset.query.get_compiler(connection=connection)
-        sql, values = compiler.as_sql()
-        converters = compiler.get_converters([column for column, _, _ in compiler.select])
+        return self.build(**parameters)
 
-        def converted(rows: Iterable[Cells]) -> Iterator[Cells]:
-            found: Iterator[Cells] = compiler.apply_converters(rows, converters)
-            return found
-
-        return Compiled(sql, tuple(values), converted, _maker(queryset, compiler))
-
-
-class Known(Protocol):
-    """Something that is compiled once, for each database and for each length of its lists."""
-
-    lists: list[str]
-
-    @property
-    def compiled(self) -> Callable[..., Any]: ...
+    def _compiled(self, vendor: str, **lengths: int) -> Any:
+        raise NotImplementedError
 
 
 # All that the modules imported so far have.
@@ -116,6 +93,34 @@ def compile_known() -> None:
     with transaction.atomic():
         for one in KNOWN:
             one.compiled(connection.vendor, **dict.fromkeys(one.lists, 1))
+
+
+class Prepared(Known):
+    """A queryset that is asked with the values of its parameters, by their names."""
+
+    def all(self, **given: Any) -> list[Any]:
+        compiled: Compiled = self.compiled_for(given)
+        with own_cursor() as cursor:
+            cursor.execute(compiled.sql, [bound(value, given) for value in compiled.values])
+            rows = cursor.fetchall()
+        return [compiled.made(row) for row in compiled.converted(rows)]
+
+    def first(self, **given: Any) -> Any:
+        """The first one, or None.  All are found for it: for queries that find one or few."""
+        found = self.all(**given)
+        return found[0] if found else None
+
+    def _compiled(self, vendor: str, **lengths: int) -> Compiled:
+        queryset = self.built(lengths)
+        compiler = queryset.query.get_compiler(connection=connection)
+        sql, values = compiler.as_sql()
+        converters = compiler.get_converters([column for column, _, _ in compiler.select])
+
+        def converted(rows: Iterable[Cells]) -> Iterator[Cells]:
+            found: Iterator[Cells] = compiler.apply_converters(rows, converters)
+            return found
+
+        return Compiled(sql, tuple(values), converted, _maker(queryset, compiler))
 
 
 def prepared(build: Callable[..., QuerySet[Any, Any]]) -> Prepared:

@@ -9,10 +9,11 @@ from itertools import count
 from django.db import connection, transaction
 from django.utils import timezone
 
+from judging import rows
 from judging.llm.prices import PriceSnapshot
 from judging.llm.requests import JudgeRequest
 from judging.models import Batch, Call
-from judging.runs import budget, rows
+from judging.runs import budget
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner
 from judging.runs.subjects import place_of

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
+from judging import rows
 from judging.llm.parsing import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.replies import Choice, TokenLogprobs
 from judging.llm.templating import Template
 from judging.models import Parse, Sample
-from judging.runs import rows
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:

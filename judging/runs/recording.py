@@ -8,11 +8,12 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
+from judging import rows
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Choice, Reply
 from judging.models import Call, Parse, Sample
-from judging.runs import budget, rows
+from judging.runs import budget
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner

@@ -10,12 +10,12 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from judging import rows
 from judging.methods.outcomes import outcome_of
 from judging.methods.ranking import Candidate, rank
 from judging.methods.verdicts import State, verdict
 from judging.methods.verdicts import Verdict as Result
 from judging.models import Form, Method, Run, Verdict
-from judging.runs import rows
 from judging.runs.adaptive import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 

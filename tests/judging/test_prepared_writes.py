@@ -1,17 +1,15 @@
-"""Prepared writes: what the ORM would have written, by SQL that is made once."""
+"""Prepared updates: what the ORM would have written, by SQL that is made once."""
 
 from datetime import timedelta
 
 import pytest
-from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.utils import timezone
 
 from annotation.models import Draft, Item, Seat, Slot
 from annotation.rounds import RoundSettings, open_round
-from judging.models import AuditEvent
-from judging.prepared_writes import insert, prepared_update
-from tests.factories import make_annotator, make_examples, make_project
+from judging.prepared_writes import prepared_update
+from tests.factories import make_annotator, make_examples
 
 pytestmark = [pytest.mark.databases]
 
@@ -27,28 +25,6 @@ def item(project) -> Item:
 def draft(item) -> Draft:
     annotator = make_annotator(item.round.project, "ada")
     return Draft(item=item, annotator=annotator, token="t" * 32, left_response=2, comment="Ä's %s")
-
-
-def test_an_inserted_row_is_what_the_orm_would_have_saved(draft):
-    draft.answer = {"overall": "left", "criteria": {"clear": None}}
-    before = timezone.now()
-    insert(draft)
-    found = Draft.objects.get(pk=draft.pk)
-    names = [field.attname for field in Draft._meta.concrete_fields]
-    assert [getattr(found, name) for name in names] == [getattr(draft, name) for name in names]
-    assert found.answer == {"overall": "left", "criteria": {"clear": None}}
-    assert before <= found.updated_at <= timezone.now()
-    draft.comment = "other"
-    draft.save()
-    assert Draft.objects.get().comment == "other"
-
-
-def test_a_second_row_with_the_same_key_is_refused_as_the_orm_refuses_it(draft):
-    insert(draft)
-    again = Draft(item=draft.item, annotator=draft.annotator, token="u" * 32, left_response=1)
-    with pytest.raises(IntegrityError), transaction.atomic():
-        insert(again)
-    assert Draft.objects.count() == 1
 
 
 def test_an_update_sets_values_of_every_kind_and_counts_rows(item, draft):
@@ -101,11 +77,3 @@ def test_an_update_asks_what_its_queryset_asks(item, draft):
     assert taken.count(now=now, **values) == 1
     slot.refresh_from_db()
     assert (slot.annotator, slot.lease_until) == (draft.annotator, values["until"])
-
-
-def test_parts_of_the_audit_trail_may_be_missing(project):
-    event = AuditEvent(project=None, project_slug="", user=None, actor="command line", action="x")
-    insert(event)
-    found = AuditEvent.objects.get(pk=event.pk)
-    assert (found.project, found.user, found.detail) == (None, None, {})
-    assert make_project("other").pk != project.pk

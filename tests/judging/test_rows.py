@@ -1,13 +1,23 @@
-"""Many rows in one statement, read back as the ORM would have written them."""
+"""Rows by SQL that is made once, read back as the ORM would have written them."""
 
 from datetime import UTC, datetime
 from decimal import Decimal
 
 import pytest
+from django.db import IntegrityError, transaction
+from django.utils import timezone
 
-from judging.models import Call, Parse, Sample, Verdict
-from judging.runs import rows
-from tests.factories import make_examples, make_run, make_verdict
+from annotation.models import Draft
+from annotation.rounds import RoundSettings, open_round
+from judging import rows
+from judging.models import AuditEvent, Call, Parse, Sample, Verdict
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_project,
+    make_run,
+    make_verdict,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -108,3 +118,41 @@ def test_a_row_that_exists_keeps_what_is_not_named(calls):
     rows.upsert(Verdict, verdicts, ("run", "example"), ("state", "bpde", "outcomes"))
     found = Verdict.objects.order_by("example__number").values_list("rank", "bpde", "outcomes")
     assert list(found) == [(3, 0.25, {"original": []}), (None, 0.25, {"original": []})]
+
+
+@pytest.fixture
+def draft(project) -> Draft:
+    make_examples(project, 3)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2))
+    annotator, item = make_annotator(project, "ada"), round_.items.earliest("pk")
+    return Draft(item=item, annotator=annotator, token="t" * 32, left_response=2, comment="Ä's %s")
+
+
+def test_an_inserted_row_is_what_the_orm_would_have_saved(draft):
+    draft.answer = {"overall": "left", "criteria": {"clear": None}}
+    before = timezone.now()
+    rows.insert_one(draft)
+    found = Draft.objects.get(pk=draft.pk)
+    names = [field.attname for field in Draft._meta.concrete_fields]
+    assert [getattr(found, name) for name in names] == [getattr(draft, name) for name in names]
+    assert found.answer == {"overall": "left", "criteria": {"clear": None}}
+    assert before <= found.updated_at <= timezone.now()
+    draft.comment = "other"
+    draft.save()
+    assert Draft.objects.get().comment == "other"
+
+
+def test_a_second_row_with_the_same_key_is_refused_as_the_orm_refuses_it(draft):
+    rows.insert_one(draft)
+    again = Draft(item=draft.item, annotator=draft.annotator, token="u" * 32, left_response=1)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        rows.insert_one(again)
+    assert Draft.objects.count() == 1
+
+
+def test_parts_of_the_audit_trail_may_be_missing(project):
+    event = AuditEvent(project=None, project_slug="", user=None, actor="command line", action="x")
+    rows.insert_one(event)
+    found = AuditEvent.objects.get(pk=event.pk)
+    assert (found.project, found.user, found.detail) == (None, None, {})
+    assert make_project("other").pk != project.pk

@@ -1,4 +1,4 @@
-"""Writing many rows of a model by SQL that is made once.
+"""Writing rows of a model by SQL that is made once, many at a time or one.
 
 The ORM resolves and converts every value of every row by itself, which took as much CPU as the
 rest of a call: its request, its reply, and the parsing. PostgreSQL gets the rows as one JSON text,
@@ -14,6 +14,8 @@ from typing import Any, TypeVar
 from django.db import connection, models
 from django.db.models.base import ModelState
 from django.utils import timezone
+
+from judging.prepared import own_cursor
 
 # What SQLite can't take as it is, or would store otherwise than the ORM does. The scores and
 # moments of many rows are few, and converting one takes longer than the rest of its row.
@@ -31,6 +33,7 @@ class Columns:
         quote = connection.ops.quote_name
         self.fields = fields
         self.names = [quote(field.column) for field in fields]
+        self.places = f"({', '.join(['%s'] * len(fields))})"
         self.typed = ", ".join(f"{quote(f.column)} {f.db_type(connection)}" for f in fields)
         self.read = attrgetter(*(field.attname for field in fields))
         self.converted = [
@@ -48,9 +51,8 @@ class Columns:
             yield cells
 
     def values_list(self, objects: Objects) -> tuple[str, list[Any]]:
-        row = f"({', '.join(['%s'] * len(self.names))})"
         cells = [cell for row in self.values(objects) for cell in row]
-        return f"VALUES {', '.join([row] * len(objects))}", cells
+        return f"VALUES {', '.join([self.places] * len(objects))}", cells
 
     def recordset(self, objects: Objects) -> tuple[str, list[Any]]:
         """The same as a table of PostgreSQL, called `given`."""
@@ -101,12 +103,24 @@ def insert(model: Model, objects: Objects) -> None:
     for name in [f.attname for f in columns.fields if getattr(f, "auto_now_add", False)]:
         for each in objects:
             setattr(each, name, now)
-    ending = f"RETURNING {connection.ops.quote_name(model._meta.pk.column)}"
     with connection.cursor() as cursor:
         for part in parts(columns, objects):
-            execute_insert(cursor, model, columns, part, ending)
+            execute_insert(cursor, model, columns, part, returning_key(model))
             for each, (key,) in zip(part, cursor.fetchall(), strict=True):
                 each.pk = key
+
+
+def insert_one(one: models.Model) -> None:
+    """What `one.save(force_insert=True)` writes, without signals, by a statement that PostgreSQL
+    too plans once. Sets the primary key."""
+    model = type(one)
+    columns = inserted_columns(model)
+    cells = [f.get_db_prep_save(f.pre_save(one, add=True), connection) for f in columns.fields]
+    with own_cursor() as cursor:
+        row = f"VALUES {columns.places}"
+        cursor.execute(insertion(model, columns, row, returning_key(model)), cells)
+        (one.pk,) = cursor.fetchone()
+    one._state.adding, one._state.db = False, connection.alias
 
 
 def upsert(model: Model, objects: Objects, unique: tuple[str, ...], names: tuple[str, ...]) -> None:
@@ -129,14 +143,21 @@ def parts(columns: Columns, objects: Objects) -> Iterator[Objects]:
 def execute_insert(
     cursor: Any, model: Model, columns: Columns, objects: Objects, ending: str
 ) -> None:
-    names = ", ".join(columns.names)
     if connection.vendor == "postgresql":
         table, cells = columns.recordset(objects)
-        rows = f"SELECT {names} FROM {table}"
+        rows = f"SELECT {', '.join(columns.names)} FROM {table}"
     else:
         rows, cells = columns.values_list(objects)
+    cursor.execute(insertion(model, columns, rows, ending), cells)
+
+
+def insertion(model: Model, columns: Columns, rows: str, ending: str) -> str:
     table = connection.ops.quote_name(model._meta.db_table)
-    cursor.execute(f"INSERT INTO {table} ({names}) {rows} {ending}", cells)
+    return f"INSERT INTO {table} ({', '.join(columns.names)}) {rows} {ending}"
+
+
+def returning_key(model: Model) -> str:
+    return f"RETURNING {connection.ops.quote_name(model._meta.pk.column)}"
 
 
 def update(
