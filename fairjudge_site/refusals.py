@@ -4,6 +4,15 @@ from django.contrib.auth.decorators import login_not_required
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.views import csrf
+
+from annotation.screen.logged_out import expired
+
+
+@login_not_required
+def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
+    """What an annotator entered on a page from before the last login is not lost."""
+    return expired(request) or csrf.csrf_failure(request, reason)
 
 
 @login_not_required

@@ -180,6 +180,7 @@ if FAIRJUDGE_PROXIES:
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 CSRF_COOKIE_HTTPONLY = True
+CSRF_FAILURE_VIEW = "fairjudge_site.refusals.csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],

@@ -8,6 +8,7 @@ from functools import wraps
 from typing import cast
 
 from django.contrib import messages
+from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AbstractUser
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -22,6 +23,7 @@ from annotation.screen.blind import VIEWS
 from annotation.screen.endings import refusal
 from annotation.screen.entries import Entry, entry_of, keep
 from annotation.screen.hand import address_of, draft_for, is_token, last_token, vote_on
+from annotation.screen.logged_out import log_in_first
 from annotation.screen.page import progress_context
 from annotation.screen.preferences import PreferencesForm
 from annotation.screen.progress import progress_of
@@ -40,9 +42,12 @@ Action = Callable[[HttpRequest, Draft], HttpResponse]
 def on_item(action: Action) -> Callable[..., HttpResponse]:
     """A post about one item: found, allowed, and named alike by its address and its form."""
 
+    @login_not_required
     @never_cache
     @wraps(action)
     def view(request: HttpRequest, token: str) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return log_in_first(request, token)
         draft = draft_for(request.user, token)
         if request.method != "POST":
             # Where logging in again leads after a post that came too late.

@@ -23,12 +23,17 @@ from annotation.screen.hand import (
     take_up,
     vote_on,
 )
+from annotation.screen.logged_out import KEPT
 from annotation.screen.page import item_context, progress_context
 from annotation.screen.progress import labelled_by, open_work, progress_of
 from annotation.voting import is_final
 from judging.people import preferences_of
 
 _FINAL = "Another round that counts it was closed, so it can no longer be changed."
+_NOT_SUBMITTED = (
+    "This was not submitted yet, as your login had ended. What you entered is here: look at it, "
+    "then submit."
+)
 _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
 
 
@@ -74,7 +79,8 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         ending = refusal("This vote stands", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
     progress = progress_of(round_, draft.annotator)
-    context = item_context(draft, vote, view=_view(request), progress=progress)
+    error = _NOT_SUBMITTED if KEPT in request.GET else ""
+    context = item_context(draft, vote, view=_view(request), progress=progress, error=error)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
     context["skipped"] = _skipped(request)
     return render(request, "annotation/screen/screen.html", context)

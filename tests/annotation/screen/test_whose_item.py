@@ -33,8 +33,8 @@ def test_who_left_the_project_can_go_on_with_nothing(ana, round_, annotator):
 def test_after_a_session_has_ended_the_login_leads_back_to_the_item(client, ana, round_, annotator):
     token = first_item(ana, round_)
     client.logout()
-    answer = post(client, token, overall="left")
-    assert answer.url == f"/login/?next=/annotate/{token}/vote"
+    address = f"/annotate/{token}"
+    for answer in (client.get(f"{address}/vote"), post(client, token)):
+        assert answer.url == f"/login/?next={address}"
     credentials = {"username": annotator.username, "password": "pw"}
-    answer = client.post(answer.url, credentials)
-    assert client.get(answer.url).url == f"/annotate/{token}"
+    assert client.post(answer.url, credentials).url == address
