@@ -9,7 +9,11 @@ from annotation.results.samples_array import Samples
 from annotation.results.sheet import Known, Sheet
 from judging.methods.bootstrap import bootstrap_estimate, cells, interval, resampled_counts
 from judging.methods.comparison import Codes, Floats, Signs
-from judging.methods.derived import expected_labels, kappa_of_expected_table
+from judging.methods.derived import (
+    expected_labels,
+    expected_right,
+    kappa_of_expected_table,
+)
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import cohen_kappa
 from judging.models import Run
@@ -61,9 +65,7 @@ def _fewer(
     given = (samples.difference[rows], samples.valid[rows], k)
     shares = expected_labels(*given, both_orders=bpc)
     human = sheet.human[rows]
-    right = shares[np.arange(len(rows)), 1 - human.astype(int)]
-    if not np.any(human == 0):
-        right = right + shares[:, 1] / 2
+    right = expected_right(shares, human)
     design = {"question": sheet.question[rows], "stratum": known.stratum}
     reached = bootstrap_estimate(
         lambda counts, values: counts @ values[:, 0] / (counts @ values[:, 1]),

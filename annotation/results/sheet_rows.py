@@ -12,7 +12,7 @@ from annotation.agreement import SIGN
 from annotation.results.columns import CHUNK, as_read, places_of
 from annotation.selecting import frame
 from judging.methods.comparison import Booleans, Codes, Floats, Signs
-from judging.methods.hitlc import INCONSISTENT_BONUS
+from judging.methods.hitlc import routing_level
 from judging.models import Project, Run, Verdict
 
 # Larger than any rank: what was not ranked comes last.
@@ -152,11 +152,10 @@ def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
 
 
 def _levels(rows: NDArray[np.void]) -> Floats:
-    """As `hitlc.routing_level`: unjudged, inconsistent, then the score; pending last."""
+    """By the learned score where there is one, else by BPDE; what is pending has neither."""
     score = np.where(np.isnan(rows["score"]), rows["bpde"], rows["score"])
-    level = np.where(np.isnan(score), -np.inf, score)
-    level = np.where(rows["state"] == _INCONSISTENT, level + INCONSISTENT_BONUS, level)
-    return np.where(rows["state"] == _UNJUDGED, np.inf, level)
+    state = rows["state"]
+    return routing_level(score, state == _UNJUDGED, state == _INCONSISTENT)
 
 
 def _questions(digests: NDArray[np.object_]) -> Codes:

@@ -37,13 +37,6 @@ class CurveBand:
     high: Floats
     lower_band: Floats
 
-    def smallest_beta(self, target: float) -> float | Undefined:
-        """The least beta whose lower band reaches the target."""
-        reached = np.flatnonzero(self.lower_band >= target)
-        if not len(reached):
-            return Undefined(f"the lower band reaches {target:.0%} at none of these")
-        return float(self.beta[reached[0]])
-
 
 def curve_band(
     level: ArrayLike,

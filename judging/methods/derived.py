@@ -50,18 +50,13 @@ def expected_labels(
     return np.vstack(parts) if parts else np.zeros((0, 4))
 
 
-def expected_accuracy(
-    shares: Floats, human: Signs, weight: Floats, *, ties_half: bool
-) -> float | Undefined:
-    """Weighted accuracy of a label drawn from the shares, over the part that has a label.
+def expected_right(shares: Floats, human: Signs) -> Floats:
+    """(N,) the share of the subsets whose label is right; what has no label earns nothing.
 
-    ties_half: a tie earns 1/2 where no human label is a tie (see `accuracy.credit`).
+    A tie earns 1/2 where no human label is a tie (see `accuracy.credit`).
     """
     right = shares[np.arange(len(human)), 1 - human.astype(int)]
-    if ties_half and not np.any(human == 0):
-        right = right + shares[:, 1] / 2
-    judged = float(weight @ shares[:, :3].sum(axis=1))
-    return float(weight @ right) / judged if judged else Undefined("no subset has a valid sample")
+    return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
 
 
 def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> float | Undefined:
@@ -71,13 +66,6 @@ def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> flo
         rows = human == sign
         table[:, column] = weight[rows] @ shares[rows, :3]
     return cohen_kappa(table)
-
-
-def equal_cost_rival(k: int, orders: int) -> int | Undefined:
-    """k' for MEC(2k), the paper's rival of MEC(k') + BPC(k'); it needs a one-order run."""
-    if orders != 1:
-        return Undefined("MEC(2k) needs a run of one order with 2k samples")
-    return k // 2 if k % 2 == 0 else Undefined(f"a run of {k} samples is not twice a whole k")
 
 
 def _subset_means(

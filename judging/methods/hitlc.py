@@ -14,8 +14,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.estimates import Undefined
-from judging.methods.verdicts import State
 
+Booleans = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Codes = NDArray[np.intp]
 
@@ -23,12 +23,14 @@ Codes = NDArray[np.intp]
 INCONSISTENT_BONUS = 1_000.0
 
 
-def routing_level(state: State, bpde: float | None) -> float:
-    """One number to sort by, the largest reviewed first: unjudged, inconsistent, then BPDE."""
-    if state is State.UNJUDGED:
-        return np.inf
-    score = -np.inf if bpde is None else bpde
-    return score + INCONSISTENT_BONUS if state is State.INCONSISTENT else score
+def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> Floats:
+    """(N,) numbers to sort by, the largest reviewed first: unjudged, inconsistent, then the score.
+
+    score: (N,) BPDE or a learned score; NaN where there is none, which comes last.
+    """
+    level = np.where(np.isnan(score), -np.inf, score)
+    level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
+    return np.where(unjudged, np.inf, level)
 
 
 @dataclass(frozen=True, slots=True)

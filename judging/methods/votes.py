@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import TypeVar
 
 import numpy as np
@@ -29,16 +28,6 @@ def majority_of(counts: Mapping[Name, int]) -> Name | None:
     """The same from the number of votes for each label."""
     total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
-
-
-def expected_plurality(votes: Sequence[Label]) -> dict[Label, Fraction]:
-    """Each label's chance to be the people's when an even split is settled by lot."""
-    counts = Counter(votes)
-    if not counts:
-        return {}
-    top = max(counts.values())
-    leaders = [label for label, n in counts.items() if n == top]
-    return {label: Fraction(1, len(leaders)) for label in leaders}
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from judging.methods.estimates import Undefined
-from judging.methods.outcomes import Label
-from judging.methods.portia.stages import Settled, Stage, StageResult
+from judging.methods.portia.stages import Stage
 
 Signs = NDArray[np.int8]
 Booleans = NDArray[np.bool_]
@@ -18,7 +16,6 @@ Codes = NDArray[np.intp]
 
 # The last axis but one of the arrays.
 STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)
-_SIGN = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1}
 
 NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
 NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
@@ -79,26 +76,6 @@ class StageLabels:
         if not self.asked[:, STAGES.index(Stage.UNSPLIT)].all():
             return Undefined(NO_UNSPLIT)
         return self.of(Stage.UNSPLIT)
-
-
-def stage_labels(
-    examples: Sequence[tuple[Mapping[Stage, StageResult], Settled]],
-) -> StageLabels:
-    """The results of each example's stages, and how it ended."""
-    n = len(examples)
-    labels = np.zeros((n, len(STAGES), 2), dtype=np.int8)
-    there = np.zeros((n, len(STAGES), 2), dtype=bool)
-    asked = np.zeros((n, len(STAGES)), dtype=bool)
-    for row, (results, _) in enumerate(examples):
-        for stage, result in results.items():
-            index = STAGES.index(stage)
-            asked[row, index] = True
-            for order, label in enumerate((result.original, result.swapped)):
-                if label is not None:
-                    labels[row, index, order] = _SIGN[label]
-                    there[row, index, order] = True
-    last = np.array([STAGES.index(settled.last) for _, settled in examples], dtype=np.intp)
-    return StageLabels(labels, there, asked, last)
 
 
 def without_semantic(stages: StageLabels) -> StageLabels:

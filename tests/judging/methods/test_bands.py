@@ -43,14 +43,7 @@ def test_a_resample_at_beta_nothing_is_the_mean_of_the_judge(rng):
     assert band.high[0] - band.low[0] == pytest.approx(2 * 1.96 * error, rel=0.1)
 
 
-def test_the_least_beta_that_a_target_needs(rng):
-    level, judge = examples(rng, 500)
-    band = curve_band(level, judge, BETA, rng)
-    beta = band.smallest_beta(0.85)
-    at = list(BETA).index(beta)
-    assert band.lower_band[at] >= 0.85 > band.lower_band[at - 1]
-    fallible = curve_band(level, judge, BETA, rng, reviewer=np.full(500, 0.8))
-    assert isinstance(fallible.smallest_beta(0.95), Undefined)
+def test_without_a_label_there_is_no_curve(rng):
     assert isinstance(curve_band([], [], BETA, rng), Undefined)
 
 

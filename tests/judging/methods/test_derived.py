@@ -6,12 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.methods.derived import (
-    equal_cost_rival,
-    expected_accuracy,
     expected_labels,
+    expected_right,
     kappa_of_expected_table,
 )
-from judging.methods.estimates import Undefined
 from judging.methods.kappa import cohen_kappa, confusion
 from judging.methods.verdicts import verdict
 
@@ -63,33 +61,21 @@ def test_all_samples_of_both_orders_give_the_verdict_itself():
     human = random.integers(-1, 2, 50).astype(np.int8)
     weight = random.random(50)
     expected = weight @ (labels == human) / weight.sum()
-    assert expected_accuracy(shares, human, weight, ties_half=True) == pytest.approx(expected)
+    assert weight @ expected_right(shares, human) / weight.sum() == pytest.approx(expected)
     table = confusion(labels.astype(np.int8), human, weight)
     assert kappa_of_expected_table(shares, human, weight) == pytest.approx(cohen_kappa(table))
 
 
 def test_a_tie_earns_half_only_where_people_never_tie():
     shares = np.array([[0.0, 1, 0, 0], [1, 0, 0, 0]])
-    one = np.ones(2)
-    without = np.array([1, 1], dtype=np.int8)
-    assert expected_accuracy(shares, without, one, ties_half=True) == 0.75
-    assert expected_accuracy(shares, without, one, ties_half=False) == 0.5
-    with_ties = np.array([1, 0], dtype=np.int8)
-    assert expected_accuracy(shares, with_ties, one, ties_half=True) == 0
+    without, with_ties = (np.array(human, dtype=np.int8) for human in ([1, 1], [1, 0]))
+    assert expected_right(shares, without).tolist() == [0.5, 1]
+    assert expected_right(shares, with_ties).tolist() == [0, 0]
 
 
-def test_accuracy_is_over_the_part_that_has_a_label():
+def test_what_has_no_label_earns_nothing():
     shares = np.array([[1.0, 0, 0, 0], [0, 0, 0, 1]])
-    human = np.array([1, 1], dtype=np.int8)
-    assert expected_accuracy(shares, human, np.ones(2), ties_half=True) == 1
-    none = expected_accuracy(shares[1:], human[1:], np.ones(1), ties_half=True)
-    assert none == Undefined("no subset has a valid sample")
-
-
-def test_the_equal_cost_rival_needs_one_order_of_twice_the_samples():
-    assert equal_cost_rival(6, 1) == 3
-    assert "one order" in equal_cost_rival(3, 2).reason
-    assert "twice" in equal_cost_rival(3, 1).reason
+    assert expected_right(shares, np.array([1, 1], dtype=np.int8)).tolist() == [1, 0]
 
 
 def test_more_samples_than_there_are_can_not_be_taken():

@@ -17,7 +17,6 @@ from judging.methods.hitlc import (
     routing_level,
 )
 from judging.methods.independent import independent_curve
-from judging.methods.verdicts import State
 from judging.methods.votes import VoteCounts
 
 earned = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=30)
@@ -93,13 +92,12 @@ def test_half_errors_are_tested_exactly_too():
 
 
 def test_unjudged_and_inconsistent_examples_are_reviewed_first():
-    levels = [
-        routing_level(State.JUDGED, math.log(3)),
-        routing_level(State.INCONSISTENT, 0.0),
-        routing_level(State.UNJUDGED, None),
-    ]
+    unjudged, inconsistent = np.array([0, 0, 0, 1], bool), np.array([0, 0, 1, 0], bool)
+    score = np.array([np.nan, math.log(3), 0.0, np.nan])
+    levels = routing_level(score, unjudged, inconsistent).tolist()
     assert levels == sorted(levels)
-    curve = review_curve([*levels, 0.0], [1, 1, 0, 1])
+    assert len(set(levels)) == 4
+    curve = review_curve([*levels[1:], 0.0], [1, 1, 0, 1])
     assert curve.accuracy(1) == 1
 
 

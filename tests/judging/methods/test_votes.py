@@ -1,5 +1,3 @@
-from fractions import Fraction
-
 import numpy as np
 import pytest
 
@@ -7,7 +5,6 @@ from judging.methods.estimates import Undefined
 from judging.methods.outcomes import Label
 from judging.methods.votes import (
     VoteCounts,
-    expected_plurality,
     majority,
     rater_against_majority,
 )
@@ -35,12 +32,6 @@ def test_a_majority_is_more_than_half_of_the_votes_received(votes, label):
     assert bool(has[0]) == (label is not None)
     if label is not None:
         assert sign[0] == {W: 1, T: 0, L: -1}[label]
-
-
-def test_an_even_split_is_shared():
-    assert expected_plurality([W, L]) == {W: Fraction(1, 2), L: Fraction(1, 2)}
-    assert expected_plurality([W, W, L]) == {W: 1}
-    assert expected_plurality([]) == {}
 
 
 def test_others_agree_takes_each_vote_in_turn_for_the_truth():

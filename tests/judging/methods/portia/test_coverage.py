@@ -11,26 +11,32 @@ from judging.methods.portia.coverage import (
     stages_per_example,
 )
 from judging.methods.portia.stage_labels import (
+    STAGES,
     OrderLabels,
-    stage_labels,
+    StageLabels,
     without_length,
     without_semantic,
 )
 from judging.methods.portia.stages import Settled, Stage, StageResult, next_stage
 
-SIGN = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE, None: None}
+LABEL = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE, None: None}
 
 
 def run(judges, unsplit_first=True, **options):
     """One run: each judge gives the labels of both orders for a stage."""
     options = {"splittable": True, "overlapping": True, "unsplit_first": unsplit_first} | options
-    examples = []
-    for judge in judges:
-        asked = {}
-        while not isinstance(step := next_stage(asked, **options), Settled):
-            asked[step] = StageResult(*(SIGN[sign] for sign in judge(step)))
-        examples.append((asked, step))
-    return stage_labels(examples)
+    shape = len(judges), len(STAGES)
+    labels, there = np.zeros((*shape, 2), np.int8), np.zeros((*shape, 2), bool)
+    asked, last = np.zeros(shape, bool), np.zeros(len(judges), np.intp)
+    for row, judge in enumerate(judges):
+        results = {}
+        while not isinstance(step := next_stage(results, **options), Settled):
+            signs, at = judge(step), (row, STAGES.index(step))
+            results[step] = StageResult(*(LABEL[sign] for sign in signs))
+            labels[at], there[at] = [sign or 0 for sign in signs], [s is not None for s in signs]
+            asked[at] = True
+        last[row] = STAGES.index(step.last)
+    return StageLabels(labels, there, asked, last)
 
 
 def fixed(**stages):
