@@ -74,8 +74,7 @@ def read_votes(path: Path, file_format: str, reading: Reading) -> Iterator[VoteR
     """Every vote of a file in order. Raises UserError where the file as a whole makes no sense."""
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format}. Use one of {', '.join(FORMATS)}.")
-    if not path.is_file():
-        raise UserError(f"There is no file {path}. Nothing was imported.")
+    layouts.refuse_unreadable(path)
     if file_format == "auto" and path.suffix == ".txt":
         file_format = "faireval"
     if file_format == "faireval":

@@ -13,8 +13,15 @@ def main() -> None:
     except SettingError as error:
         sys.exit(f"{error}")
     from django.core.management import execute_from_command_line
+    from django.db import OperationalError
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except (OSError, OperationalError) as error:
+        # Commands of ours say so themselves; this is for Django's own, such as `migrate`.
+        from judging.management.base import trouble
+
+        sys.exit(trouble(error))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import json
 import os
+import re
 import secrets
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,6 +15,12 @@ from judging.llm.endpoint import Endpoint, EndpointError
 
 WORDS = {"1": True, "true": True, "yes": True, "on": True}
 WORDS |= {"0": False, "false": False, "no": False, "off": False}
+# What Django takes for the host of a request; a dot in front would let in all hosts below it.
+HOST = re.compile(r"[a-z0-9][a-z0-9.-]*|[a-f0-9]*:[a-f0-9.:]+")
+# A run keeps the name of its endpoint.
+LONGEST_NAME = 80
+PORT = re.compile(r"[0-9]{1,5}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SettingError(ImproperlyConfigured):
@@ -62,30 +69,42 @@ class Environment:
 
     def secret(self, name: str, kept: Path) -> str:
         """The secret that was set, or else the one that is kept in a file."""
-        secret = self.text(name) or kept_secret(kept)
+        try:
+            secret = self.text(name) or kept_secret(kept)
+        except OSError as error:
+            raise SettingError(name, f"{kept} cannot be kept ({error.strerror})") from None
         if len(secret) < 50:
             raise SettingError(name, "it must have 50 characters or more")
         return secret
 
     def folder(self, name: str, default: Path) -> Path:
         """The folder, made when it is missing and closed to other users."""
-        path = Path(self.text(name) or default).expanduser().resolve()
-        try:
-            path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise SettingError(name, f"{path} cannot be made ({error.strerror})") from None
+        path = self.path(name, self.text(name) or str(default))
+        made(name, path)
         if not os.access(path, os.W_OK | os.X_OK):
             raise SettingError(name, f"{path} cannot be written to")
         return path
 
     def file(self, name: str) -> Path | None:
+        return self.existing(name, "file", os.path.isfile)
+
+    def existing_folder(self, name: str) -> Path | None:
+        return self.existing(name, "folder", os.path.isdir)
+
+    def existing(self, name: str, kind: str, is_one: Callable[[Path], bool]) -> Path | None:
         text = self.text(name)
         if not text:
             return None
-        path = Path(text).expanduser().resolve()
-        if not path.is_file():
-            raise SettingError(name, f"there is no file {path}")
+        path = self.path(name, text)
+        if not is_one(path):
+            raise SettingError(name, f"there is no {kind} {path}")
         return path
+
+    def path(self, name: str, text: str) -> Path:
+        try:
+            return Path(text).expanduser().resolve()
+        except RuntimeError as error:
+            raise SettingError(name, f"{text} leads nowhere ({error})") from None
 
     def origin(self, name: str, default: str) -> str:
         """Scheme, host and port of a site, without a path."""
@@ -93,7 +112,12 @@ class Environment:
         parts = split_url(name, text)
         if parts.path or parts.query or parts.fragment or parts.username:
             raise SettingError(name, "it must be an address without a path, such as https://host")
-        return text
+        if not HOST.fullmatch(parts.hostname or ""):
+            raise SettingError(
+                name, f"{parts.hostname!r} is no host: letters, digits, dots and hyphens, or an IP"
+            )
+        # As browsers write it.
+        return text.lower()
 
     def base_url(self, name: str, default: str) -> str:
         """The address of an API."""
@@ -101,11 +125,18 @@ class Environment:
         check_base_url(name, text)
         return text
 
+    def port(self, name: str) -> int | None:
+        """The port in an address whose other parts may be secret."""
+        try:
+            return urlsplit(self.text(name)).port
+        except ValueError:
+            raise SettingError(name, "its port must be a number from 0 to 65535") from None
+
     def address(self, name: str, default: str) -> str:
         """HOST:PORT to listen on."""
         text = self.text(name, default)
         host, _, port = text.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65535:
+        if not host or not PORT.fullmatch(port) or int(port) > 65535:
             raise SettingError(name, f"it must be HOST:PORT, not {text!r}")
         return text
 
@@ -113,11 +144,12 @@ class Environment:
         """Endpoints by name, each with its base URL and the name of its key's variable."""
         shape = (
             'it must be a JSON list such as [{"name": "lab", "base_url": "http://host/v1", '
-            '"key": "LAB_KEY"}], where key names a variable and may be left out'
+            f'"key": "LAB_KEY"}}], where name has at most {LONGEST_NAME} characters, and key '
+            "names a variable (it is not the key itself) and may be left out"
         )
         try:
             listed = json.loads(self.text(name, "[]"))
-        except ValueError:
+        except (ValueError, RecursionError):
             raise SettingError(name, shape) from None
         if not isinstance(listed, list):
             raise SettingError(name, shape)
@@ -140,6 +172,10 @@ def is_endpoint(entry: object) -> bool:
         isinstance(entry, dict)
         and {"name", "base_url"} <= entry.keys() <= {"name", "base_url", "key"}
         and all(isinstance(value, str) and value for value in entry.values())
+        and entry["name"].strip() == entry["name"]
+        and entry["name"].isprintable()
+        and len(entry["name"]) <= LONGEST_NAME
+        and VARIABLE.fullmatch(entry.get("key", "KEY")) is not None
     )
 
 
@@ -170,12 +206,21 @@ def kept_secret(path: Path) -> str:
     """
     if not path.exists():
         handle, name = tempfile.mkstemp(dir=path.parent)
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_urlsafe(48))
         try:
+            with os.fdopen(handle, "w") as file:
+                file.write(secrets.token_urlsafe(48))
             os.link(name, path)
         except FileExistsError:
             pass
         finally:
             os.unlink(name)
     return path.read_text().strip()
+
+
+def made(name: str, *folders: Path) -> None:
+    """Make what is missing of these folders, closed to other users."""
+    for folder in folders:
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(name, f"{folder} cannot be made ({error.strerror})") from None

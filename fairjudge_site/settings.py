@@ -9,7 +9,7 @@ import dj_database_url
 from csp.constants import NONE, SELF
 from kombu import Exchange, Queue
 
-from fairjudge_site.environment import Environment, SettingError
+from fairjudge_site.environment import Environment, SettingError, made
 
 # A checkout has its templates, static files and data in itself. What pip installs has the first two
 # in this package, where Django looks by itself, and the data in the folder that one works in.
@@ -25,11 +25,13 @@ FAIRJUDGE_URL = environment.origin("FAIRJUDGE_URL", "http://127.0.0.1:8000")
 site = urlsplit(FAIRJUDGE_URL)
 HTTPS = site.scheme == "https"
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
-own_address = site.netloc if not HTTPS and site.hostname in LOOPBACK and site.port else ""
+# As requests name it: an IPv6 address in brackets.
+host = f"[{site.hostname}]" if ":" in (site.hostname or "") else site.hostname
+own_address = site.netloc if not HTTPS and host in LOOPBACK and site.port else ""
 FAIRJUDGE_BIND = environment.address("FAIRJUDGE_BIND", own_address or "127.0.0.1:8000")
 # Set by `manage.py demo`. The demo's entry needs no password, so nobody else may reach it.
 FAIRJUDGE_DEMO = environment.flag("FAIRJUDGE_DEMO") and (
-    FAIRJUDGE_BIND.rpartition(":")[0] in LOOPBACK and site.hostname in LOOPBACK
+    FAIRJUDGE_BIND.rpartition(":")[0] in LOOPBACK and host in LOOPBACK
 )
 # Something has to end TLS in front of an https address, so one proxy is the default there.
 FAIRJUDGE_PROXIES = environment.integer("FAIRJUDGE_PROXIES", int(HTTPS), 0, 10)
@@ -37,7 +39,7 @@ SECRET_KEY = environment.secret("FAIRJUDGE_SECRET_KEY", FAIRJUDGE_DATA / "secret
 
 # The judge. Keys stay in this one mapping, by the name of their variable.
 FAIRJUDGE_JUDGE_MODEL = environment.text("FAIRJUDGE_JUDGE_MODEL")
-FAIRJUDGE_SENTENCE_MODEL = environment.text("FAIRJUDGE_SENTENCE_MODEL")
+FAIRJUDGE_SENTENCE_MODEL = environment.existing_folder("FAIRJUDGE_SENTENCE_MODEL")
 FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
 FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
 if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):
@@ -132,6 +134,9 @@ elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
     DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = 5
 else:
     raise SettingError("DATABASE_URL", "only SQLite and PostgreSQL are supported")
+# Without a file, each process would have a database of its own that ends with it.
+if str(DATABASES["default"]["NAME"]) in ("", ":memory:"):
+    raise SettingError("DATABASE_URL", "it must name the database, or with sqlite:/// a file")
 
 # The queue. The broker only wakes workers; which work is left stands in the database.
 QUEUE_FOLDER = FAIRJUDGE_DATA / "queue"
@@ -144,10 +149,12 @@ if CELERY_BROKER_URL.startswith("filesystem:"):
         "control_folder": str(QUEUE_FOLDER / "control"),
         "polling_interval": 0.2,
     }
-    for folder in ("messages", "taken", "control"):
-        (QUEUE_FOLDER / folder).mkdir(parents=True, exist_ok=True)
+    made("FAIRJUDGE_DATA", *(QUEUE_FOLDER / name for name in ("messages", "taken", "control")))
 elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqps://")):
     raise SettingError("CELERY_BROKER_URL", "it must start with redis://, amqp:// or filesystem://")
+else:
+    # Not shown, since it may hold a password.
+    environment.port("CELERY_BROKER_URL")
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 CELERY_TASK_ROUTES = {
@@ -168,7 +175,7 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_ENABLE_UTC = True
 
 # Who may come in, and how it is kept safe
-ALLOWED_HOSTS = [site.hostname, *LOOPBACK]
+ALLOWED_HOSTS = [host, *LOOPBACK]
 CSRF_TRUSTED_ORIGINS = [FAIRJUDGE_URL]
 CSRF_COOKIE_SECURE = SESSION_COOKIE_SECURE = SECURE_SSL_REDIRECT = HTTPS
 SECURE_REDIRECT_EXEMPT = [r"^healthz$"]
@@ -222,7 +229,7 @@ LOGOUT_REDIRECT_URL = "login"
 # Files
 STATIC_URL = "/static/"
 STATIC_ROOT = FAIRJUDGE_DATA / "static"
-STATIC_ROOT.mkdir(exist_ok=True)
+made("FAIRJUDGE_DATA", STATIC_ROOT)
 STATICFILES_DIRS = [BASE_DIR / "static"] if CHECKOUT else []
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

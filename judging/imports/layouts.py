@@ -53,10 +53,15 @@ def format_of(path: Path) -> str:
     return {"[": "json", "{": "jsonl"}.get(start, "csv")
 
 
-def refuse_packed(path: Path) -> None:
-    """Raise UserError for files that people try and that are no text."""
-    with path.open("rb") as stream:
-        head = stream.read(4)
+def refuse_unreadable(path: Path) -> None:
+    """Raise UserError for what is no file, can't be read, or is of a kind that is no text."""
+    try:
+        if not path.is_file():
+            raise UserError(f"There is no file {path}. Nothing was imported.")
+        with path.open("rb") as stream:
+            head = stream.read(4)
+    except OSError as error:
+        raise UserError(f"{path} can't be read ({error.strerror}). Nothing was imported.") from None
     for magic, kind in PACKED.items():
         if head.startswith(magic):
             raise UserError(
@@ -71,9 +76,7 @@ def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(FORMATS)}.")
     for path in paths:
-        if not path.is_file():
-            raise UserError(f"There is no file {path}. Nothing was imported.")
-        refuse_packed(path)
+        refuse_unreadable(path)
     if file_format == "auto" and detect_format(paths) == "faireval":
         file_format = "faireval"
     if file_format == "faireval":

@@ -14,6 +14,7 @@ from django.db import transaction
 from judging.errors import UserError
 from judging.imports.checking import Summary, check
 from judging.imports.comparing import Comparison, Conflict
+from judging.imports.layouts import refuse_unreadable
 from judging.imports.reading import mapping_faults
 from judging.imports.uploads import files_of, stored_name
 from judging.models import Import, Project
@@ -74,8 +75,7 @@ def digest(paths: Sequence[Path]) -> str:
     """SHA-256 over the contents of the files, one after the other."""
     total = hashlib.sha256()
     for path in paths:
-        if not path.is_file():
-            raise UserError(f"There is no file {path}. Nothing was imported.")
+        refuse_unreadable(path)
         with path.open("rb") as stream:
             total.update(hashlib.file_digest(stream, "sha256").digest())
     return total.hexdigest()

@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+from django.db import DEFAULT_DB_ALIAS, DatabaseError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
@@ -49,6 +49,8 @@ class FairJudgeCommand(BaseCommand):
             sys.exit(CLOSED_PIPE)
         except UserError as error:
             raise CommandError(str(error)) from error
+        except (OSError, OperationalError) as error:
+            raise CommandError(trouble(error)) from error
         except KeyboardInterrupt:
             raise CommandError("Stopped. What was recorded is kept.", returncode=130) from None
 
@@ -103,6 +105,20 @@ class Progress:
             self.write_line()
 
 
+def trouble(error: OSError | OperationalError) -> str:
+    """What the machine refused, such as a full disk or a server that went away, as a sentence."""
+    if isinstance(error, OperationalError):
+        what = f"The database failed ({first_line(error)})"
+    else:
+        place = f"{error.filename} can't be used" if error.filename else "The system failed"
+        what = f"{place} ({error.strerror or first_line(error)})"
+    return f"{what}. What was recorded before is kept; try again when that is mended."
+
+
+def first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 def refuse_undecodable(options: dict[str, Any]) -> None:
     """Bytes of a command line that are no text come as lone surrogates, which nothing stores."""
     for value in options.values():
@@ -118,10 +134,10 @@ def prepare_database() -> None:
     try:
         if not unapplied(connection):
             return
-    except OperationalError as error:
+    except DatabaseError as error:
         raise UserError(
-            f"The database does not answer ({str(error).strip().splitlines()[0]}). Nothing was "
-            "changed. Start it, or correct DATABASE_URL."
+            f"The database does not answer ({first_line(error)}). Nothing was changed. Start it, "
+            "or correct DATABASE_URL."
         ) from None
     if connection.vendor != "sqlite":
         raise UserError(

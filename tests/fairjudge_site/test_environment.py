@@ -25,18 +25,29 @@ def test_an_empty_variable_counts_as_unset():
         (lambda e: e.origin("X", ""), "https://judge.example.org/path"),
         (lambda e: e.origin("X", ""), "https://host:port"),
         (lambda e: e.origin("X", ""), "ftp://host"),
+        (lambda e: e.origin("X", ""), "https://*"),
+        (lambda e: e.origin("X", ""), "https://.example.org"),
+        (lambda e: e.origin("X", ""), "http://a b"),
+        (lambda e: e.port("X"), "redis://host:abc/0"),
         (lambda e: e.base_url("X", ""), "ftp://host/v1"),
         (lambda e: e.base_url("X", ""), "https://user:password@host/v1"),
         (lambda e: e.address("X", ""), "8000"),
         (lambda e: e.address("X", ""), "127.0.0.1:http"),
         (lambda e: e.address("X", ""), "127.0.0.1:65536"),
+        (lambda e: e.address("X", ""), "127.0.0.1:８０"),
         (lambda e: e.file("X"), "/no/such/file"),
+        (lambda e: e.file("X"), "~nobody-of-this-name/prices.toml"),
+        (lambda e: e.existing_folder("X"), "/no/such/folder"),
+        (lambda e: e.folder("X", "/"), "~nobody-of-this-name/data"),
         (lambda e: e.folder("X", "/"), "/dev/null/folder"),
         (lambda e: e.endpoints("X"), "not json"),
         (lambda e: e.endpoints("X"), '{"name": "lab"}'),
         (lambda e: e.endpoints("X"), '[{"name": "lab"}]'),
         (lambda e: e.endpoints("X"), '[{"name": "lab", "base_url": "http://h", "api_key": "k"}]'),
         (lambda e: e.endpoints("X"), '[{"name": "local", "base_url": "http://h"}]'),
+        (lambda e: e.endpoints("X"), '[{"name": "a\\n", "base_url": "http://h"}]'),
+        (lambda e: e.endpoints("X"), f'[{{"name": "{"a" * 81}", "base_url": "http://h"}}]'),
+        (lambda e: e.endpoints("X"), "[" * 100_000),
         (lambda e: e.endpoints("X"), '[{"name": "lab", "base_url": "http://k:k@h"}]'),
     ],
 )
@@ -56,6 +67,25 @@ def test_endpoints_keep_the_name_of_the_key_and_never_the_key():
     assert environment.endpoints("X") == {
         "lab": {"base_url": "http://host/v1", "key_variable": "LAB_KEY"}
     }
+
+
+def test_a_key_in_the_place_of_its_variables_name_is_refused_and_not_repeated():
+    text = '[{"name": "lab", "base_url": "http://host/v1", "key": "sk-secret"}]'
+    with pytest.raises(SettingError, match="not the key itself") as refused:
+        Environment({"X": text}).endpoints("X")
+    assert "sk-secret" not in str(refused.value)
+
+
+def test_an_address_is_read_as_browsers_write_it():
+    assert Environment({"X": "HTTPS://Judge.Example.org/"}).origin("X", "") == (
+        "https://judge.example.org"
+    )
+
+
+def test_a_secret_that_cannot_be_kept_is_told_by_its_place(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(SettingError, match=r"file/secret_key cannot be kept \(Not a directory\)"):
+        Environment({}).secret("X", tmp_path / "file" / "secret_key")
 
 
 def test_a_data_folder_is_made_and_closed_to_others(tmp_path):

@@ -56,6 +56,25 @@ def test_a_local_address_decides_the_port(read_settings):
     )
 
 
+@pytest.mark.parametrize(
+    ("url", "host", "bind"),
+    [
+        ("http://[::1]:8123", "[::1]", "[::1]:8123"),
+        ("https://[2001:DB8::1]", "[2001:db8::1]", "127.0.0.1:8000"),
+    ],
+)
+def test_an_address_in_figures_is_a_host_too(read_settings, url, host, bind):
+    settings = read_settings(FAIRJUDGE_URL=url)
+    assert host in settings["ALLOWED_HOSTS"]
+    assert settings["FAIRJUDGE_BIND"] == bind
+
+
+def test_a_part_of_the_data_folder_that_cannot_be_made_is_named(read_settings, tmp_path):
+    (tmp_path / "queue").touch()
+    with pytest.raises(SettingError, match=r"^FAIRJUDGE_DATA is not usable: .*queue/messages"):
+        read_settings()
+
+
 def test_a_key_alone_makes_the_default_endpoint(read_settings):
     settings = read_settings(OPENAI_API_KEY="sk-secret")
     assert settings["FAIRJUDGE_ENDPOINTS"]["default"] == {
@@ -70,6 +89,10 @@ def test_a_key_alone_makes_the_default_endpoint(read_settings):
     [
         ("DATABASE_URL", "mysql://user@host/name"),
         ("DATABASE_URL", "nonsense"),
+        ("DATABASE_URL", "postgres://localhost"),
+        ("DATABASE_URL", "sqlite://"),
+        ("CELERY_BROKER_URL", "redis://host:abc/0"),
+        ("FAIRJUDGE_SENTENCE_MODEL", "/no/such/folder"),
         ("CELERY_BROKER_URL", "memory://"),
         ("FAIRJUDGE_LOG_LEVEL", "LOUD"),
         ("FAIRJUDGE_MAX_UPLOAD_MB", "0"),

@@ -1,3 +1,4 @@
+import errno
 import io
 import os
 import sqlite3
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import OperationalError, connection
 
 from judging.errors import UserError
 from judging.management import base
@@ -19,6 +20,16 @@ ROOT = Path(__file__).parents[3]
 class Mistaken(FairJudgeCommand):
     def handle(self, *args, **options):
         raise UserError("There is no project x. Nothing was changed.")
+
+
+class WithoutRoom(FairJudgeCommand):
+    def handle(self, *args, **options):
+        raise OSError(errno.ENOSPC, "No space left on device", "/data/labels.csv")
+
+
+class ServerGone(FairJudgeCommand):
+    def handle(self, *args, **options):
+        raise OperationalError("server closed the connection unexpectedly\n\tThis probably means")
 
 
 class Interrupted(FairJudgeCommand):
@@ -36,6 +47,21 @@ def manage(environment, *arguments):
 def test_a_users_mistake_is_one_sentence(db):
     with pytest.raises(CommandError, match=r"^There is no project x\. Nothing was changed\.$"):
         call_command(Mistaken())
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        (WithoutRoom(), r"^/data/labels.csv can't be used \(No space left on device\)\. What was"),
+        (
+            ServerGone(),
+            r"^The database failed \(server closed the connection unexpectedly\)\. What",
+        ),
+    ],
+)
+def test_what_the_machine_refuses_is_one_sentence(db, command, sentence):
+    with pytest.raises(CommandError, match=sentence):
+        call_command(command)
 
 
 def test_ctrl_c_is_no_traceback_and_its_own_exit_code(db):
@@ -103,6 +129,28 @@ def test_a_database_that_does_not_answer_is_named(own_environment):
     assert done.stderr.startswith("CommandError: The database does not answer")
     assert "Traceback" not in done.stderr
     assert "sk-pw" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgres://user:sk-pw@127.0.0.1:1/none",
+        "sqlite:////no/such/folder/file.sqlite3",
+    ],
+)
+def test_djangos_own_commands_show_no_traceback_of_it_either(own_environment, address):
+    done = manage({**own_environment, "DATABASE_URL": address}, "migrate")
+    assert done.returncode == 1
+    assert done.stderr.startswith("The database failed (")
+    assert "Traceback" not in done.stderr
+    assert "sk-pw" not in done.stderr
+
+
+def test_a_database_that_cannot_be_used_is_told_as_it_is(own_environment, tmp_path):
+    (tmp_path / "junk").write_bytes(b"no database at all " * 99)
+    junk = {**own_environment, "DATABASE_URL": f"sqlite:///{tmp_path / 'junk'}"}
+    done = manage(junk, "create_user", "kim")
+    assert done.stderr.startswith("CommandError: The database does not answer (file is not a data")
 
 
 def test_progress_off_a_terminal_is_plain_lines_at_times(monkeypatch):

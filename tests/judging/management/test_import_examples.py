@@ -54,6 +54,15 @@ def test_a_dry_run_says_what_is_in_the_file_and_writes_nothing(run, pairs):
     assert not Project.objects.exists()
 
 
+@pytest.mark.parametrize("name", ["/proc/self/mem", f"{'x' * 300}.csv"])
+@pytest.mark.parametrize("command", ["import_examples", "import_judgments", "import_votes",
+                                     "import_scores"])  # fmt: skip
+def test_a_file_that_cannot_be_read_is_told_in_a_sentence(root, command, name):
+    make_project("vicuna")
+    with pytest.raises(CommandError, match=r"can't be read \(.+\)\. Nothing was imported\.$"):
+        call_command(command, "vicuna", name)
+
+
 def test_problems_are_listed_by_line_and_nothing_is_imported(run, pairs):
     path = pairs({"id": 1}, {"id": 2, "response_1": None})
     out, err = StringIO(), StringIO()
