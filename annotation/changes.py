@@ -9,7 +9,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from annotation.counting import count_earlier_votes
+from annotation.counting import count_all_earlier_votes, count_earlier_votes
 from annotation.filling import add_items
 from annotation.learning import ranking_of
 from annotation.models import Item, Round, Selection, Slot
@@ -50,7 +50,7 @@ def reopen(round_: Round, user: AbstractUser | None) -> None:
         raise UserError("Imported votes cannot be opened for labelling. Open a round instead.")
     if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
         raise UserError(f"Round {round_.number} is not closed.")
-    count_earlier_votes(round_)
+    count_all_earlier_votes(round_)
     settle_all(Item.objects.filter(round=round_, slots__vote=None))
     audit.record(round_.project, user, "round reopened", f"round {round_.number}")
 
@@ -132,7 +132,7 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
             beta=str(beta),
             items=len(new),
         )
-    count_earlier_votes(round_)
+    count_all_earlier_votes(round_)
     return len(new)
 
 

@@ -7,6 +7,8 @@ from django.utils import timezone
 from annotation.models import Annotation, Annotator, Item, Round, Slot
 from annotation.settling import settle
 
+_CHUNK = 500
+
 
 def count_earlier_votes(
     round_: Round, example_id: int | None = None, *, by: Annotator | None = None
@@ -30,6 +32,23 @@ def count_earlier_votes(
     for vote in earlier.iterator():
         filled += count_in(vote, round_)
     return filled
+
+
+def count_all_earlier_votes(round_: Round) -> int:
+    """The same for a round whose items have just come, or that has just opened: also votes that
+    are being given at this moment, and that did not see it yet.
+
+    A vote holds the items of its example until it is stored, and looks once more after it held
+    them for where it counts. Whoever waits for these items afterwards misses none.
+    """
+    elsewhere = Item.objects.filter(round__protocol=round_.protocol_id)
+    elsewhere = elsewhere.filter(example__items__round=round_).exclude(round=round_)
+    keys = list(elsewhere.order_by("pk").values_list("pk", flat=True))
+    for start in range(0, len(keys), _CHUNK):
+        with transaction.atomic():
+            held = Item.objects.select_for_update(no_key=True).order_by("pk")
+            list(held.filter(pk__in=keys[start : start + _CHUNK]).values_list("pk", flat=True))
+    return count_earlier_votes(round_)
 
 
 def count_in(vote: Annotation, round_: Round) -> int:

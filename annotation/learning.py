@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 
 from annotation.certifying import plan_to_store
-from annotation.counting import count_earlier_votes
+from annotation.counting import count_all_earlier_votes
 from annotation.filling import fill
 from annotation.models import Item, Round, RoutingScores, Selection
 from annotation.selecting import Drawn, Ranked, draw, frame, ranked_examples
@@ -90,7 +90,7 @@ def open_second_stage(round_: Round, learned: Learned) -> bool:
             used=learned.used,
             items=len(drawn.top) + len(drawn.audit),
         )
-    count_earlier_votes(round_)
+    count_all_earlier_votes(round_)
     return True
 
 

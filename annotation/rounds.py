@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 
 from annotation.certifying import ALPHA, EPSILON, check_plan, plan_to_store
-from annotation.counting import count_earlier_votes
+from annotation.counting import count_all_earlier_votes
 from annotation.filling import first_items
 from annotation.models import Annotator, Item, Round, Seat
 from annotation.protocols import current_protocol
@@ -110,7 +110,7 @@ def open_round(
             **_parameters(settings, m),
         )
     # Afterwards: a vote that is given while the round is being made does not see its items.
-    count_earlier_votes(round_)
+    count_all_earlier_votes(round_)
     return round_
 
 

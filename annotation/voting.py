@@ -184,8 +184,8 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
     insert_one(vote)
     if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
         raise IntegrityError("the slot was filled in the same moment")
-    settle_locked([items.pop(item.pk)])
-    _count_in_other_rounds(vote, list(items.values()))
+    settle_locked([items[item.pk]])
+    _count_in_other_rounds(vote)
     tell(draft.annotator, item, VOTED)
     return vote
 
@@ -196,11 +196,22 @@ def _filled(slot: Any, annotator: Any, vote: Any) -> Changed:
     return mine, {"vote": vote, "lease_until": None}
 
 
-def _count_in_other_rounds(vote: Annotation, items: list[Item]) -> None:
-    """An open round of the same protocol that holds the example counts the vote as well."""
-    for round_ in (item.round for item in items):
-        if round_.kind == Round.Kind.ROUTED and round_.state != Round.State.CLOSED:
+def _count_in_other_rounds(vote: Annotation) -> None:
+    """An open round of the same protocol that holds the example counts the vote as well.
+
+    Asked for now that the items are held: a round that comes later waits for this vote, and one
+    that came while this waited for them is found.
+    """
+    others = _open_rounds.all(example=vote.example_id, protocol=vote.protocol_id)
+    for round_ in others:
+        if round_.pk != vote.item.round_id:
             count_in(vote, round_)
+
+
+@prepared
+def _open_rounds(example: Any, protocol: Any) -> QuerySet[Round]:
+    rounds = Round.objects.filter(items__example=example, protocol=protocol)
+    return rounds.filter(kind=Round.Kind.ROUTED).exclude(state=Round.State.CLOSED).order_by("pk")
 
 
 def _has_seen_judge(draft: Draft) -> bool:
