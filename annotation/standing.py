@@ -5,23 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from django.db.models import (
-    Count,
-    Exists,
-    F,
-    IntegerField,
-    Max,
-    OuterRef,
-    Q,
-    QuerySet,
-    Subquery,
-    Sum,
-)
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from annotation.models import Annotator, Item, Round, Seat, Slot
 from annotation.settling import could_vote
+from judging.counted import count_of
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.models import Project
 
@@ -127,11 +117,11 @@ def listed(project: Project) -> QuerySet[Round]:
         Round.objects.filter(project=project)
         .select_related("run", "protocol")
         .annotate(
-            n_items=_count(items),
-            n_done=_count(items.filter(state=Item.State.COMPLETE)),
-            n_undecided=_count(items.filter(state=Item.State.ADJUDICATE)),
-            n_asked=_count(slots),
-            n_given=_count(slots.filter(vote__isnull=False)),
+            n_items=count_of(items, "round"),
+            n_done=count_of(items.filter(state=Item.State.COMPLETE), "round"),
+            n_undecided=count_of(items.filter(state=Item.State.ADJUDICATE), "round"),
+            n_asked=count_of(slots, "round"),
+            n_given=count_of(slots.filter(vote__isnull=False), "round"),
         )
         .order_by("-number")
     )
@@ -198,8 +188,3 @@ def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
         return human_usd(given, rate)
     timed = human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
     return timed + human_usd(untimed, rate)
-
-
-def _count(rows: QuerySet) -> Coalesce:
-    counted = rows.order_by().values("round").annotate(n=Count("pk")).values("n")
-    return Coalesce(Subquery(counted, output_field=IntegerField()), 0)

@@ -34,3 +34,15 @@ def other_annotator(project):
 @pytest.fixture
 def outsider(db):
     return make_user("otto", researcher=True)
+
+
+@pytest.fixture
+def as_owner(client, owner):
+    client.force_login(owner)
+    return client
+
+
+@pytest.fixture
+def as_researcher(client, researcher):
+    client.force_login(researcher)
+    return client

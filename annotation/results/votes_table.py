@@ -3,9 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, QuerySet
 
 from annotation.models import Annotation, Protocol
+from judging.counted import count_of
 from judging.models import Project
 
 COLUMNS = (
@@ -52,11 +53,10 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
 
 def _votes(project: Project) -> QuerySet[Annotation]:
     same = Annotation.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
-    count = same.order_by().values("example").annotate(n=Count("pk")).values("n")
     return (
         Annotation.objects.filter(example__project=project)
         .select_related("example", "annotator", "protocol", "item__round", "item__selection")
-        .annotate(n_votes=Subquery(count))
+        .annotate(n_votes=count_of(same, "example"))
         .defer("example__question", "example__response_1", "example__response_2")
         .order_by("example__number", "example", "pk")
     )

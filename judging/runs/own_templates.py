@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, OuterRef, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import OuterRef
 from django.utils import timezone
 
 from judging import audit
+from judging.counted import count_of
 from judging.errors import UserError
 from judging.llm.catalogue import names as catalogue_names
 from judging.llm.parsing import Reading, parse, turn_back
@@ -119,16 +119,11 @@ def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:
 
 def versions(project: Project, name: str = "") -> list[JudgeTemplate]:
     """The newest first, each with the number of runs that used its text: `n_runs`."""
-    used = (
-        Run.objects.filter(
-            project=project, template_name=OuterRef("name"), template_text=OuterRef("text")
-        )
-        .order_by()
-        .values("project")
-        .annotate(n=Count("pk"))
+    used = Run.objects.filter(
+        project=project, template_name=OuterRef("name"), template_text=OuterRef("text")
     )
     found = JudgeTemplate.objects.filter(project=project, **({"name": name} if name else {}))
-    found = found.annotate(n_runs=Coalesce(Subquery(used.values("n")), 0))
+    found = found.annotate(n_runs=count_of(used, "project"))
     return list(found.select_related("created_by").order_by("name", "-pk")[:MOST_VERSIONS])
 
 

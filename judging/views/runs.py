@@ -4,13 +4,13 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.db.models import Count, OuterRef, QuerySet, Subquery
-from django.db.models.functions import Coalesce
+from django.db.models import OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from judging.access import Access, project_for
+from judging.counted import count_of
 from judging.errors import UserError
 from judging.forms.runs import StartForm
 from judging.models import Project, Role, Run, Verdict
@@ -35,14 +35,9 @@ def starter(request: HttpRequest, slug: str) -> Access:
 
 def listed(project: Project) -> QuerySet[Run]:
     """Runs with the number of examples that each has judged, the latest first."""
-    judged = (
-        Verdict.objects.filter(run=OuterRef("pk"), state=Verdict.State.JUDGED)
-        .order_by()
-        .values("run")
-        .annotate(n=Count("pk"))
-    )
+    judged = Verdict.objects.filter(run=OuterRef("pk"), state=Verdict.State.JUDGED)
     runs = Run.objects.filter(project=project).defer("template_text", "schema")
-    return runs.annotate(n_judged=Coalesce(Subquery(judged.values("n")), 0)).order_by("-number")
+    return runs.annotate(n_judged=count_of(judged, "run")).order_by("-number")
 
 
 @require_GET

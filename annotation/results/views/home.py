@@ -2,15 +2,17 @@
 
 from django import forms
 from django.contrib import messages
-from django.db.models import Count, Q, QuerySet
+from django.db.models import OuterRef, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
+from annotation.models import Round
 from annotation.screen.progress import open_work
 from judging.access import may_research, projects_of
+from judging.counted import count_of
 from judging.errors import UserError
-from judging.models import Project, Role, Run
+from judging.models import Example, Project, Role, Run
 from judging.projects import create_project
 
 
@@ -53,10 +55,12 @@ def _managed(request: HttpRequest) -> QuerySet[Project]:
     if not request.user.is_superuser:
         managing = [Role.OWNER, Role.RESEARCHER]
         projects = projects.filter(memberships__user=request.user, memberships__role__in=managing)
-    running = Q(runs__state__in=[Run.State.QUEUED, Run.State.RUNNING])
+    its = {"project": OuterRef("pk")}
+    runs = Run.objects.filter(**its)
+    running = runs.filter(state__in=[Run.State.QUEUED, Run.State.RUNNING])
     return projects.annotate(
-        n_examples=Count("examples", distinct=True),
-        n_runs=Count("runs", distinct=True),
-        n_running=Count("runs", filter=running, distinct=True),
-        n_rounds=Count("rounds", distinct=True),
+        n_examples=count_of(Example.objects.visible().filter(**its), "project"),
+        n_runs=count_of(runs, "project"),
+        n_running=count_of(running, "project"),
+        n_rounds=count_of(Round.objects.filter(**its), "project"),
     ).order_by("-created_at")

@@ -28,12 +28,6 @@ def split(round_):
     return list(round_.items.filter(state=Item.State.ADJUDICATE).order_by("position"))
 
 
-@pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
 def page_of(round_, item):
     return reverse("round_item", args=[round_.project.slug, round_.number, item.pk])
 

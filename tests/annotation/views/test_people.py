@@ -13,12 +13,6 @@ pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
-def as_owner(client, owner):
-    client.force_login(owner)
-    return client
-
-
-@pytest.fixture
 def page(project):
     return reverse("people", args=[project.slug])
 

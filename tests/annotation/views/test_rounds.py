@@ -29,12 +29,6 @@ def routed(project):
     return open_round(project, None, run, RoundSettings(beta=Decimal(25), votes=1, seed=5))
 
 
-@pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
 def address(round_, name="round", *more):
     return reverse(name, args=[round_.project.slug, round_.number, *more])
 

@@ -33,12 +33,6 @@ FIELDS = {
 
 
 @pytest.fixture
-def as_owner(client, owner):
-    client.force_login(owner)
-    return client
-
-
-@pytest.fixture
 def save(as_owner, project):
     def save(**fields):
         return as_owner.post(reverse("settings", args=[project.slug]), FIELDS | fields)

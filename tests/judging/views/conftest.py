@@ -12,12 +12,6 @@ from tests.loopback import BiasedJudge
 
 
 @pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
-@pytest.fixture
 def examples(project):
     return make_examples(project, 4)
 

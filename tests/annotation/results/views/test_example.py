@@ -12,12 +12,6 @@ HOSTILE = "<script>window.fired = 1</script>"
 
 
 @pytest.fixture
-def as_researcher(client, researcher):
-    client.force_login(researcher)
-    return client
-
-
-@pytest.fixture
 def example(project):
     return make_examples(project, 3)[1]
 
