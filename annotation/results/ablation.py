@@ -107,9 +107,9 @@ def _compare(sheet: Sheet, known: Known, other: OtherRun, rng: np.random.Generat
     rows = known.rows[both]
     if not len(rows):
         return Paired(Undefined("no example with a known label was judged by both runs"), None)
-    human = sheet.human[rows]
-    here = credit(sheet.judge[rows], sheet.judged[rows], human)
-    there = credit(other.judge[rows], other.judged[rows], human)
+    human, ties = sheet.human[rows], bool(np.any(sheet.human[known.rows] == 0))
+    here = credit(sheet.judge[rows], sheet.judged[rows], human, knows_ties=ties)
+    there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
     weight, question = known.weight[both], sheet.question[rows]
     difference = bootstrap_estimate(
         _mean_difference,

@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
+from annotation.results.after_review import agreement_after
 from annotation.results.costs import Costs, project_costs, totals_of
 from annotation.results.fewer import Fewer, fewer_samples
 from annotation.results.figures import Json
@@ -22,7 +23,7 @@ from annotation.results.rightness import Agreement
 from annotation.results.samples_array import Samples, samples_array
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet, sheet_of
-from annotation.results.trust import Audit, audit_of
+from annotation.results.trust import Audit, audit_of, audited_accuracy
 from judging.methods.accuracy import Ties, accuracy
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
@@ -110,7 +111,7 @@ class Analysis:
 
     def after(self, ties: Ties = Ties.HALF) -> Agreement:
         """The final labels; those that people reviewed are right by construction."""
-        return self._agreement(self.sheet.after_review(), ties)
+        return agreement_after(self.sheet, self.rng, ties)
 
     def _agreement(self, compared: Comparison | Undefined, ties: Ties) -> Agreement:
         if isinstance(compared, Undefined):
@@ -125,6 +126,12 @@ class Analysis:
     def reviewed(self) -> int:
         """m: examples whose label people gave because a round of this run selected them."""
         return int((self.sheet.selected & self.sheet.answered).sum())
+
+    @property
+    def audited(self) -> int:
+        """Examples whose label people gave because an audit drew them."""
+        sheet = self.sheet
+        return int((sheet.audited & ~sheet.selected & sheet.answered).sum())
 
     @cached_property
     def review(self) -> Review | Undefined:
@@ -145,6 +152,20 @@ class Analysis:
         if isinstance(review, Undefined) or isinstance(known, Undefined):
             return review if isinstance(review, Undefined) else known
         return review.chosen(self.sheet.selected[known.rows]).lines(self.reviewed)
+
+    @cached_property
+    def unchecked(self) -> Figure:
+        """How often the judge is right where nobody was asked by rank: line (a), else the audit."""
+        lines, known = self.lines(), self.sheet.known
+        if not isinstance(lines, Undefined):
+            return lines.unreviewed
+        if not isinstance(known, Undefined) and not self.sheet.selected.any():
+            return self.before().over_all
+        return (
+            self.audit
+            if isinstance(self.audit, Undefined)
+            else audited_accuracy(self.sheet, self.audit)
+        )
 
     @cached_property
     def finds_errors(self) -> Figure:

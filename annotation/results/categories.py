@@ -1,7 +1,5 @@
 """The same figures within each category."""
 
-from dataclasses import replace
-
 import numpy as np
 
 from annotation.results.figures import Json, undefined
@@ -52,8 +50,7 @@ def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison 
     rows = inside[known.rows] if not isinstance(known, Undefined) else np.zeros(0, bool)
     if not rows.any():
         return Undefined("no known label in this category")
-    names = ("judge", "judged", "human", "weight", "stratum", "question")
-    return replace(compared, **{name: getattr(compared, name)[rows] for name in names})
+    return compared.at(rows)
 
 
 def _of(part: Comparison | Undefined, figure: object) -> Json:

@@ -7,7 +7,7 @@ from annotation.results.figures import Json
 from annotation.results.review import HonestLines
 from annotation.results.rightness import Agreement
 from annotation.results.tables import cost_table
-from judging.figures import decimals, interval, percent
+from judging.figures import decimals, interval, number_of, percent
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import ErrorsFound
 
@@ -37,7 +37,7 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     yield _line("judge's labels", _counts(analysis.shares))
     yield from _agreement("judge alone, against people", analysis.before())
     yield from _agreement("final labels, against people", analysis.after())
-    yield from _honest(analysis.lines())
+    yield from _honest(analysis.lines(), analysis.audited)
     yield _line("BPDE finds the judge's errors: AUROC", figure(analysis.finds_errors))
     if analysis.no_better_than_chance:
         yield "  On this judge BPDE finds errors no better than chance."
@@ -52,12 +52,13 @@ def _agreement(name: str, found: Agreement) -> Iterator[str]:
     yield _line("  Cohen's kappa", figure(found.kappa))
 
 
-def _honest(lines: HonestLines | Undefined) -> Iterator[str]:
+def _honest(lines: HonestLines | Undefined, audited: int) -> Iterator[str]:
     if isinstance(lines, Undefined):
         yield _line("what the review bought", f"– ({lines.reason})")
         return
-    yield f"people reviewed {lines.m} examples; these are right by construction:"
-    yield _line("  accuracy after the review", figure(lines.accuracy))
+    yield f"people reviewed {number_of(lines.m, 'example')}; these are right by construction:"
+    beside = f", the {audited} audited aside" if audited else ""
+    yield _line(f"  accuracy after the review{beside}", figure(lines.accuracy))
     yield _line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):

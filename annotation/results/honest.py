@@ -21,6 +21,8 @@ def review(analysis: Analysis) -> Json:
         "random": lines.random.as_json(),
         "gain": lines.gain.as_json(),
     }
+    if audited := analysis.audited:
+        found |= {"audited": audited, "final_accuracy": analysis.after().over_all.as_json()}
     if isinstance(errors, Undefined):
         return found | {"errors": errors.as_json()}
     counted = {"found": errors.found, "expected": errors.expected, "p": errors.p}

@@ -76,7 +76,8 @@ def _first_of_many(report: Json) -> Iterator[Sentence]:
 def _resting_on(report: Json) -> tuple[str, str, bool]:
     """Whose the final labels are, what else is to be said of them, and whether people gave all."""
     n = report["coverage"]["examples"]
-    m = next((row["m"] for row in report["methods"] if row.get("done")), 0)
+    done = (row["m"] + row["audited"] for row in report["methods"] if row.get("done"))
+    m = next(done, 0)
     if m and m == n:
         return "people's labels", "", True
     if m:

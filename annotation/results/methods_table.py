@@ -138,7 +138,8 @@ def _hitlc(
     if done_by_people.any():
         beta_done = 100 * float(done_by_people.mean())
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
-        done = {"m": int(done_by_people.sum()), "done": True}
+        audited = int((sheet.audited & ~sheet.selected & sheet.answered).sum())
+        done = {"m": int(done_by_people.sum()), "audited": audited, "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
         yield row | after.as_json()
 

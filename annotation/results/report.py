@@ -91,7 +91,8 @@ def _review(of: Analysis) -> Json:
 
 
 def _trust(of: Analysis) -> Json:
-    return {"certificate": certificate(of.sheet, of.audit), "alt_test": alt_test(of.sheet)}
+    claim = certificate(of.sheet, of.audit) | {"unchecked_accuracy": of.unchecked.as_json()}
+    return {"certificate": claim, "alt_test": alt_test(of.sheet)}
 
 
 SECTIONS = (

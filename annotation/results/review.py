@@ -9,6 +9,7 @@ from annotation.results.sheet import Sheet
 from judging.methods.accuracy import Ties, credit
 from judging.methods.auroc import auroc
 from judging.methods.bands import CurveBand, curve_band
+from judging.methods.clustered import share
 from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import (
@@ -19,10 +20,12 @@ from judging.methods.hitlc import (
     random_accuracy,
     review_curve,
 )
-from judging.methods.proportions import wilson
+from judging.methods.proportions import joined
 
 BETAS = tuple(range(0, 101, 5))
 NOTHING = Undefined("nothing was reviewed for this run")
+EVERYTHING = "every example was reviewed"
+ROUNDING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class Review:
         )
 
     def chosen(self, reviewed: Booleans) -> "Review":
-        """With these examples first, where people saw others than the first by rank."""
+        """With these examples first, which people saw, and all others after them."""
         m, first = int(reviewed.sum()), reviewed[self.order]
-        if first[:m].all():
+        if self.plain and first[:m].all():
             return self
         order = np.concatenate((self.order[first], self.order[~first]))
         return replace(self, level=reviewed.astype(np.float64), order=order)
@@ -106,33 +109,39 @@ class Review:
             return self._weighted_lines(m)
         if m > len(self.earned):
             return Undefined("more was reviewed than there are known labels")
-        left = self.earned[self.order[m:]]
-        reached = float((m + left.sum()) / len(self.earned))
-        errors = errors_found(self.order, self.earned, m)
-        return self._lines(m, reached, _mean_share(left), errors)
+        left = self.order[m:]
+        accuracy = share(self.earned[left], self.question[left], reason=EVERYTHING)
+        return self._lines(m, accuracy, errors_found(self.order, self.earned, m))
 
     def _weighted_lines(self, m: int) -> HonestLines:
         """From the selected and an audit of the rest: who was reviewed is known, how many errors
         the whole has is estimated, so that no exact probability can be given."""
-        reached = float(self.curve.accuracy(m))
-        unreviewed = float(self.curve.unreviewed_accuracy(m))
-        left = Undefined("every example was reviewed")
-        accuracy = left if np.isnan(unreviewed) else Estimate(unreviewed, len(self.earned))
         reason = Undefined("counted only where every example has a known label")
-        return self._lines(m, reached, accuracy, reason)
+        return self._lines(m, self._weighted_unreviewed(m), reason)
 
-    def _lines(
-        self, m: int, reached: float, left: Figure, errors: ErrorsFound | Undefined
-    ) -> HonestLines:
-        n = len(self.earned)
-        chance = float(random_accuracy(m, self.curve.total, self.start))
+    def _weighted_unreviewed(self, m: int) -> Figure:
+        """With the exact limits of the audit, where that alone is what is left."""
+        remains = self.curve.total - m
+        if remains < ROUNDING:
+            return Undefined(EVERYTHING)
+        order = np.argsort(-self.level, kind="stable")
+        left = order[np.cumsum(self.weight[order]) > m + ROUNDING]
+        whole = abs(self.weight[left].sum() - remains) < ROUNDING
+        if whole and np.ptp(self.weight[left]) == 0:
+            return share(self.earned[left], self.question[left], exact=True)
+        return Estimate(float(self.curve.unreviewed_accuracy(m)), len(left))
+
+    def _lines(self, m: int, left: Figure, errors: ErrorsFound | Undefined) -> HonestLines:
+        n, total = len(self.earned), self.curve.total
+        chance = float(random_accuracy(m, total, self.start))
+        reached = joined(m / total, Estimate(1.0, m, 1.0, 1.0), left)
         return HonestLines(
             m=m,
-            accuracy=Estimate(reached, n),
+            accuracy=replace(reached, n=n),
             unreviewed=left,
             errors=errors,
             random=Estimate(chance, n),
-            gain=Estimate(reached - chance, n),
+            gain=Estimate(reached.value - chance, n),
         )
 
 
@@ -156,11 +165,3 @@ def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
         order=np.concatenate((ranked, rest)),
         n=round(known.weight.sum()),
     )
-
-
-def _mean_share(earned: Floats) -> Figure:
-    if not len(earned):
-        return Undefined("every example was reviewed")
-    if np.any(earned == 0.5):
-        return Estimate(float(earned.mean()), len(earned))
-    return wilson(float(earned.sum()), len(earned))

@@ -114,17 +114,6 @@ class Sheet(VerdictRows):
         given = (labels[rows], there[rows], self.human[rows])
         return Comparison(*given, known.weight, known.stratum, self.question[rows])
 
-    def after_review(self) -> Comparison | Undefined:
-        """The final labels against the people's. An audited example stands for others that keep
-        the judge's label, so that it is compared by that, whatever people made of it."""
-        known = self.known
-        if isinstance(known, Undefined):
-            return known
-        unseen = np.zeros(len(self), bool)
-        unseen[known.rows[known.weight > 1]] = True
-        labels = np.where(unseen, self.judge, self.final)
-        return self.comparison(labels, np.where(unseen, self.judged, self.has_final))
-
 
 def sheet_of(project: Project, run: Run) -> Sheet:
     """Read everything once; a constant number of queries, and no text."""

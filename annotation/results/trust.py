@@ -49,11 +49,10 @@ class Audit:
 
 
 def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
-    """The claim, or why it is not made; beside it the accuracy of the labels nobody checked."""
+    """The claim, or why it is not made."""
     if isinstance(audit, Undefined):
-        return _not_issued(audit) | {"unchecked_accuracy": audit.as_json()}
-    beside = {"unchecked_accuracy": unchecked_accuracy(sheet, audit).as_json()}
-    beside["bounds"] = _bounds(sheet, audit)
+        return _not_issued(audit)
+    beside = {"bounds": _bounds(sheet, audit)}
     plan = stored_plan(audit)
     if plan is None:
         return _not_issued(NO_PLAN) | beside
@@ -130,10 +129,18 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
     return max(issued, key=lambda one: one.n_from_judge) if issued else found[-1]
 
 
-def unchecked_accuracy(sheet: Sheet, audit: Audit) -> Figure:
-    """How often the judge is right on what was not selected, from the audited ones."""
+def audited_accuracy(sheet: Sheet, audit: Audit) -> Figure:
+    """How often the judge is right on what was not selected, from those audited so far.
+
+    The ones that came to a label are the easy ones: without all of them there is no figure.
+    """
     rows = audit.places[: audit.resolved]
     rows = rows[~sheet.selected[rows]]
+    if not len(rows):
+        return Undefined("no audited example is settled yet in the order drawn")
+    without = int((~sheet.answered[rows]).sum())
+    if without:
+        return Undefined(f"{without} of {len(rows)} audited examples got no label")
     return clopper_pearson(float((~_wrong(sheet)[rows]).sum()), len(rows))
 
 

@@ -24,15 +24,22 @@ class Ties(StrEnum):
     WRONG = "wrong"
 
 
-def credit(judge: Signs, judged: Booleans, human: Signs, ties: Ties = Ties.HALF) -> Floats:
+def credit(
+    judge: Signs,
+    judged: Booleans,
+    human: Signs,
+    ties: Ties = Ties.HALF,
+    knows_ties: bool | None = None,
+) -> Floats:
     """1 for the right label, 0 for a wrong one and for an unjudged example.
 
     Where no human label is a tie, a judge's tie earns 1/2 (or 0, `Ties.WRONG`): it could not
-    have been right.
+    have been right. knows_ties: whether one is, where these are only some of the labels.
     """
     right = (judge == human) & judged
     earned: Floats = right.astype(np.float64)
-    if ties is Ties.HALF and not np.any(human == 0):
+    known = bool(np.any(human == 0)) if knows_ties is None else knows_ties
+    if ties is Ties.HALF and not known:
         earned[(judge == 0) & judged] = 0.5
     return earned
 
@@ -47,14 +54,14 @@ def accuracy(
     """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
 
     Wilson's interval where all weigh the same and earn 0 or 1; the exact ones of selected and
-    audited joined where they differ in weight; the bootstrap's where questions repeat.
+    audited joined where there was an audit; the bootstrap's where questions repeat.
     """
-    earned = credit(compared.judge, compared.judged, compared.human, ties)
+    earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
     earned, weight = earned[rows], compared.weight[rows]
     if not len(earned):
         return Undefined(NOT_JUDGED)
-    if compared.plain and not np.any(earned == 0.5):
+    if compared.plain and not compared.stratum.any() and not np.any(earned == 0.5):
         return wilson(float(earned.sum()), len(earned))
     if compared.questions_differ:
         return stratified_share(_strata(earned, weight, compared.stratum[rows]))

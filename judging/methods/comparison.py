@@ -64,6 +64,7 @@ class Comparison:
     weight: how many examples this one stands for.
     stratum: 0 selected or fully labelled, 1 audited; they are resampled apart.
     question: equal codes share a question and are resampled together.
+    knows_ties: whether the people's labels know ties, where these are only some of them.
     """
 
     judge: Signs
@@ -72,9 +73,23 @@ class Comparison:
     weight: Floats
     stratum: Codes
     question: Codes
+    knows_ties: bool | None = None
 
     def __len__(self) -> int:
         return len(self.human)
+
+    def at(self, rows: Booleans) -> Comparison:
+        """Some of them, by the conventions of all."""
+        known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
+        return Comparison(
+            self.judge[rows],
+            self.judged[rows],
+            self.human[rows],
+            self.weight[rows],
+            self.stratum[rows],
+            self.question[rows],
+            known,
+        )
 
     @property
     def coverage(self) -> float:

@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 
 from judging.methods.estimates import Estimate, Figure, Undefined
 
+NO_CHANCE = "all of it was reviewed, and is right by construction"
 
-def wilson(successes: float, n: int, confidence: float = 0.95) -> Figure:
+
+def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
     """Wilson's score interval (1927)."""
     if n == 0:
         return Undefined("no examples")
@@ -21,7 +23,7 @@ def wilson(successes: float, n: int, confidence: float = 0.95) -> Figure:
     half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
     low = 0.0 if successes == 0 else float(centre - half)
     high = 1.0 if successes == n else float(centre + half)
-    return Estimate(share, n, low, high)
+    return Estimate(share, round(n), low, high)
 
 
 def stratified_share(
@@ -46,14 +48,32 @@ def stratified_share(
     return Estimate(value, n, max(0.0, value - below**0.5), min(1.0, value + above**0.5))
 
 
-def clopper_pearson(successes: float, n: int, confidence: float = 0.95) -> Figure:
+def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
+    """share of the mean of one part and the rest of the other's, by MOVER as in `stratified_share`.
+
+    done: its limits are its value where it is no chance, as what people reviewed is right by
+    construction.  rest: undefined where nothing is left, and then nothing is by chance at all.
+    """
+    if isinstance(rest, Undefined) or share >= 1:
+        if done.low == done.high:
+            return Estimate(done.value, done.n, note=NO_CHANCE)
+        return done
+    value, n = share * done.value + (1 - share) * rest.value, done.n + rest.n
+    if done.low is None or done.high is None or rest.low is None or rest.high is None:
+        return Estimate(value, n, note=rest.note)
+    below = np.hypot(share * (done.value - done.low), (1 - share) * (rest.value - rest.low))
+    above = np.hypot(share * (done.high - done.value), (1 - share) * (rest.high - rest.value))
+    return Estimate(value, n, max(0.0, float(value - below)), min(1.0, float(value + above)))
+
+
+def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Figure:
     """The exact binomial interval (1934); by the beta distribution, so halves may be counted."""
     if n == 0:
         return Undefined("no examples")
     tail = (1 - confidence) / 2
     low = float(scipy.stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
     high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
-    return Estimate(successes / n, n, low, high)
+    return Estimate(successes / n, round(n), low, high)
 
 
 def mcnemar(only_first_right: int, only_second_right: int) -> float:

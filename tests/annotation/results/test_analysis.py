@@ -4,6 +4,7 @@ from decimal import Decimal
 
 import pytest
 
+from annotation import changes
 from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
@@ -98,13 +99,50 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
             draft, {"overall": "left" if left_is_1 != (draft.item_id in wrong) else "right"}
         )
     found = Analysis(project, run)
-    # The two selected are right; one of four audited is wrong, and so are 2 of the 8 for which
-    # the four stand: (2 + 3·8/4) / 10.
-    assert found.after().accuracy.value == pytest.approx(0.8, abs=1e-12)
-    as_done = report(found)["methods"][-1]
-    assert as_done["done"]
+    # The two selected and the four audited have people's labels. One of the four found the judge
+    # wrong, and so he is on 1 of the 4 that nobody saw: (2 + 4 + 4·3/4) / 10.
+    assert found.after().accuracy.value == pytest.approx(0.9, abs=1e-12)
+    # By Clopper and Pearson 3 of 4 are .1941 to .9937; what people reviewed is no chance.
+    limits = pytest.approx((0.6 + 0.4 * 0.194120, 0.6 + 0.4 * 0.993691), abs=1e-6)
+    assert (found.after().accuracy.low, found.after().accuracy.high) == limits
+    shown = report(found)
+    as_done = shown["methods"][-1]
+    assert (as_done["done"], as_done["m"], as_done["audited"]) == (True, 2, 4)
     assert as_done["kappa"] == found.after().kappa.as_json()
-    assert as_done["accuracy"]["value"] == pytest.approx(found.lines().accuracy.value, abs=1e-12)
+    assert (as_done["accuracy"]["n"], as_done["kappa"]["n"]) == (6, 6)
+    assert as_done["accuracy"] == shown["review"]["final_accuracy"]
+    # Without the audited: (2 + 8·3/4) / 10. Line (a) is the same in both places that show it.
+    assert shown["review"]["accuracy"]["value"] == pytest.approx(0.8, abs=1e-12)
+    unchecked = shown["certificate"]["unchecked_accuracy"]
+    assert unchecked == shown["review"]["unreviewed_accuracy"]
+    assert (unchecked["value"], unchecked["n"]) == (0.75, 4)
+    assert (unchecked["low"], unchecked["high"]) == pytest.approx((0.194120, 0.993691), abs=1e-6)
+
+
+def test_the_unreviewed_are_those_that_were_not_selected_whatever_ties_with_the_cut(project):
+    """Of ten with one BPDE the first by rank was selected, and the nine others are audited."""
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, 0.5, rank=1 + example.number)
+    person = make_annotator(project)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(10), votes=1, audit=8))
+    while isinstance(draft := claim_next(round_, person), Draft):
+        wrong = draft.item.selection.kind == "top"
+        left_is_1 = draft.left_response == 1
+        record_vote(draft, {"overall": "left" if left_is_1 != wrong else "right"})
+    lines = Analysis(project, run).lines()
+    assert (lines.unreviewed.value, lines.unreviewed.n) == (1.0, 8)
+    assert lines.accuracy.value == pytest.approx(1.0, abs=1e-12)
+
+
+def test_an_audit_that_was_not_finished_gives_no_accuracy(project, run):
+    """What came to a label are the easy ones; the missing are wrong for the certificate alone."""
+    person = make_annotator(project)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(0), votes=1, audit=6))
+    for _ in range(2):
+        record_vote(claim_next(round_, person), {"overall": "tie"})
+    changes.close(round_, None)
+    assert Analysis(project, run).unchecked.reason == "4 of 6 audited examples got no label"
 
 
 def test_what_one_round_selected_stays_selected_where_the_audit_of_another_draws_it(project, run):

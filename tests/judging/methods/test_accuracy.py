@@ -5,7 +5,7 @@ from judging.methods.accuracy import Ties, accuracy, coverage, credit
 from judging.methods.comparison import ONLY_CONTESTED, Design, comparison
 from judging.methods.estimates import Undefined
 from judging.methods.kappa import cohen_kappa, confusion, kappa
-from judging.methods.proportions import wilson
+from judging.methods.proportions import clopper_pearson, wilson
 
 
 def signs(*values):
@@ -100,3 +100,21 @@ def test_kappa_of_one_label_throughout_is_undefined(rng):
     assert "one and the same label" in figure.reason
     none = kappa(comparison(ones, np.zeros(5, bool), ones, everyone(5)), rng)
     assert none == Undefined("the judge has given no label")
+
+
+def test_a_part_is_counted_by_the_convention_of_the_whole(rng):
+    """People know ties, though in none of these two: the judge's tie is wrong here as elsewhere."""
+    judge, human = signs(0, 1, 1, 0), signs(1, 1, 0, 0)
+    whole = comparison(judge, np.ones(4, bool), human, everyone(4))
+    part = whole.at(np.array([True, True, False, False]))
+    assert accuracy(part, rng).value == 0.5
+    assert accuracy(whole, rng).value == 0.75 - 0.25
+
+
+def test_an_audit_alone_has_the_limits_of_an_audit(rng):
+    judge, human = signs(1, 1, 1, -1), signs(1, 1, 1, 1)
+    design = Design(np.zeros(8, bool), np.arange(8) < 4)
+    padded = [np.concatenate((one, np.ones(4, np.int8))) for one in (judge, human)]
+    found = accuracy(comparison(padded[0], np.ones(8, bool), padded[1], design), rng)
+    exact = clopper_pearson(3, 4)
+    assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
