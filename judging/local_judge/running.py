@@ -7,15 +7,15 @@ import os
 import subprocess
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from judging.errors import UserError
 from judging.local_judge.model import MODEL_NAME, local_model
+from judging.probing import status_at
 from judging.processes import ProcessIdentity
 
 HEALTHY_WITHIN = 60.0
@@ -119,11 +119,7 @@ def wait_until_healthy(server: subprocess.Popen[str], folder: Path) -> str:
 
 
 def healthy(base_url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{base_url.removesuffix('/v1')}/health", timeout=2) as answer:
-            return answer.status == 200
-    except (urllib.error.URLError, OSError):
-        return False
+    return status_at(urlsplit(base_url).netloc, "/health", timeout=2) == 200
 
 
 def stop(server: subprocess.Popen[str]) -> None:

@@ -21,7 +21,7 @@ PARTS = ["--only", "web", "--only", "runs", "--only", "quick"]
 class RunAll:
     """The command, its output so far, and the processes of its data folder."""
 
-    def __init__(self, environment, *arguments, models=None):
+    def __init__(self, environment, *arguments, models=None, **variables):
         self.data = environment["FAIRJUDGE_DATA"]
         if models is not None:
             Path(self.data).mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ class RunAll:
             self.process = subprocess.Popen(
                 [sys.executable, "manage.py", "runall", *arguments],
                 cwd=ROOT,
-                env={**environment, "FAIRJUDGE_URL": self.url},
+                env={**environment, "FAIRJUDGE_URL": self.url, **variables},
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
@@ -77,6 +77,22 @@ def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     site.process.send_signal(asked)
     assert site.process.wait(timeout=60) == 0, site.output()
     assert processes_of(site.data) == set()
+
+
+def test_under_https_it_asks_itself_without_tls_and_past_any_proxy(run_all):
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        bind = f"127.0.0.1:{free.getsockname()[1]}"
+    site = run_all(
+        "--only",
+        "web",
+        FAIRJUDGE_URL="https://judge.example.org",
+        FAIRJUDGE_BIND=bind,
+        http_proxy="http://127.0.0.1:1",
+    )
+    announced = "FairJudge is at https://judge.example.org"
+    assert eventually(lambda: announced in site.output() or site.process.poll(), 120)
+    assert announced in site.output()
+    assert "Invalid request" not in site.output()
 
 
 def test_a_killed_parent_leaves_no_orphan(run_all):

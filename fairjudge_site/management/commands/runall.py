@@ -5,8 +5,6 @@ import signal
 import socket
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, NoReturn
@@ -18,6 +16,7 @@ from fairjudge_site.processes import Part, Supervisor
 from judging.errors import UserError
 from judging.local_judge import local_judge
 from judging.management.base import FairJudgeCommand
+from judging.probing import status_at
 
 NAMES = ("web", "runs", "quick", "judge")
 
@@ -69,17 +68,12 @@ class Command(FairJudgeCommand):
             supervisor.watch("judge", judge.server)
 
     def wait_for_pages(self, supervisor: Supervisor) -> None:
-        address = f"http://{settings.FAIRJUDGE_BIND.replace('0.0.0.0', '127.0.0.1')}/login/"
+        address = settings.FAIRJUDGE_BIND.replace("0.0.0.0", "127.0.0.1")
         while supervisor.ended() is None:
-            try:
-                urllib.request.urlopen(address, timeout=5).close()
-            except urllib.error.HTTPError:
-                pass
-            except OSError:
-                time.sleep(0.1)
-                continue
-            self.say(f"FairJudge is at {settings.FAIRJUDGE_URL} (Ctrl-C stops it)")
-            return
+            if status_at(address, "/login/", timeout=5) is not None:
+                self.say(f"FairJudge is at {settings.FAIRJUDGE_URL} (Ctrl-C stops it)")
+                return
+            time.sleep(0.1)
 
     def say(self, line: str) -> None:
         self.stdout.write(line)
