@@ -145,12 +145,11 @@ class Analysis:
     def lines(self) -> HonestLines | Undefined:
         """The lines (a) to (c) at the review that took place."""
         review, selected = self.review, int(self.sheet.selected.sum())
-        if self.reviewed < selected:
-            waiting = selected - self.reviewed
-            return Undefined(f"{waiting} of {selected} selected items still wait for a label")
         known = self.sheet.known
         if isinstance(review, Undefined) or isinstance(known, Undefined):
             return review if isinstance(review, Undefined) else known
+        if self.reviewed < selected:
+            return Undefined(self.sheet.unsettled)
         return review.chosen(self.sheet.selected[known.rows]).lines(self.reviewed)
 
     @cached_property

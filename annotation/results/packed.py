@@ -26,7 +26,9 @@ from judging.methods.estimates import Undefined
 from judging.models import Project, Run
 
 _ARRAYS = [
-    one.name for one in fields(Sheet) if one.name not in ("models", "basis", "people", "asked")
+    one.name
+    for one in fields(Sheet)
+    if one.name not in ("models", "basis", "unsettled", "people", "asked")
 ]
 _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
 _BALLOTS = ("votes", "present", "left")
@@ -42,6 +44,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "run": described(analysis.run) | {"orders": list(analysis.run.orders)},
         "models": list(sheet.models),
         "basis": sheet.basis,
+        "unsettled": sheet.unsettled,
         "annotators": list(sheet.ballots.names),
         "prompt_share": str(analysis.prompt_share),
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
@@ -104,6 +107,7 @@ class Unpacked(Analysis):
             **{name: arrays[f"sheet.{name}"] for name in _ARRAYS},
             models=tuple(context["models"]),
             basis=context["basis"],
+            unsettled=context["unsettled"],
             people=(),
             asked={},
         )

@@ -42,8 +42,9 @@ class PeopleSay:
     """The votes on an example and the label they come to, if they have come to one.
 
     `source` is `majority`, `adjudicated`, `policy:tie`, `policy:judge`, or `` while undecided;
-    `waits` is true where a person has yet to decide. `selection` and `probability` say how the
-    example came into the round, and are empty for imported votes.
+    `waits` is true where a person has yet to decide, `lapsed` where the round was closed before
+    anybody voted. `selection` and `probability` say how the example came into the round, and are
+    empty for imported votes.
     """
 
     votes: tuple[Vote, ...]
@@ -51,6 +52,7 @@ class PeopleSay:
     source: str
     rule: str
     waits: bool = False
+    lapsed: bool = False
     selection: str = ""
     probability: float | None = None
     adjudicator: str = ""
@@ -183,6 +185,7 @@ def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> P
         source=source,
         rule=rule,
         waits=item.state == Item.State.ADJUDICATE and not source,
+        lapsed=not (votes or source) and item.round.state == Round.State.CLOSED,
         selection=item.selection.kind if routed else "",
         probability=item.probability if routed else None,
         adjudicator=decision.decider if decision else "",

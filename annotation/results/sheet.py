@@ -19,6 +19,7 @@ from annotation.results.sheet_rows import (
     signs,
     verdict_rows,
 )
+from annotation.results.unsettled import why_unsettled
 from judging.methods.comparison import Booleans, Codes, Comparison, Design, Floats, Signs
 from judging.methods.estimates import Undefined
 from judging.models import Label, Project, Run
@@ -52,6 +53,7 @@ class Sheet(VerdictRows):
     known label, else `round`: only what the rounds of this run asked about is known.
     selected, audited: which examples the rounds of this run asked people about, and why.
     answer, answered: what people said there, which is not always what is known.
+    unsettled: why labels of people are lacking; empty where none is.
     people: whose votes the labels rest on; asked: what those asked for this run say, by id.
     """
 
@@ -71,6 +73,7 @@ class Sheet(VerdictRows):
     answer: Signs
     answered: Booleans
     basis: str
+    unsettled: str
     people: tuple[PeopleSay | None, ...]
     asked: dict[int, PeopleSay]
 
@@ -94,11 +97,8 @@ class Sheet(VerdictRows):
                 return Undefined("people have settled no example yet")
             return Known(rows, np.ones(len(rows)), np.zeros(len(rows), np.intp))
         asked = self.selected | self.audited
-        waiting = int((asked & ~self.labelled).sum())
-        if not asked.any():
-            return Undefined("no human labels: open a round, or import votes")
-        if waiting:
-            return Undefined(f"{waiting} of {int(asked.sum())} items still wait for a label")
+        if not asked.any() or (asked & ~self.labelled).any():
+            return Undefined(self.unsettled)
         weights = Design(self.selected, self.audited).weights()
         if isinstance(weights, Undefined):
             return weights
@@ -144,6 +144,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
         answer=answer,
         answered=answered,
         basis=basis,
+        unsettled=why_unsettled(asked, _elsewhere(examples, everywhere), len(ids)),
         people=people,
         asked=asked,
     )
@@ -196,6 +197,12 @@ def _why(kinds: NDArray[np.str_]) -> tuple[Booleans, Booleans]:
     if by_rank.any():
         return by_rank | learn, audit
     return by_rank, audit | learn
+
+
+def _elsewhere(examples: ExampleRows, everywhere: dict[int, PeopleSay]) -> int:
+    """Examples with a label that no round of this run asked for: votes, or one they came with."""
+    voted = {pk for pk, say in everywhere.items() if say.votes}
+    return len(voted | set(examples.ids[examples.golden].tolist()))
 
 
 def _known(
