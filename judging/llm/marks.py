@@ -21,10 +21,19 @@ from judging.llm.folding import INVISIBLE, fold, visible
 DISARMED = "\u00b7"
 
 _GAP = r"[ \t*_`]+"
-_NUMBER = r"[ \t*_`]*#?([12ab])(?![^\W_])"
+_NUMBER = r"[ \t*_`]*#?([12ab])(?![^\W_\u7684\u306e\uc758])"
+# "Assistant" in languages that judges reply in.
+_ASSISTANT = (
+    r"(?:as(?<![^\W_]as)(?:sist(?:ant|ente?)|istente?|ystenta?|istan)"
+    r"|ассистент(?<![^\W_]ассистент)а?|помощник(?<![^\W_]помощник)а?"
+    r"|助手|助理|アシスタント|어시스턴트|المساعد|सहायक)"
+)
+_SCORE_WORD = r"[ \t]*(?:的|の|의)?[ \t]*(?:得分|分数|分數|评分|評分|スコア|点数|評価|점수)"
+# What may stand between a label and its score: "Assistant 1 (concise): 8".
+ASIDE = r"(?:[ \t]*\([^()\n]{1,40}\))?"
 STRONG_LABEL = rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer){_NUMBER}"
 WEAK_LABEL = (
-    rf"assistant(?<![^\W_]assistant){_NUMBER}(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
+    rf"{_ASSISTANT}{_NUMBER}(?:{_SCORE_WORD})?(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
     rf"(?:{_GAP}(?:overall{_GAP})?(?:score|rating))?"
 )
 SCORE_KEY = (
@@ -32,17 +41,20 @@ SCORE_KEY = (
     r"|assistant[ _-]?([12])(?:[ _-]?score)?"
 )
 
-VERDICT_MARK = re.compile(r"\[\[[ \t*_`]*([abc])[ \t*_`]*\]\]")
+VERDICT_MARK = re.compile(r"\[\\?\[[ \t*_`]*([abc])[ \t*_`]*\\?\]\\?\]")
 STRONG_SCORE = re.compile(STRONG_LABEL)
-WEAK_SCORE = re.compile(WEAK_LABEL + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.M)
+WEAK_SCORE = re.compile(WEAK_LABEL + ASIDE + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.M)
 JSON_SCORE_KEY = re.compile(rf"""["'](?:{SCORE_KEY})["'][ \t]*:""")
 EVIDENCE_LABEL = re.compile(r"evaluation[ \t]+evidence[ \t*_`]*:")
 
-_THOUGHTS = "think|thinking|thought|reasoning|reflection|scratchpad|seed:think"
+_THOUGHTS = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|seed:think)"
+_ATTRIBUTES = r"(?:[ \t][^<>\n/]{0,80})?"
 THINK_TAG = re.compile(
-    rf"[<\[\u25c1](?:(?P<open>(?:{_THOUGHTS})>|think[\]\u25b7]|\|begin_of_thought\|>"
+    rf"[<\[\u25c1](?:(?P<open>{_THOUGHTS}{_ATTRIBUTES}>|think[\]\u25b7]|\|begin_of_thought\|>"
+    r"|\|start_thinking\|>|\|inner_prefix\|>"
     r"|\|channel\|>(?:analysis|commentary)(?:<\|message\|>)?)"
-    rf"|(?P<close>/(?:{_THOUGHTS})>|/think[\]\u25b7]|\|end_of_thought\|>"
+    rf"|(?P<close>/{_THOUGHTS}[ \t]*>|/think[\]\u25b7]|\|end_of_thought\|>"
+    r"|\|end_thinking\|>|\|inner_suffix\|>"
     r"|(?P<final>\|channel\|>final)(?:<\|message\|>)?))"
 )
 TEMPLATE_MARK = re.compile(

@@ -22,7 +22,7 @@ from judging.llm.templating import Form, ReplyFormat, Template
 __all__ = ["PARSER_VERSION", "Parsed", "Preferred", "Reading", "Status", "parse", "turn_back"]
 
 # Raised whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 3
+PARSER_VERSION = 4
 
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(

@@ -6,26 +6,32 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+from judging.llm.parsing.announced import REVISION, announced
 from judging.llm.parsing.answer import Answer
+from judging.llm.parsing.markup import unwrapped
 from judging.llm.parsing.numbers import NUMBER, may_go_on, number, number_at
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.parsing.score_lines import parse_score_lines
+from judging.llm.parsing.sides import names_one, names_second_first, sided_pair
 from judging.llm.templating import Scale
 
 _NUMBER = re.compile(NUMBER)
+# "Actually, 6" is one too, but a comma ends no other label.
 _LABEL = re.compile(
-    r"(?P<final>(?:my[ \t]+)?(?:final|revised|corrected)\b)?"
-    r"(?P<name>[a-z \t]{0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)[*_]{0,2}[:=]",
+    rf"(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
+    r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
+    r"(?:[*_]{0,2}[:=]|(?<=actually),|(?<=wait),)",
 )
 _SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")
 _ABOUT_ITSELF = re.compile(r"confiden|certain")
 _BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
+# One grade of a rubric, or one item of a list; two of them are no rating: "4: Good, 3: Fair".
+_ITEM = re.compile(r"(?:^|[,;.])[ \t*_`#(]*[0-9]{1,2}[ \t*_`]*[:=)]", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
 _BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*")
 _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
-_BOX = re.compile(r"\\boxed\{([^{}\n]{1,40})\}")
-_MARKUP = " \t*_`#\"'<>[](){}|\\$"
+_MARKUP = " \t*_`#\"'<>[](){}|\\$\u200b\u200e\u200f\u2060\ufe0f\ufeff"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")
 
 # Fences and rules are no lines of the reply.
@@ -40,6 +46,8 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     comes before both. Scores in sentences ("Assistant 1: 8") are read too."""
     found = _lines_of_numbers(answer, scale, wanted=2, cut=cut)
     chosen = _chosen(found)
+    if chosen is None and (sided := _sided(answer, scale, cut=cut)) is not None:
+        return sided
     if chosen is None:
         return parse_score_lines(answer, scale, cut=cut)
     numbers = found[chosen].numbers
@@ -88,25 +96,55 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
     lines = answer.own.split("\n")
     filled = [index for index, line in enumerate(lines) if not _NO_WORDS.fullmatch(line)]
     opening = _opening(lines, filled)
-    for index in filled:
+    for at, index in enumerate(filled):
         opens = index in opening
         if len(lines[index]) > LONGEST_LINE and not opens:
             continue
-        text = _BOX.sub(r"\1", _shortened(lines[index]))
+        above = lines[filled[at - 1]] if at else ""
+        text = unwrapped(_shortened(lines[index]))
         text = _BULLET.sub("", text, count=1).strip(_MARKUP)
         label = _LABEL.match(text)
         if label is not None:
-            if _about_one_side(label["name"]) or _ABOUT_ITSELF.search(label["name"]):
+            if _of_one(label["name"]) or _ABOUT_ITSELF.search(label["name"]):
                 continue
             text = text[label.end() :].strip(_MARKUP)
-        says_final = label is not None and label["final"] is not None
+        if wanted == 2 and names_second_first(above + "\n" + lines[index]):
+            continue
+        around = [lines[filled[near]] for near in (at - 1, at + 1) if 0 <= near < len(filled)]
+        if wanted == 1 and _is_item(text, around):
+            continue
+        says_final = announced(above).revision or (label is not None and bool(label["final"]))
         says_score = label is not None and _SCORE_NAME.search(label["name"]) is not None
         if not (opens or says_final or says_score or index == filled[-1]):
             continue
         numbers = _numbers(text, scale, wanted, reason=says_final or opens)
-        if numbers and not (cut and index == len(lines) - 1 and may_go_on(lines[index], scale)):
+        last = cut and index == len(lines) - 1
+        if numbers and not (last and (None in numbers or may_go_on(answer.own, scale))):
             found[index] = _Line(numbers, opens, says_final)
     return found
+
+
+def _sided(answer: Answer, scale: Scale, *, cut: bool) -> Parsed | None:
+    """Scores that each name their side, in the line that opens the reply or in two."""
+    lines = answer.own.split("\n")
+    filled = [index for index, line in enumerate(lines) if not _NO_WORDS.fullmatch(line)]
+    for opening in (filled[:1], filled[:2]):
+        text = "\n".join(unwrapped(_shortened(lines[index])) for index in opening)
+        numbers = sided_pair(text, scale)
+        if numbers is not None and not (cut and len(filled) == len(opening)):
+            return _scored([*numbers], answer, opening)
+    return None
+
+
+def _is_item(text: str, around: Sequence[str]) -> bool:
+    """Whether a line is one of a list: another item is in it, above or below."""
+    if not _ITEM.match(text):
+        return False
+    return _ITEM.search(text, 2) is not None or any(_ITEM.match(line) for line in around)
+
+
+def _of_one(label: str) -> bool:
+    return _about_one_side(label) or names_one(label)
 
 
 def _shortened(line: str) -> str:

@@ -25,13 +25,26 @@ _QUOTE = re.compile("\n\n|[\n" + _STRAIGHT + "".join({*_CLOSERS, *_CLOSERS.value
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
 # A line that holds a verdict in quotation marks and nothing else is the judge's own.
 _OWN_LINE = re.compile(
-    r"[ \t*_#-]*(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment)"
+    r"[ \t*_#-]*(?:(?:so|thus|therefore|hence|overall|in conclusion)\b[ \t,:]*)?"
+    r"(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment|choice|answer)"
     r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
 )
+# A fenced block under a line that names one of the two is what that one wrote, unless the line
+# speaks of the verdict.
+_FENCE = re.compile(r"^[ \t]*`{3}", re.MULTILINE)
+_NAMES_ONE = re.compile(
+    r"\bassistant[ \t*_`#]*[12ab]\b|\b(?:response|answer)[ \t*_`#]*[12ab]\b"
+    r"|\b(?:first|second)[ \t]+(?:assistant|response|answer|one)\b"
+)
+_OF_THE_VERDICT = re.compile(r"\b(?:my|final|verdict|scores?|ratings?|evaluation|better|output)\b")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_OBJECT = re.compile(r"\{[^{}]*\}")
+_EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
 _WORD = re.compile(r"\S+")
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
 LONGEST_LABEL = 60
+LONGEST_LEAD = 200
 
 # How much of its surroundings tells a mark in a response from the same mark of the judge.
 CONTEXT = 60
@@ -48,6 +61,15 @@ def delimited_spans(folded: str) -> Iterator[Span]:
     blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
     if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
         yield from blocks
+
+
+def fenced_spans(folded: str) -> Iterator[Span]:
+    """Fenced blocks that are announced as what one of the assistants wrote."""
+    fences = [match.start() for match in _FENCE.finditer(folded)]
+    for start, end in zip(fences[::2], fences[1::2], strict=False):
+        lead = folded[max(0, start - LONGEST_LEAD) : start].rstrip().rpartition("\n")[2]
+        if _NAMES_ONE.search(lead) and not _OF_THE_VERDICT.search(lead):
+            yield start, end
 
 
 def _in_quotes(folded: str) -> Iterator[Span]:
@@ -80,7 +102,7 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
 
     White space and invisible signs may differ. A passage is the whole text, unless it is as short
     as a verdict; or a line with words beside its mark; or lines of marks alone together with what
-    stands before or after them.
+    stands before or after them; or a sentence or an object with words beside its mark.
     """
     collapsed = " ".join(visible(folded).split())
     found = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
@@ -122,11 +144,19 @@ def _find_passages(text: str) -> Iterator[str]:
             bare = []
         if holds_verdict_mark(line):
             yield line
+            yield from _sentences(line)
         before = line
 
 
+def _sentences(line: str) -> Iterator[str]:
+    """Of a line with words of its own, the sentences and objects that have some too."""
+    for part in (*_SENTENCE_END.split(line), *_OBJECT.findall(line)):
+        if part != line and holds_verdict_mark(part) and _has_own_words(part):
+            yield part.strip()
+
+
 def _has_own_words(line: str) -> bool:
-    for pattern in (STRONG_SCORE, *VERDICT_MARKS):
+    for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY):
         line = pattern.sub("", line)
     return sum(character.isalpha() for character in line) >= _OWN_WORDS
 

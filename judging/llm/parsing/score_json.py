@@ -15,11 +15,23 @@ from judging.llm.templating import Scale
 
 _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
-_OBJECT = re.compile(r'\{\s*"')
-# A string that is never closed reaches to the end.
+_OBJECT = re.compile(r"\{\s*[\"']")
+# A string that is never closed reaches to the end. Python writes its objects with either mark.
 _STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
+_IN_PYTHON = re.compile(
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]""", re.DOTALL
+)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*\})', re.DOTALL)
+_SINGLE = re.compile(r"\{\s*'")
 _NUMBER = re.compile(rf"\s*({NUMBER})")
+
+_PYTHON_STRING = r"""(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")"""
+_PYTHON_PAIR = re.compile(
+    rf"\s*(?P<key>{_PYTHON_STRING})\s*:\s*(?P<value>{_PYTHON_STRING}|[0-9.+-]+|None)"
+    r"\s*(?:,|(?=\}))",
+    re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 # Objects are tried from the last; so many are enough, and keep the time linear.
 MOST_OBJECTS = 64
@@ -83,7 +95,8 @@ def _names_both_beside(outer: _Complete, inner: _Complete, folded: str) -> bool:
 
 def _end_of_object(text: str, start: int) -> int | None:
     depth = 0
-    for match in _STRING_OR_BRACE.finditer(text, start):
+    parts = _IN_PYTHON if _SINGLE.match(text, start) else _STRING_OR_BRACE
+    for match in parts.finditer(text, start):
         if match[0] == "{":
             depth += 1
         elif match[0] == "}":
@@ -100,6 +113,8 @@ def _names_both(text: str) -> bool:
 
 def _decode(text: str) -> Pairs | None:
     """Numbers as written; line breaks in strings and a comma before the end are forgiven."""
+    if _SINGLE.match(text):
+        return _decode_python(text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
     try:
         found = json.loads(
@@ -113,6 +128,20 @@ def _decode(text: str) -> Pairs | None:
     except (ValueError, RecursionError):
         return None
     return found if isinstance(found, _Object) else None
+
+
+def _decode_python(text: str) -> Pairs | None:
+    """An object as Python prints it, of strings and plain numbers; nothing is evaluated."""
+    pairs: Pairs = []
+    at = 1
+    while match := _PYTHON_PAIR.match(text, at):
+        pairs.append((_plain(match["key"]), _plain(match["value"])))
+        at = match.end()
+    return pairs if not text[at:].strip(" \t\r\n}") else None
+
+
+def _plain(written: str) -> str:
+    return _ESCAPE.sub(r"\1", written[1:-1]) if written[0] in "'\"" else written
 
 
 def _score_values(pairs: Pairs) -> Values | None:

@@ -1,22 +1,24 @@
 """Scores in lines of their own: "The score of Assistant 1: 8" (FairEval, Table 3)."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.folding import fold
-from judging.llm.marks import EVIDENCE_LABEL, STRONG_LABEL, WEAK_LABEL
+from judging.llm.marks import ASIDE, EVIDENCE_LABEL, STRONG_LABEL, WEAK_LABEL
+from judging.llm.parsing.announced import NOTHING, Announced, announced
 from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.numbers import NUMBER, may_go_on, number_at
+from judging.llm.parsing.markup import unwrapped
+from judging.llm.parsing.numbers import NUMBER, OVER, may_go_on, number_at
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.templating import Scale
 
-_EMPHASIS = r"[ \t*_`]*"
+_EMPHASIS = r"[ \t*_`\u200b-\u200f\u2060\ufeff]*"
 _STATEMENT = re.compile(
-    rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL}))"
+    rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL})){ASIDE}"
     rf"{_EMPHASIS}(?:[:=|\u2013\u2014]|-(?=[ \t])|(?P<is>\bis\b)){_EMPHASIS}"
-    rf"(?:[ \t]*\n\s*(?=[*_<(\[`]*[0-9]))?"
+    rf"(?P<below>[ \t]*\n\s*(?=[*_<(\[`]*[0-9]))?"
     rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
 )
 _PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
@@ -32,6 +34,17 @@ _ANOTHER_NUMBER = re.compile(
     rf"{_EMPHASIS}\.?(?:$|[\n|,;&])"
 )
 
+# Another number that ends the statement, a few words on: "4 sur 5", "8 in 10", "8. 5".
+_JOINT = r"""[ \t*_`"'$}\])>\\,./|-]"""
+_RELATED = re.compile(
+    rf"(?P<words>{_JOINT}{{1,20}}(?:[^\W\d_]{{1,12}}{_JOINT}{{1,20}}){{0,2}})(?P<number>[0-9]+(?:\.0)?)"
+    rf"(?![0-9]){OVER}"
+)
+_OF_A_SCORE = re.compile(r"assistant|response|answer|score")
+_LISTED = re.compile(r"[.)][ \t]+[^\W\d_]")
+
+Statements = Sequence[tuple[re.Match[str], Announced]]
+
 # What a line of scores leaves of its beginning.
 _THE = re.compile(r"(?:^|[\s*_`])the", re.IGNORECASE)
 _MARKUP = " \t\r\n*_`#|>-"
@@ -39,34 +52,72 @@ _MARKUP = " \t\r\n*_`#|>-"
 
 @dataclass(frozen=True, slots=True)
 class _Score:
-    """One assistant's score as stated; `value` is None where it is no score on the scale."""
+    """One assistant's score as stated; `value` is None where it is no score on the scale.
+
+    `revises` is true where it calls itself a correction.
+    """
 
     position: int
     value: Decimal | None
     start: int
     end: int
+    revises: bool = False
 
 
 def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """The last two scores that belong together; None where there are no two."""
-    text = answer.own
-    statements = [*_STATEMENT.finditer(text)]
-    for kind in ("strong", "weak"):
-        scores = _scores(text, [match for match in statements if match[kind]], scale, cut)
-        pair = _last_pair([*scores], text)
-        if pair is not None:
-            first, second = sorted(pair, key=lambda score: score.position)
-            if first.value is None or second.value is None:
-                return Parsed(Status.UNPARSED)
-            evidence = _evidence(answer, min(s.start for s in pair), max(s.end for s in pair))
-            return Parsed(Status.VALID, evidence, first=first.value, second=second.value)
+    """The last two scores that belong together; None where there are no two.
+
+    A score for a single criterion counts for none, and one that calls itself final or overall like
+    one that is named in full.
+    """
+    text = unwrapped(answer.own)
+    statements = [
+        (match, said)
+        for match, said in _announced(text, [*_STATEMENT.finditer(text)])
+        if not said.criterion
+    ]
+    for strong in (True, False):
+        kind = [
+            (match, said)
+            for match, said in statements
+            if (match["strong"] is not None or said.final) or not strong
+        ]
+        scores = [*_scores(text, kind, scale, cut)]
+        pair = _last_pair(scores, text)
+        if pair is None:
+            continue
+        if cut and _corrects(pair, kind):
+            return None
+        first, second = sorted(_corrected(pair, scores), key=lambda score: score.position)
+        if first.value is None or second.value is None:
+            return Parsed(Status.UNPARSED)
+        evidence = _evidence(answer, min(s.start for s in pair), max(s.end for s in pair))
+        return Parsed(Status.VALID, evidence, first=first.value, second=second.value)
     return None
 
 
-def _scores(
-    text: str, statements: Iterable[re.Match[str]], scale: Scale, cut: bool
-) -> Iterator[_Score]:
+def _announced(
+    text: str, statements: Iterable[re.Match[str]]
+) -> Iterator[tuple[re.Match[str], Announced]]:
+    """Each statement with what its line says of it before it, or else the line above.
+
+    What is said of one holds for those that follow on the same line and on the next ones.
+    """
+    said, last = NOTHING, 0
     for match in statements:
+        above, newline, lead = text[last : match.start()].rpartition("\n")
+        own = announced(lead)
+        if own != NOTHING:
+            said = own
+        elif newline and (not last or above.partition("\n")[2].strip()):
+            said = announced(above.rstrip().rpartition("\n")[2])
+        last = match.end()
+        yield match, said
+
+
+def _scores(text: str, statements: Statements, scale: Scale, cut: bool) -> Iterator[_Score]:
+    last_line = text.rfind("\n")
+    for match, said in statements:
         bare = match["strong"] is None or match["is"] is not None
         value: Decimal | None = None
         end = match.end()
@@ -74,14 +125,25 @@ def _scores(
             value, end = number_at(text, match.start("number"), match.end("number"), scale.high)
             if bare and not _END_OF_STATEMENT.match(text, end):
                 continue
-            if cut and end == len(text) and (value is None or may_go_on(text, scale)):
+            if match["below"] is not None and _LISTED.match(text, end):
                 continue
-        elif bare or _PLACEHOLDER.match(text, match.start("other")):
+            if cut and end > last_line and (value is None or may_go_on(text, scale)):
+                continue
+        elif bare or (cut and end > last_line) or _PLACEHOLDER.match(text, match.start("other")):
             continue
-        if value is not None and (value not in scale or _ANOTHER_NUMBER.match(text, end)):
+        if value is not None and not _stands_alone(text, end, value, scale):
             value = None
         assistant = match[2] or match[4]
-        yield _Score(1 if assistant in "1a" else 2, value, match.start(), end)
+        yield _Score(1 if assistant in "1a" else 2, value, match.start(), end, said.revision)
+
+
+def _stands_alone(text: str, end: int, value: Decimal, scale: Scale) -> bool:
+    if value not in scale or _ANOTHER_NUMBER.match(text, end):
+        return False
+    related = _RELATED.match(text, end)
+    if related is None or _OF_A_SCORE.search(related["words"]):
+        return True
+    return Decimal(related["number"]) == scale.high
 
 
 def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
@@ -99,6 +161,21 @@ def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
             return max(earlier, pair, key=lambda two: (_closeness(two, text), two is pair))
         return pair
     return None
+
+
+def _corrected(pair: tuple[_Score, _Score], scores: Iterable[_Score]) -> list[_Score]:
+    """The pair, each score replaced by the last correction of it that follows."""
+    latest = {score.position: score for score in pair}
+    for score in scores:
+        if score.revises and score.start > max(one.end for one in pair):
+            latest[score.position] = score
+    return [latest[1], latest[2]]
+
+
+def _corrects(pair: tuple[_Score, _Score], statements: Statements) -> bool:
+    """Whether a reply that was cut off ends in corrected scores that may not be all."""
+    match, said = statements[-1]
+    return said.revision and match.start() >= max(score.end for score in pair)
 
 
 def _closeness(pair: tuple[_Score, _Score], text: str) -> tuple[bool, bool]:
