@@ -5,7 +5,7 @@ from decimal import Decimal
 from django.conf import settings
 
 from judging.errors import UserError
-from judging.llm.endpoint import Endpoint
+from judging.llm.endpoint import Endpoint, EndpointError
 from judging.llm.price_sources import find_price, read_overrides
 from judging.llm.prices import PriceError, PriceSnapshot
 
@@ -42,7 +42,11 @@ def stored_url(name: str) -> str:
 
 
 def key_of(endpoint: Endpoint) -> str | None:
-    return endpoint.key(settings.FAIRJUDGE_ENDPOINT_KEYS)
+    """Raises UserError for what can't be a key, as where it was set with its quotation marks."""
+    try:
+        return endpoint.key(settings.FAIRJUDGE_ENDPOINT_KEYS)
+    except EndpointError as error:
+        raise UserError(str(error)) from None
 
 
 def find_price_of(

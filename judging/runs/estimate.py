@@ -1,5 +1,6 @@
 """What a run will cost and how long it will take, before anything is sent."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
@@ -7,19 +8,22 @@ from typing import Any
 
 from django.db.models import Avg, QuerySet, Sum
 
+from judging.figures import percent, usd
+from judging.llm.limits import SECONDS_PER_MINUTE
 from judging.llm.parts import stage_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
-from judging.models import Call, Form, Project, Run
+from judging.models import Call, Form, Project, Run, Sample
+from judging.runs import learned
 from judging.runs.adaptive import FEWEST_PILOT, pilot_size
 from judging.runs.judges import Judge, choose_judge
 from judging.runs.pointwise import check_subjects
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits
 from judging.runs.questions import Questioner
-from judging.runs.starting import run_fields
+from judging.runs.starting import check_pace, run_fields
 from judging.runs.subjects import Subject, subjects_of
-from judging.runs.usual import usual_concurrency
+from judging.runs.usual import usual_concurrency, usual_temperature
 
 # As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
 RENDERED = 200
@@ -40,6 +44,11 @@ NOTHING_TO_SAVE = (
     "that, so nothing is saved."
 )
 BATCH_HOURS = 24
+ONE_A_CALL = (
+    "Whether this endpoint gives {k} samples a call has not been seen: one that gives fewer is "
+    "called more often, up to {k} times, and bills the prompt each time. The most that it may "
+    "cost is reckoned so."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +72,58 @@ class RunEstimate:
     model: str
     endpoint: str
     batch_hours: int | None = None
+    budget: Decimal | None = None
+
+    @property
+    def of_budget(self) -> str:
+        """How far the budget reaches; nothing where there is none."""
+        if self.budget is None:
+            return ""
+        if self.usd is None or self.usd_most is None:
+            return (
+                "The price is unknown, so a run with a budget will be refused. Give the price too "
+                "(USD a million prompt and completion tokens), or leave the budget out."
+            )
+        holds = f"The budget of {usd(self.budget)}"
+        if self.budget >= self.usd_most:
+            return f"{holds} holds the whole run."
+        if self.budget >= self.usd:
+            return f"{holds} holds what is expected. The run pauses where it costs more."
+        share = percent(float(self.budget / self.usd))
+        return f"{holds} holds about {share} of that. The run pauses there."
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What bounds a run's speed."""
+
+    places: int
+    rpm: int | None
+    tpm: int | None
+
+    def seconds(self, a_call: float, calls: int, tokens: int) -> float:
+        """The longest of what latency, requests and tokens a minute allow."""
+        needed = [a_call * calls / self.places]
+        needed += [calls * SECONDS_PER_MINUTE / self.rpm] if self.rpm else []
+        needed += [tokens * SECONDS_PER_MINUTE / self.tpm] if self.tpm else []
+        return max(needed)
 
 
 def estimate_run(
-    project: Project, *, concurrency: int | None = None, **choices: object
+    project: Project,
+    *,
+    name: str = "",
+    temperature: Decimal | None = None,
+    budget: Decimal | None = None,
+    concurrency: int | None = None,
+    rpm: int | None = None,
+    tpm: int | None = None,
+    **choices: object,
 ) -> RunEstimate:
-    """`choices` are those of `choose_judge`."""
+    """`choices` are those of `choose_judge`; what a start would refuse is refused here too."""
     check_subjects(project, str(choices.get("form", Form.SCORE)))
     judge = choose_judge(project, **choices)
+    check_pace(name, temperature or usual_temperature(judge.form), concurrency)
     run = Run(project=project, **run_fields(judge))
     examples = subjects_of(run)
     n_examples = examples.count()
@@ -79,17 +132,21 @@ def estimate_run(
     full = n_examples if judge.adaptive is None else pilot_size(n_examples)
     least = 2 if run.stages else len(run.parts)
     most_parts = sum(map(len, asked)) / max(1, len(asked))
-    calls_a_part = full + (n_examples - full) * judge.k
-    n_calls = least * calls_a_part
-    prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     past = Call.objects.filter(
         run__base_url=run.base_url, run__model=run.model, state=Call.State.DONE
     )
+    together = samples_a_call(judge, past)
+    calls_a_part, most_a_part = (
+        full * math.ceil(judge.k / (together or unseen)) + (n_examples - full) * judge.k
+        for unseen in (judge.k, 1)
+    )
+    n_calls = least * calls_a_part
+    prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
     tokens = min(tokens, judge.max_tokens)
     completion = round(tokens * judge.k * least * n_examples)
-    places = concurrency or usual_concurrency(judge.endpoint)
+    pace = Pace(concurrency or usual_concurrency(judge.endpoint), rpm, tpm)
     return RunEstimate(
         n_examples,
         n_calls,
@@ -97,13 +154,23 @@ def estimate_run(
         prompt,
         completion,
         cost(judge, prompt, completion, n_calls),
-        most(judge, requests, most_parts * full, most_parts * (n_examples - full)),
-        seconds(timed, n_calls, places),
-        basis(judge, known, n_examples),
+        most(judge, requests, most_parts * n_examples, most_parts * most_a_part),
+        seconds(timed, pace, n_calls, prompt + completion),
+        basis(judge, known, n_examples, seen=together is not None),
         judge.model,
         judge.endpoint.name,
         batch_hours(judge, n_examples > full),
+        budget,
     )
+
+
+def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
+    """How many samples this judge gives at once; None where that has not been seen."""
+    known, _ = learned.recall_for(judge.endpoint.base_url, judge.model)
+    if known and known.max_n:
+        return min(judge.k, known.max_n)
+    gave_several = judge.k == 1 or Sample.objects.filter(call__in=past, index__gt=0).exists()
+    return judge.k if gave_several else None
 
 
 def rendered(
@@ -147,15 +214,15 @@ def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | 
 
 
 def most(
-    judge: Judge, requests: list[JudgeRequest], in_full: float, by_rounds: float
+    judge: Judge, requests: list[JudgeRequest], questions: float, calls: float
 ) -> Decimal | None:
-    """`in_full` questions are one call for all samples, `by_rounds` are a call for each."""
+    """Each of the `questions` brings all samples, and each of the `calls` bills its prompt."""
     if judge.price is None:
         return None
     total = Decimal(0)
-    for samples, calls in ((judge.k, in_full), (1, by_rounds * judge.k)):
+    for samples, times in ((judge.k, questions), (0, calls - questions)):
         bounds = [judge.price.reserve(r.prompt_tokens, samples, r.max_tokens) for r in requests]
-        total += sum(bounds, Decimal(0)) / max(1, len(bounds)) * Decimal(calls)
+        total += sum(bounds, Decimal(0)) / max(1, len(bounds)) * Decimal(times)
     return total
 
 
@@ -167,12 +234,12 @@ def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
     return BATCH_HOURS * max(judge.k if by_rounds else 1, stages)
 
 
-def seconds(past: QuerySet[Call], n_calls: int, concurrency: int) -> float | None:
+def seconds(past: QuerySet[Call], pace: Pace, n_calls: int, tokens: int) -> float | None:
     average = past.aggregate(ms=Avg("duration_ms"))["ms"]
-    return None if average is None else average / 1000 * n_calls / concurrency
+    return None if average is None else pace.seconds(average / 1000, n_calls, tokens)
 
 
-def basis(judge: Judge, known: bool, n_examples: int) -> str:
+def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
     assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
     sentences = [
         "Tokens and times a call are those of this judge's earlier calls."
@@ -180,6 +247,7 @@ def basis(judge: Judge, known: bool, n_examples: int) -> str:
         else f"This judge has not run here before: {assumed} tokens a sample are assumed, and the "
         "time is not known."
     ]
+    sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
     sentences += [BY_STAGES] if judge.portia else []
     sentences += [IN_BATCHES] if judge.batch else []
     sentences += [adaptive_note(n_examples)] if judge.adaptive else []

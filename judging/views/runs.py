@@ -45,9 +45,7 @@ def runs(request: HttpRequest, slug: str) -> HttpResponse:
     """Shows nothing that the judge said, so looking at it unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     context = {
-        "project": access.project,
-        "tab": "runs",
-        "access": access,
+        **access.under("runs"),
         "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
         "n_examples": access.project.examples.judged().count(),
     }
@@ -79,9 +77,8 @@ def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
     estimate, problem = None, "Something in the form is not right yet."
     if form.is_valid():
         try:
-            estimate = estimate_run(
-                access.project, concurrency=form.cleaned_data["concurrency"], **form.judge
-            )
+            pace = {name: value for name, value in form.pace.items() if name != "seed"}
+            estimate = estimate_run(access.project, **form.judge, **pace)
         except UserError as error:
             problem = str(error)
     return start_page(request, access, form, estimate, problem if estimate is None else "")
@@ -113,9 +110,7 @@ def start_page(
     status: int = 200,
 ) -> HttpResponse:
     context = {
-        "project": access.project,
-        "tab": "runs",
-        "access": access,
+        **access.under("runs"),
         "form": form,
         "estimate": estimate,
         "problem": problem,

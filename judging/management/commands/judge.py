@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
-from judging.figures import count
+from judging.figures import count, duration
 from judging.management.base import FairJudgeCommand
 from judging.management.judge_arguments import (
     OF_CHOICE,
@@ -37,6 +37,8 @@ JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+# What an unset variable of a shell would otherwise make the usual, or a new run that costs.
+NEVER_EMPTY = ("resume", "endpoint", "model", "template", "name")
 # What a run keeps as it was started.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Of these, saying again what the run has changes nothing.
@@ -89,6 +91,7 @@ class Command(FairJudgeCommand):
             raise UserError(f"{error} The flag is --model.") from None
 
     def judge(self, options: dict[str, Any]) -> None:
+        check_given(options)
         project = project_for_command(options["project"])
         names = (*JUDGE, *MODE, *OF_CHOICE)
         judge = {name: options[name] for name in names if options[name] is not None}
@@ -100,11 +103,9 @@ class Command(FairJudgeCommand):
         elif options["resume"]:
             self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
-            estimate = estimate_run(project, concurrency=options["concurrency"], **judge)
-            self.stdout.write(estimate_text(estimate))
+            pace.pop("seed", None)
+            self.stdout.write(estimate_text(estimate_run(project, **judge, **pace)))
         else:
-            if options["reparse"] or options["retry"]:
-                raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
             background = options["background"]
             run = start_run(project, None, background=background, **judge, **pace)
             self.stdout.write(f"Run {run.number} ({run.name}): {run.model} at {run.endpoint}.")
@@ -117,7 +118,8 @@ class Command(FairJudgeCommand):
             with self.progress("Reading", older(run).count()) as bar:
                 counts = reparse(run, lambda counts: bar.move_to(counts.read))
             self.stdout.write(f"{counts.read} replies read again, {counts.changed} differently.")
-            return
+            if not options["retry"]:
+                return
         if run.state in (State.PAUSING, State.CANCELLING):
             recovery.recover(run)
         self.wait_for_holder(run)
@@ -162,6 +164,23 @@ class Command(FairJudgeCommand):
             raise UserError(after.reason or f"Run {run.name} is {run.get_state_display()}.")
 
 
+def check_given(options: dict[str, Any]) -> None:
+    """Refuse what would do something else than it says."""
+    for name in NEVER_EMPTY:
+        if options[name] is not None and not options[name].strip():
+            raise UserError(f"--{name} is given without a value. Nothing was sent.")
+    if options["resume"] is None and (options["reparse"] or options["retry"]):
+        raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
+    asks = [name for name in ("max_tokens", "budget") if options[name] is not None]
+    asks += ["background"] if options["background"] else []
+    if options["reparse"] and asks and not options["retry"]:
+        flags = " and ".join(f"--{name.replace('_', '-')}" for name in asks)
+        raise UserError(
+            f"--reparse asks nothing, so it can't go with {flags}. Nothing was changed. To ask "
+            "again after it, name what with --retry."
+        )
+
+
 def check_fixed(run: Run, options: dict[str, Any]) -> None:
     given = {name: options[name] for name in FIXED if options[name] is not None}
     others = [name for name in given if name not in KEPT or given[name] != getattr(run, name)]
@@ -189,7 +208,9 @@ def summary(run: Run, progress: Any) -> list[str]:
     ]
     lines += progress.notes
     cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
-    lines.append(f"Cost of run {run.number} ({run.name}): {cost}.")
+    held = progress.reserved_usd
+    more = f" Up to {held:.6f} USD more may still be billed." if held else ""
+    lines.append(f"Cost of run {run.number} ({run.name}): {cost}.{more}")
     return lines
 
 
@@ -204,15 +225,14 @@ def estimate_text(estimate: RunEstimate) -> str:
     if estimate.batch_hours is not None:
         time_needed = f"up to {estimate.batch_hours} hours"
     elif estimate.seconds is not None:
-        time_needed = f"about {estimate.seconds / 60:.1f} min"
-    return "\n".join(
-        [
-            f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, "
-            f"{calls} calls.",
-            f"Tokens: about {count(estimate.prompt_tokens)} prompt, "
-            f"{count(estimate.completion_tokens)} completion.",
-            f"Cost: {cost}.",
-            f"Time: {time_needed}.",
-            estimate.basis,
-        ]
-    )
+        time_needed = f"about {duration(estimate.seconds)}"
+    lines = [
+        f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, {calls} calls.",
+        f"Tokens: about {count(estimate.prompt_tokens)} prompt, "
+        f"{count(estimate.completion_tokens)} completion.",
+        f"Cost: {cost}.",
+        estimate.of_budget,
+        f"Time: {time_needed}.",
+        estimate.basis,
+    ]
+    return "\n".join(filter(None, lines))

@@ -242,6 +242,8 @@ def test_a_run_is_adaptive_only_when_asked_and_its_estimate_says_at_most(setting
     make_examples(project, 100)
     asked = {"endpoint": "loop", "price": (Decimal(1), Decimal(1))}
     with loopback(settings):
+        # It is seen there that one call brings several samples.
+        judged(make_judged_project(1))
         plain = estimate_run(project, **asked)
         estimate = estimate_run(project, **asked, adaptive=0.95)
         batched = estimate_run(project, **asked, adaptive=0.95, batch=True)

@@ -6,7 +6,7 @@ from django.core.management import CommandError, call_command
 from judging.models import Parse, Run
 from tests.factories import make_examples
 from tests.judging.runs.judging import every_slot_once, loopback
-from tests.loopback import error
+from tests.loopback import Answer, completion, error
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -56,6 +56,15 @@ def test_a_paused_run_ends_with_the_reason_and_a_failure(project, settings):
     assert Run.objects.get().state == Run.State.PAUSED
 
 
+def test_what_was_cut_off_is_said_beside_the_cost(project, settings, capsys):
+    unread = Answer(200, "<html>Please log in</html>")
+    with loopback(settings, [completion("8\n6"), unread]):
+        judge("--endpoint", "loop", "--price", "1,2", "--concurrency", "1")
+    held = Run.objects.get().reserved_usd
+    assert held > 0
+    assert f"USD. Up to {held:.6f} USD more may still be billed." in capsys.readouterr().out
+
+
 def test_resume_asks_again_what_is_named(project, settings, capsys):
     cut = error(400, "Something is wrong.")
     with loopback(settings, [cut]) as server:
@@ -102,6 +111,11 @@ def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
     [
         (["--resume", "7"], "has no run 7"),
         (["--retry", "truncated"], "go with --resume"),
+        (["--resume", ""], "--resume is given without a value"),
+        (["--model", " "], "--model is given without a value"),
+        (["--name", ""], "--name is given without a value"),
+        (["--estimate", "--concurrency", "1001"], "from 1 to 1000"),
+        (["--estimate", "--temperature", "9"], "temperature lies"),
         (["--k", "none"], "not a whole number"),
         (["--price", "3"], "two prices"),
     ],
@@ -123,6 +137,47 @@ def test_numbers_that_no_column_holds_are_refused(project, settings, arguments):
         judge("--endpoint", "loop", "--background", *arguments.split())
     assert server.requests == 0
     assert not Run.objects.exists()
+
+
+def test_a_key_that_can_not_be_one_is_told_in_a_sentence(project, settings):
+    with loopback(settings):
+        settings.FAIRJUDGE_ENDPOINTS["loop"]["key_variable"] = "LOOP_KEY"
+        settings.FAIRJUDGE_ENDPOINT_KEYS = {"LOOP_KEY": "sk-secret\n-42"}
+        with pytest.raises(CommandError, match="The key in LOOP_KEY") as told:
+            judge("--endpoint", "loop")
+        with pytest.raises(CommandError, match="The key in LOOP_KEY"):
+            judge("--endpoint", "loop", "--model", "loopback-judge")
+    assert "secret" not in str(told.value)
+    assert Run.objects.get().state == Run.State.FAILED
+
+
+def test_a_reading_asks_again_only_what_is_named(project, settings, capsys):
+    with loopback(settings, [completion("8 or so", finish_reason="length")]) as server:
+        judge("--endpoint", "loop", "--k", "1")
+        for asking in (["--max-tokens", "1200"], ["--budget", "0"], ["--background"]):
+            with pytest.raises(CommandError, match=f"asks nothing, .* {asking[0]}"):
+                judge("--resume", "latest", "--reparse", *asking)
+        assert (server.requests, Run.objects.get().max_tokens) == (6, 1024)
+        judge("--resume", "1", "--reparse", "--retry", "truncated", "--max-tokens", "1200")
+    assert (server.requests, Run.objects.get().max_tokens) == (7, 1200)
+    assert "0 replies read again" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("budget", "price", "sentence"),
+    [
+        ("5", [], "The price is unknown, so a run with a budget will be refused."),
+        ("5", ["--price", "1,2"], "The budget of $5.00 holds the whole run."),
+        ("0.01", ["--price", "1,2"], "holds what is expected. The run pauses where"),
+        ("0.001", ["--price", "1,2"], "The budget of $0.0010 holds about 12\u202f% of that."),
+    ],
+)
+def test_an_estimate_says_how_far_a_budget_reaches(
+    project, settings, capsys, budget, price, sentence
+):
+    with loopback(settings):
+        judge("--endpoint", "loop", "--estimate", "--budget", budget, *price)
+    assert sentence in capsys.readouterr().out
 
 
 def test_a_project_that_is_not_there_is_told(db):

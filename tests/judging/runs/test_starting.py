@@ -12,6 +12,7 @@ from judging.runs.starting import start_run
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_project, make_run
 from tests.judging.runs.judging import judged, loopback, started
+from tests.loopback import Quirks
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -154,6 +155,35 @@ def test_an_estimate_asks_nothing_and_is_near_what_the_run_then_costs(project, s
     assert later.completion_tokens == pytest.approx(
         sum(run.calls.values_list("completion_tokens", flat=True))
     )
+
+
+@pytest.mark.parametrize("quirks", [Quirks(max_n=1), Quirks(ignores_n=True), Quirks(max_n=2)])
+def test_an_estimate_pays_for_the_prompt_of_each_call_that_a_judge_takes(project, settings, quirks):
+    """Three samples by one or two choices a call are three or two calls."""
+    asked = {"price": (Decimal(3), Decimal(10)), "max_tokens": 60}
+    with loopback(settings, quirks=quirks):
+        first = estimate_run(project, endpoint="loop", **asked)
+        run = judged(project, **asked)
+        later = estimate_run(project, endpoint="loop", **asked)
+    assert "bills the prompt each time" in first.basis
+    assert "bills the prompt each time" not in later.basis
+    calls = run.calls.exclude(prompt_tokens=None)
+    assert later.n_calls == 4 * 2 * (2 if quirks.max_n == 2 else 3)
+    assert calls.count() - later.n_calls in (0, 1)
+    assert later.usd_most <= first.usd_most
+    assert run.spent_usd < first.usd_most
+
+
+def test_an_estimate_takes_as_long_as_the_minute_allows(project, settings):
+    with loopback(settings):
+        judged(project)
+        usual = estimate_run(project, endpoint="loop")
+        slow = estimate_run(project, endpoint="loop", rpm=2)
+        bounded = estimate_run(project, endpoint="loop", tpm=1000)
+    tokens = usual.prompt_tokens + usual.completion_tokens
+    assert usual.seconds < 60
+    assert slow.seconds == 8 / 2 * 60
+    assert bounded.seconds == pytest.approx(tokens / 1000 * 60)
 
 
 def test_an_estimate_with_an_unknown_price_is_unknown(project, settings):
