@@ -5,6 +5,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal
 NARROW_SPACE = "\u202f"
 MINUS = "\u2212"
 UNKNOWN = "unknown"
+_SMALLEST_P = 0.001
 
 
 def count(value: int | None) -> str:
@@ -39,6 +40,11 @@ def interval(
     places = coarse if high - low >= 2 * 10.0**-coarse else digits
     ends = [decimals(end, places, signed=signed, counted=counted) for end in (low, high)]
     return (" to " if signed or low < 0 else "–").join(ends)
+
+
+def p_value(value: float) -> str:
+    """With its sign, as in `= .032` and `< .001`: it is never 0."""
+    return f"< {decimals(_SMALLEST_P, 3)}" if value < _SMALLEST_P else f"= {decimals(value, 3)}"
 
 
 def percent(share: float | None, digits: int = 0) -> str:

@@ -7,7 +7,7 @@ from annotation.results.figures import Json
 from annotation.results.review import HonestLines
 from annotation.results.rightness import Agreement
 from annotation.results.tables import cost_table
-from judging.figures import decimals, interval, number_of, percent
+from judging.figures import decimals, interval, number_of, p_value, percent
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import ErrorsFound
 
@@ -63,7 +63,7 @@ def _honest(lines: HonestLines | Undefined, audited: int) -> Iterator[str]:
     errors = lines.errors
     if isinstance(errors, ErrorsFound):
         found = f"{errors.found:g} of {errors.m}, {errors.expected:.1f} expected by random choice"
-        found += f", one-sided p = {errors.p:.3f}"
+        found += f", one-sided p {p_value(errors.p)}"
         yield _line("  (b) errors found among those reviewed", found)
     else:
         yield _line("  (b) errors found among those reviewed", f"– ({errors.reason})")

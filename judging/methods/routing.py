@@ -199,9 +199,15 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
     errors = "the standard error" if bar == 1 else "two standard errors"
     side = "above" if advantage.value > 0 else "below"
     return (
-        f"the learned score's AUROC is {abs(advantage.value):.3f} {side} BPDE's, and would have to "
-        f"be more than {bar * advantage.standard_error:.3f} above it, {errors} of the difference"
+        f"the learned score's AUROC is {_bare(abs(advantage.value))} {side} BPDE's, and would have "
+        f"to be more than {_bare(bar * advantage.standard_error)} above it, {errors} of the "
+        "difference"
     )
+
+
+def _bare(value: float) -> str:
+    """As papers set it, and as AUROC stands beside it."""
+    return f"{value:.3f}".removeprefix("0")
 
 
 def _separated(columns: Features, rows: Codes, target: Floats) -> bool:

@@ -17,7 +17,6 @@ from judging.llm.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, st
 
 register = template.Library()
 
-_SMALLEST_P = 0.001
 OUTCOMES = ("win", "tie", "lose")
 STAGES = {UNSPLIT: "", "length": "By length: ", "semantic": "By what is alike: "}
 
@@ -62,9 +61,8 @@ def number(
 @register.simple_tag
 def p_value(value: float, bare: bool = False) -> SafeString:
     """A p-value, which is never 0; `bare` leaves the letter to the column's head."""
-    if value < _SMALLEST_P:
-        return format_html("{}&lt; .001", "" if bare else "p ")
-    return format_html("{}{}", "" if bare else "p = ", figures.decimals(value, 3))
+    text = figures.p_value(value)
+    return format_html("{}", text.removeprefix("= ") if bare else f"p {text}")
 
 
 def _interval(

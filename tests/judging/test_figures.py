@@ -38,6 +38,11 @@ def test_an_interval_is_coarser_than_its_value_unless_it_is_narrow():
     assert figures.interval(0.7281, 0.7359) == ".728–.736"
 
 
+def test_a_p_value_is_never_zero():
+    assert (figures.p_value(0.0321), figures.p_value(1)) == ("= .032", "= 1.000")
+    assert figures.p_value(0.0004) == figures.p_value(0) == "< .001"
+
+
 def test_one_thing_is_not_many():
     assert figures.number_of(1, "row") == "1 row"
     assert figures.number_of(0, "row") == "0 rows"

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 
 from annotation.vote_imports import import_votes
 from tests.factories import make_examples, make_run, make_verdict
@@ -58,3 +58,20 @@ def test_people_alone_give_preferences_with_their_share(project, tmp_path):
     assert (row["external_id"], row["source"], row["reviewed"]) == ("e0", "majority", True)
     assert row["p_chosen"] == pytest.approx(2 / 3)
     assert row["bpde"] is None
+
+
+@pytest.mark.parametrize("more", [{"format": "csv"}, {}, {"format": "jsonl"}])
+def test_no_table_of_preferences_is_made(project, judged, tmp_path, more):
+    """JSON lines in a file that is named a table would mislead whoever opens it."""
+    path = tmp_path / "preferences.csv"
+    with pytest.raises(CommandError, match="Preferences are JSON lines"):
+        call_command("export", project.slug, what="preferences", output=path, **more)
+    assert not path.exists()
+
+
+def test_the_name_of_the_file_says_its_format(project, judged, tmp_path):
+    path = tmp_path / "labels.jsonl"
+    call_command("export", project.slug, output=path)
+    assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["external_id"] == "e0"
+    with pytest.raises(CommandError, match="--format csv does not go with"):
+        call_command("export", project.slug, format="csv", output=path)

@@ -63,6 +63,8 @@ def test_where_only_bpde_tells_errors_bpde_routes():
     found = learned(columns, bpde, wrong)
     assert not found.used
     assert "BPDE" in found.reason
+    # As AUROC is written beside it.
+    assert "0." not in found.reason
     assert found.names == ("bpde",)
     assert np.array_equal(np.argsort(found.probability), np.argsort(bpde))
 

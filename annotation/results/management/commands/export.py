@@ -21,7 +21,11 @@ class Command(FairJudgeCommand):
         parser.add_argument("project")
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         parser.add_argument("--what", choices=KINDS, default="labels")
-        parser.add_argument("--format", choices=FORMATS, default="csv")
+        parser.add_argument(
+            "--format",
+            choices=FORMATS,
+            help="default: by the name of the file, else csv; preferences are always jsonl",
+        )
         parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
         parser.add_argument(
             "--no-escape", action="store_true", help="leave cells as they are, spreadsheets or not"
@@ -33,7 +37,7 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         wanted = Wanted(
             what=options["what"],
-            format=options["format"],
+            format=_format(options["what"], options["format"], options["output"]),
             names=options["names"],
             escape=not options["no_escape"],
         )
@@ -62,3 +66,17 @@ class Command(FairJudgeCommand):
             return
         for name in project.exports.latest("pk").options["contradictory"]:
             self.stderr.write(f"left out, since an equal pair has the opposite label: {name}")
+
+
+def _format(what: str, asked: str | None, path: Path | None) -> str:
+    """Raises UserError where what was asked for and the name of the file contradict each other."""
+    named = path.suffix.lower().removeprefix(".") if path else ""
+    named = named if named in FORMATS else ""
+    if what == "preferences" and "csv" in (asked, named):
+        raise UserError(
+            "Preferences are JSON lines, which is what trainers read: leave --format out, and name "
+            "the file .jsonl."
+        )
+    if asked and named and asked != named:
+        raise UserError(f"--format {asked} does not go with {path}. Leave one of them out.")
+    return asked or named or ("jsonl" if what == "preferences" else "csv")

@@ -114,6 +114,21 @@ def test_opening_a_round_from_the_plan(client, owner, judged):
     assert "selects no example" in refused.content.decode()
 
 
+def test_the_plan_says_of_k_what_is_known(client, owner, judged):
+    client.force_login(owner)
+    sent = {
+        "run": judged.pk,
+        "how": "beta",
+        "beta": "20",
+        "votes": "1",
+        "audit": "0",
+        "k": judged.k,
+    }
+    preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
+    beside = f"with k = {judged.k} has no accuracy yet, for want of labels, and an unknown cost."
+    assert beside in preview
+
+
 def test_the_plan_leads_to_the_invitations_where_nobody_can_vote(client, owner, researcher, judged):
     client.force_login(owner)
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"}
@@ -205,7 +220,7 @@ def test_that_nobody_labelled_is_said_once_with_what_to_do_next(client, owner, j
 
 @pytest.mark.parametrize(
     ("n", "more", "shown"),
-    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge with k = 3: accuracy")],
+    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge with k = 3 has an accuracy")],
 )
 def test_the_planner_unblinds_once_it_says_how_often_the_judge_is_right(
     client, owner, project, tmp_path, n, more, shown
