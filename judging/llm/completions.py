@@ -27,7 +27,9 @@ def read_completion(
             # Half a character gets into a text by an escape only.
             data = storable_json(data)
     except (ValueError, RecursionError):
-        return _unread("The endpoint's answer was cut off or is not JSON.", headers)
+        kind = storable(headers.get("content-type", "").partition(";")[0].strip()[:80])
+        said = f": it is {kind}" if kind and "json" not in kind else ""
+        return _unread(f"The endpoint's answer was cut off or is not JSON{said}.", headers)
     if not isinstance(data, dict):
         return _unread("The endpoint's answer is not a chat completion.", headers)
     found = data.get("choices")

@@ -112,11 +112,14 @@ QUOTA = re.compile(
     r"insufficient_quota|exceeded your current quota|billing[_ ](hard[_ ])?limit"
     r"|insufficient[_ ](\w+[_ ])?(balance|credits?|funds)|credit balance|out of credits"
     r"|billing_not_active|spend(ing)?[_ ]limit|specified api usage limits|arrearage"
-    r"|AllocationQuota|余额不足|欠费",
+    r"|AllocationQuota|余额不足|欠费|budget[_ ](has been )?exceeded|exceeded(token)?budget"
+    r"|usage limits? (has |have )?(been )?exceeded",
     re.IGNORECASE,
 )
 # Gemini says "exceeded your current quota" of a minute's limit too, and when to come back.
 PASSING = re.compile(r"retryDelay|retry in \d", re.IGNORECASE)
+# When to come back, where Google says it in no header and not always in the message.
+STATED_DELAY = re.compile(r'"retryDelay": "([\d.]+s)"')
 # Some say it without a 429.
 TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
 # A request above a whole minute's tokens is refused as a rate limit, for ever.
@@ -143,6 +146,9 @@ def classify_answer(status: int, headers: Mapping[str, str], body: str) -> Attem
         message = f"The endpoint redirects to {target}. Nothing was sent there."
         return AttemptFailure(FailureKind.NOT_FOUND, message, status, headers=headers)
     error = ErrorBody.read(body)
+    delay = STATED_DELAY.search(error.everything)
+    if delay and "retry-after" not in map(str.lower, headers):
+        headers = {**headers, "retry-after": delay[1]}
     return AttemptFailure(
         kind=_kind(error.status(status), error.everything),
         message=error.message or f"The endpoint answered with HTTP status {status}.",
@@ -157,7 +163,7 @@ def classify_answer(status: int, headers: Mapping[str, str], body: str) -> Attem
 def _kind(status: int, text: str) -> FailureKind:
     # Further on, a message may repeat what was sent.
     opening = text[:SAID_FIRST]
-    if status in (400, 402, 403, 413, 422, 429) and QUOTA.search(text):
+    if status in (400, 402, 403, 412, 413, 422, 429) and QUOTA.search(text):
         return FailureKind.RATE_LIMIT if PASSING.search(text) else FailureKind.QUOTA
     if status == 429:
         return FailureKind.TOO_LONG if NEVER_FITS.search(text) else FailureKind.RATE_LIMIT

@@ -17,6 +17,11 @@ REFUSED = (
     "{message} Nothing recorded is lost. Correct what the endpoint names, then resume: refused "
     "calls are asked again."
 )
+UNREAD = (
+    "Nothing that came for the first {n} calls can be read, so the run was paused before the "
+    "others were sent: {message} Nothing recorded is lost. Check the endpoint's address and what "
+    "stands in front of it, then resume: such calls are asked again."
+)
 SILENT = (
     "{n} calls in a row failed, and the endpoint has answered none for {seconds:.0f} s: {message} "
     "Nothing recorded is lost. Check that the endpoint runs, then resume: failed calls are asked "
@@ -61,10 +66,12 @@ class Trouble:
             return ""
         if outcome.kind.pauses_run:
             return f"{sentence(outcome.message)} {outcome.kind.advice}".strip()
-        if outcome.kind is FailureKind.BAD_REQUEST:
+        if outcome.kind in (FailureKind.BAD_REQUEST, FailureKind.BAD_REPLY):
             self.refused += 1
             if not self.answered and self.refused >= IN_A_ROW:
-                return REFUSED.format(n=self.refused, message=sentence(outcome.message))
+                said = REFUSED if outcome.kind is FailureKind.BAD_REQUEST else UNREAD
+                return said.format(n=self.refused, message=sentence(outcome.message))
+        if outcome.kind is FailureKind.BAD_REQUEST:
             return ""
         self.failed += 1
         silent = self.clock() - self.heard_at

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from judging.llm.errors import FailureKind, classify_answer
+from judging.llm.waits import asked_wait
 
 CASES = [
     # OpenAI
@@ -97,6 +98,10 @@ CASES = [
     (400, None, "No models loaded. Please load a model in the developer page", "not_found"),
     (403, None, "Your input was flagged by moderation", "filtered"),
     (403, None, "Country not supported", "auth"),
+    # LiteLLM and Portkey in front of another endpoint, with budgets of their own.
+    (400, "400", "Budget has been exceeded! Current cost: 0.0512, Max budget: 0.05", "quota"),
+    (400, None, "ExceededTokenBudget: Current spend for token: 2.0; Max Budget: 1.0", "quota"),
+    (412, None, "Portkey Error: Usage limits exceeded for this API key.", "quota"),
     (413, None, "Payload too large", "too_long"),
     (529, "overloaded_error", "Overloaded", "transient"),
     (501, None, "Not implemented", "bad_request"),
@@ -140,6 +145,21 @@ def test_an_error_inside_a_success_is_judged_by_its_own_code_and_may_have_been_b
     assert failure.kind is FailureKind.RATE_LIMIT
     assert failure.possibly_billed
     assert classify_answer(200, {}, '{"error": {"message": "?"}}').kind is FailureKind.BAD_REPLY
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"), [({}, 41.0), ({"Retry-After": "7"}, 7.0), ({"retry-after": "7"}, 7.0)]
+)
+def test_a_delay_that_stands_in_the_body_alone_is_kept(headers, seconds):
+    retry = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "41s"}
+    error = {
+        "code": 429,
+        "message": "Resource has been exhausted (e.g. check quota).",
+        "details": [retry],
+    }
+    failure = classify_answer(429, headers, json.dumps([{"error": error}]))
+    assert failure.kind is FailureKind.RATE_LIMIT
+    assert asked_wait(failure.headers) == seconds
 
 
 def test_only_what_every_call_would_meet_pauses_a_run():

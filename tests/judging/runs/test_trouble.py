@@ -11,7 +11,7 @@ from judging.runs import states, trouble, working
 from judging.runs.trouble import IN_A_ROW, SILENT_SECONDS, Trouble
 from judging.runs.working import LOCAL_RETRY, work_on
 from tests.judging.runs.judging import every_slot_once, judged, loopback, make_judged_project
-from tests.loopback import error, server_error
+from tests.loopback import Answer, error, server_error
 
 REPLY = Reply((), Usage(1, 0, 1), "judge", "", 1)
 WRONG = error(400, "logit_bias is not supported here")
@@ -36,6 +36,14 @@ def test_one_answer_shows_that_later_refusals_are_the_examples_own():
     assert "all refused" in seen(*[refusal] * IN_A_ROW)
     assert not seen(*[refusal] * (IN_A_ROW - 1))
     assert not seen(refusal, REPLY, *[refusal] * 3 * IN_A_ROW)
+
+
+def test_what_can_not_be_read_from_the_first_call_on_is_no_judge():
+    unread = failure(FailureKind.BAD_REPLY, "It is text/html")
+    assert "first 5 calls" in seen(*[unread] * IN_A_ROW)
+    assert "It is text/html. Nothing recorded" in seen(*[unread] * IN_A_ROW)
+    assert not seen(*[unread] * (IN_A_ROW - 1))
+    assert not seen(unread, REPLY, *[unread] * 3 * IN_A_ROW)
 
 
 @pytest.mark.parametrize("kind", [FailureKind.TOO_LONG, FailureKind.FILTERED])
@@ -78,6 +86,17 @@ def test_a_misconfigured_endpoint_pauses_the_run_and_a_resume_asks_all_again(set
     assert run.state == Run.State.DONE
     assert not Sample.objects.filter(call__state=Call.State.DONE, parses__status="error").exists()
     assert run.verdicts.filter(state="judged").count() == 40
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_page_in_front_of_the_endpoint_pauses_the_run_after_a_few_requests(settings, monkeypatch):
+    monkeypatch.setattr(working, "USUAL_RETRY", IMPATIENT)
+    page = Answer(200, "<html>Please log in</html>", headers={"Content-Type": "text/html"})
+    with loopback(settings, lambda asked: page) as server:
+        run = judged(make_judged_project(40), concurrency=2)
+    assert run.state == Run.State.PAUSED
+    assert "is not JSON: it is text/html. Nothing recorded is lost" in run.reason
+    assert server.requests <= IMPATIENT.unread_tries * (IN_A_ROW + 2)
 
 
 @pytest.mark.django_db(transaction=True)
