@@ -4,6 +4,7 @@ The page's script marks its posts and gets a sentence or nothing instead of a pa
 """
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 from typing import cast
 
@@ -36,6 +37,8 @@ _MISMATCH = (
     "The page and the pair it was sent for do not belong together, so nothing was stored. "
     "Go on with the pair that is yours now."
 )
+# In seconds. What waited for less is as good as said now.
+_AT_ONCE = 1.0
 Action = Callable[[HttpRequest, Draft], HttpResponse]
 
 
@@ -66,10 +69,8 @@ def on_item(action: Action) -> Callable[..., HttpResponse]:
 def vote(request: HttpRequest, draft: Draft) -> HttpResponse:
     entry = _entry(request, draft)
     try:
-        if request.POST.get("edit"):
-            _edit(draft, entry)
-        else:
-            _record(draft, entry)
+        if not _is_outdated(draft, entry):
+            (_edit if request.POST.get("edit") else _record)(draft, entry)
     except (NotNeeded, RoundClosed) as error:
         return _refuse(request, draft, str(error), 409)
     except UserError as error:
@@ -168,6 +169,15 @@ def _edit(draft: Draft, entry: Entry) -> None:
         return
     keep(draft, entry)
     _change(given, draft)
+
+
+def _is_outdated(draft: Draft, entry: Entry) -> bool:
+    """It waited for a connection, and the person voted on the item meanwhile, on another device."""
+    if entry.age < _AT_ONCE:
+        return False
+    given = vote_on(draft)
+    said_at = timezone.now() - timedelta(seconds=entry.age)
+    return given is not None and given.updated_at > said_at
 
 
 def _change(given: Annotation, draft: Draft) -> None:

@@ -10,14 +10,19 @@ from annotation.drafts import save_draft
 from annotation.models import Draft, Protocol
 from judging.models import Project
 
+# Longer than a browser keeps what waits.
+_LONGEST = 30 * 24 * 3600.0
+
 
 @dataclass(frozen=True)
 class Entry:
-    """`seconds` is active time since the last entry."""
+    """`seconds` is active time since the last entry; `age`, in seconds, how long it waited in the
+    browser for a connection."""
 
     answer: dict[str, Any]
     comment: str
     seconds: float
+    age: float = 0.0
 
 
 def criterion_values(protocol: Protocol) -> tuple[str, ...]:
@@ -38,18 +43,19 @@ def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
     if criteria := {name: value for name, value in given.items() if value in scale}:
         answer["criteria"] = criteria
     comment = posted.get("comment", "").replace("\r\n", "\n").replace("\x00", "")
-    return Entry(answer, comment, _seconds(posted.get("seconds", ""), draft, now))
+    passed = (now - draft.updated_at).total_seconds()
+    # Never more than has passed since the last entry: a post that is repeated adds nothing.
+    seconds = _number(posted.get("seconds", ""), most=passed)
+    return Entry(answer, comment, seconds, _number(posted.get("age", ""), most=_LONGEST))
 
 
 def keep(draft: Draft, entry: Entry) -> None:
     save_draft(draft, entry.answer, entry.comment, entry.seconds)
 
 
-def _seconds(text: str, draft: Draft, now: datetime) -> float:
-    """Never more than has passed since the last entry: a post that is repeated adds nothing."""
+def _number(text: str, most: float) -> float:
+    """0 for what is none, NaN included."""
     try:
-        seconds = float(text)
+        return max(0.0, min(float(text), most))
     except ValueError:
         return 0.0
-    passed = (now - draft.updated_at).total_seconds()
-    return max(0.0, min(seconds, passed))

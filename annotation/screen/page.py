@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.urls import reverse
+from django.utils import timezone
 
 from annotation.answers import BOTH_BAD, Choice, choices
 from annotation.models import Annotation, Draft
@@ -49,6 +50,7 @@ def item_context(
         "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
         "criterion_choices": [button for button in buttons if button.value != BOTH_BAD],
         "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
+        "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
         "voted": _words(buttons, vote) if vote else "",
         "error": error,
         "item_url": base,

@@ -22,13 +22,15 @@
 
   // --- one pair
 
-  function start(made) {
+  // `came`: when the pair was fetched, by this clock, which need not be that of the server.
+  function start(made, came) {
     form = made;
+    const changedAt = came - 1000 * form.dataset.age;
     keep = keeper(form, { onKept: kept, onLost: explain });
     show = viewer(form, say);
     appearedAt = performance.now();
     isBusy = false;
-    const local = drafts.get(form.dataset.token) ?? votes.get(form.dataset.token);
+    const local = [drafts, votes].map((box) => box.get(form.dataset.token)).find((one) => one?.at > changedAt);
     if (local) { fill(form, local.fields); keep.changed(); }
     fold(form);
     watchTabs(form);
@@ -41,7 +43,7 @@
     if (document.getElementById("said").dataset.state === "failed") say("What you entered is stored.");
   }
 
-  function enter(html) {
+  function enter({ html, came }) {
     const holder = document.createElement("template");
     holder.innerHTML = html;
     const next = holder.content.querySelector("form#item");
@@ -49,7 +51,7 @@
     form.replaceWith(next);
     history.replaceState(null, "", next.dataset.url);
     ahead = null;
-    start(next);
+    start(next, came);
     shown(next);
     document.getElementById("question-head").focus({ preventScroll: true });
     document.getElementById("announcer").textContent = `Next pair: ${next.querySelector("[data-part=question]").textContent.slice(0, 200)}`;
@@ -57,11 +59,12 @@
 
   async function fetchAhead() {
     const token = form.dataset.token;
+    const came = Date.now();
     try {
       const response = await fetch(`${base()}/ahead`);
       if (response.status !== 200 || isLogin(response)) return;
       const html = await response.text();
-      if (form.dataset.token === token && !votes.tokens().some((sent) => html.includes(`data-token="${sent}"`))) ahead = html;
+      if (form.dataset.token === token && !votes.tokens().some((sent) => html.includes(`data-token="${sent}"`))) ahead = { html, came };
     } catch { /* the next one is then fetched when it is needed */ }
   }
 
@@ -199,7 +202,7 @@
     const token = form.dataset.token;
     const answer = await post(`${base()}/beat`, [["token", token]]);
     if (answer.state === "refused" && token === form.dataset.token) explain(answer);
-    const held = ahead && /data-token="([\w-]+)" data-url="([^"]+)"/.exec(ahead);
+    const held = ahead && /data-token="([\w-]+)" data-url="([^"]+)"/.exec(ahead.html);
     // After a long absence others may have it; then there is another one.
     if (held && (await post(`${held[2]}/beat`, [["token", held[1]]])).state === "refused") { ahead = null; fetchAhead(); }
   }, BEAT);
@@ -215,7 +218,7 @@
     chosen: () => { if (isSet("one_key_submit") && groupsOf(form).every(isAnswered)) submit(); },
   });
 
-  start(form);
+  start(form, Date.now() - performance.now());
   const reading = settings?.querySelector("[data-reading-switch] select");
   if (reading && settings.elements.serif.value === "on" && reading.value !== "serif") {
     reading.value = "serif";

@@ -1,7 +1,7 @@
 // Votes on their way: sent until the server has them, and counted.
 (function () {
   "use strict";
-  const { votes, drafts, post, say, link, explain } = window.annotation;
+  const { votes, drafts, sent, post, say, link, explain } = window.annotation;
   const RETRY = 5000;
 
   // Answers may arrive in another order than the votes: the highest count is the latest.
@@ -43,7 +43,7 @@
     async function send(token) {
       const vote = votes.get(token);
       if (!vote) return "stored";
-      const answer = await post(vote.url, vote.fields);
+      const answer = await post(vote.url, sent(vote));
       if (answer.state === "ok") {
         drafts.drop(token);
         done(token, vote);

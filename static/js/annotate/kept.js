@@ -27,7 +27,7 @@
     const prefix = `fairjudge-${name}:`;
     return {
       get: (token) => read(prefix + token),
-      put: (token, value) => write(prefix + token, { ...value, at: Date.now() }),
+      put: (token, value) => write(prefix + token, { at: Date.now(), ...value }),
       drop: (token) => remove(prefix + token),
       tokens() {
         const found = [...keys()].filter((key) => key.startsWith(prefix));
@@ -37,5 +37,8 @@
     };
   }
 
-  window.annotation = { drafts: box("draft"), votes: box("vote") };
+  // What a vote is sent with: how long it waited, as something else may have been said meanwhile.
+  const sent = (vote) => [...vote.fields, ["age", (Date.now() - vote.at) / 1000]];
+
+  window.annotation = { drafts: box("draft"), votes: box("vote"), sent };
 })();

@@ -81,3 +81,27 @@ def test_a_vote_from_a_second_tab_that_says_something_else_changes_the_first(ana
     assert post(ana, token, overall="tie").status_code == 409
     vote.refresh_from_db()
     assert vote.answer == {"overall": "right"}
+
+
+@pytest.mark.parametrize("edit", [{}, {"edit": "1"}])
+def test_a_vote_that_waited_for_a_connection_does_not_undo_what_was_said_later(ana, round_, edit):
+    token = first_item(ana, round_)
+    post(ana, token, overall="right", comment="From my laptop.")
+    Annotation.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
+    waited = {"overall": "left", "comment": "From my phone."} | edit
+    taken = post(ana, token, script=True, age="90", **waited)
+    assert "1 of 3 done" in text_of(taken)
+    vote, draft = Annotation.objects.get(), Draft.objects.get(token=token)
+    assert (vote.answer, vote.comment) == ({"overall": "right"}, "From my laptop.")
+    assert (draft.answer, draft.comment) == (vote.answer, vote.comment)
+    # The other way round it is what was said last.
+    post(ana, token, script=True, age="30", **waited)
+    vote.refresh_from_db()
+    assert (vote.answer, vote.comment) == ({"overall": "left"}, "From my phone.")
+
+
+@pytest.mark.parametrize("age", ["-5", "nan", "inf", "long", "1e300"])
+def test_an_age_that_is_none_changes_nothing(ana, round_, age):
+    token = first_item(ana, round_)
+    post(ana, token, overall="left")
+    assert post(ana, token, script=True, overall="right", age=age).status_code == 200
