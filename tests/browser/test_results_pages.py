@@ -65,6 +65,30 @@ def test_every_plot_is_drawn_and_has_its_table(log_in, researcher, project, vote
     expect(page.locator(".in-short li").first).to_contain_text("maple-7b is better than birch-3b")
 
 
+def column(table, number):
+    return [
+        row.locator("th, td").nth(number).inner_text() for row in table.locator("tbody tr").all()
+    ]
+
+
+def test_every_table_of_the_results_sorts_by_its_heads(log_in, researcher, project, voted):
+    page = log_in(researcher, f"/p/{project.slug}/results")
+    unsorted = "tables => tables.filter(t => t.tHead && t.tBodies[0].rows.length > 1"
+    unsorted += " && !t.querySelector('th[aria-sort]')).length"
+    assert page.locator("table.data").evaluate_all(unsorted) == 0
+    methods = page.get_by_role("region", name="Methods, as in FairEval's Table 4").locator("table")
+    methods.get_by_role("button", name="Accuracy").click()
+    values = [text.split()[0] for text in column(methods, 3) if text.startswith((".", "1."))]
+    assert values == sorted(values, key=float)
+    assert len(values) > 2
+    # Reasons, though they hold numbers, and costs that are only about so much.
+    assert column(methods, 3)[-1].startswith("needs")
+    methods.get_by_role("button", name="People", exact=True).click()
+    methods.get_by_role("button", name="People", exact=True).click()
+    costs = [float(text.strip("≈ $")) for text in column(methods, 6)]
+    assert costs == sorted(costs, reverse=True)
+
+
 def test_the_people_page_draws_their_pace(log_in, owner, project, voted):
     page = log_in(owner, f"/p/{project.slug}/people")
     expect(page.locator("#people-pace figure svg")).to_be_visible()
