@@ -63,7 +63,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
 
 def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
-        return f"{int(asked.sum())} examples with votes of all {len(sheet)}"
+        return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
     return f"{selected} selected by rank, where people disagree most, and {audited} audited"
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from annotation.results.figures import Json
+from annotation.results.names import set_apart
 from annotation.results.trust import SCORES
 from judging.figures import count, decimals, interval, percent
 
@@ -66,8 +67,8 @@ def _first_of_many(report: Json) -> Iterator[Sentence]:
     apart = first["strength"]["low"] > second["strength"]["high"]
     by, more, checked = _resting_on(report)
     yield Sentence(
-        f"Of {len(found['ranking'])} models {first['model']} ranks first by {by}, "
-        f"{'clearly' if apart else 'not clearly'} before {second['model']}{more}.",
+        f"Of {len(found['ranking'])} models {set_apart(first['model'])} ranks first by {by}, "
+        f"{'clearly' if apart else 'not clearly'} before {set_apart(second['model'])}{more}.",
         "models",
         warns=not checked,
     )
@@ -193,7 +194,9 @@ def _names(report: Json) -> tuple[str, str] | None:
     """Where the project compares the same two models throughout, in the same places."""
     pairs = report["models"]["pairwise"]
     same = report["models"]["same_places"]
-    return (pairs[0]["model_1"], pairs[0]["model_2"]) if same and len(pairs) == 1 else None
+    if not same or len(pairs) != 1:
+        return None
+    return set_apart(pairs[0]["model_1"]), set_apart(pairs[0]["model_2"])
 
 
 def _subject(names: tuple[str, str] | None) -> str:

@@ -7,6 +7,7 @@ from django.urls import reverse
 
 from annotation.models import Annotation, Item, Round, Slot
 from annotation.results.costs import Costs, project_costs, run_totals
+from annotation.results.names import set_apart
 from annotation.results.report_cache import kept_for
 from annotation.selecting import frame
 from judging.figures import count
@@ -69,7 +70,7 @@ def _judging(project: Project, run: Run | None, n: int) -> Step:
     page = reverse("run", args=[project.slug, run.number])
     done = run.state == Run.State.DONE
     n_runs = project.runs.count()
-    words = f"run{'' if n_runs == 1 else 's'}; {run.name}: {run.get_state_display()}"
+    words = f"run{'' if n_runs == 1 else 's'}; {set_apart(run.name)}: {run.get_state_display()}"
     figure = count(n_runs)
     action = "" if done else "See its progress"
     return Step("Judge", "done" if done else "now", figure, words, page, action, page)
@@ -113,7 +114,7 @@ def _merging(project: Project, run: Run | None, n: int, settled: int) -> Step:
     results = reverse("results", args=[project.slug])
     if run is None or run.ranked_at is None:
         return Step("Merge", "later", "0", "labels by people", results)
-    words = f"of {count(n)} labels by people, for {run.name}"
+    words = f"of {count(n)} labels by people, for {set_apart(run.name)}"
     return Step("Merge", "done", count(settled), words, results)
 
 

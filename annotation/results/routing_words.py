@@ -3,6 +3,7 @@
 import math
 
 from annotation.results.figures import Json
+from annotation.results.names import set_apart
 from judging.figures import count, decimals
 from judging.methods.routing_features import CATEGORY
 
@@ -29,7 +30,8 @@ def sentence(name: str, ratio: Json) -> str:
     """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
     value, low, high = (ratio[key] for key in ("value", "low", "high"))
     category = name.startswith(CATEGORY)
-    when = f"in “{name.removeprefix(CATEGORY)}”" if category else _WHEN.get(name, f"with “{name}”")
+    shown = set_apart(name.removeprefix(CATEGORY))
+    when = f"in “{shown}”" if category else _WHEN.get(name, f"with “{shown}”")
     unit = "against the average category" if category else "per sd"
     times = f"×{_ratio(value)} [{_ratio(low)}–{_ratio(high)}] {unit}"
     often = "more often" if value > 1 else "less often"

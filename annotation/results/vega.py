@@ -8,7 +8,6 @@ import vl_convert
 from annotation.results.figures import Json
 
 WIDTH, HEIGHT = 560, 280
-RATE = {"axis": {"format": ".2f"}}
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {
     "background": "white",
@@ -79,7 +78,7 @@ def x_axis(field: str, title: str) -> Json:
 
 
 def y_axis(field: str, title: str) -> Json:
-    return RATE | {
+    return {
         "field": field,
         "type": "quantitative",
         "title": title,

@@ -40,6 +40,12 @@ def texts(figures):
     return {one.section: one.text for one in in_short(figures)}
 
 
+def test_a_name_from_right_to_left_keeps_its_direction_to_itself(figures):
+    pair = figures["models"]["pairwise"][0]
+    pair["model_1"] = "نموذج"
+    assert texts(figures)["win-rate"].startswith("\u2068نموذج\u2069 is better than birch-3b for")
+
+
 def test_the_first_sentence_says_who_is_better_for_people(figures):
     found = texts(figures)
     assert found["win-rate"].startswith(

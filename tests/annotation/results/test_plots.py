@@ -8,7 +8,8 @@ import pytest
 from annotation.results.analysis import Analysis
 from annotation.results.plots import costs, gaps
 from annotation.results.report import plots, report
-from annotation.results.vega import as_png, as_svg
+from annotation.results.vega import as_png, as_svg, x_axis, y_axis
+from annotation.results.vega import plot as plotted
 from annotation.vote_imports import import_votes
 from tests.factories import make_examples, make_run, make_verdict
 
@@ -89,3 +90,15 @@ def test_plots_are_for_researchers(client, annotator, outsider, judged):
     assert client.get("/p/vicuna/results/win-rate.svg").status_code == 403
     client.force_login(outsider)
     assert client.get("/p/vicuna/results/win-rate.svg").status_code == 404
+
+
+def test_the_ticks_of_an_axis_differ_however_close_its_values_are():
+    rows = [{"beta": n, "value": 0.9982 + n / 10_000} for n in range(19)]
+    drawing = {
+        "mark": "line",
+        "encoding": {"x": x_axis("beta", "β"), "y": y_axis("value", "accuracy")},
+    }
+    drawn = as_svg(plotted("close", "Close", "", rows, drawing))
+    ticks = re.findall(r">(0\.9\d+|1\.0+)</text>", drawn)
+    assert len(ticks) > 3
+    assert len(set(ticks)) == len(ticks)

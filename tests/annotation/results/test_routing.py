@@ -198,6 +198,11 @@ def test_with_every_label_known_it_says_what_learning_would_do(project, run):
             (3.0, 1.2, 120.0),
             "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] against the average category",
         ),
+        (
+            "category: شعر",
+            (1.1, 0.6, 2.0),
+            "No clear difference in “\u2068شعر\u2069”: ×1.1 [0.6–2.0] against the average category",
+        ),
     ],
 )
 def test_each_feature_is_a_sentence(name, ratio, expected):
