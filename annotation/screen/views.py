@@ -3,6 +3,7 @@
 from dataclasses import asdict
 from typing import cast
 
+from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -79,8 +80,9 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
         ending = refusal("This vote stands", _FINAL, round_)
         return show_ending(request, ending, round_, draft.annotator)
     progress = progress_of(round_, draft.annotator)
-    error = _NOT_SUBMITTED if KEPT in request.GET else ""
-    context = item_context(draft, vote, view=_view(request), progress=progress, error=error)
+    if KEPT in request.GET:
+        messages.warning(request, _NOT_SUBMITTED)
+    context = item_context(draft, vote, view=_view(request), progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
     context["skipped"] = _skipped(request)
     return render(request, "annotation/screen/screen.html", context)

@@ -47,7 +47,7 @@
     const holder = document.createElement("template");
     holder.innerHTML = html;
     const next = holder.content.querySelector("form#item");
-    document.querySelector(".undo")?.remove();
+    document.querySelectorAll(".undo, #messages > *").forEach((told) => { told.remove(); });
     form.replaceWith(next);
     history.replaceState(null, "", next.dataset.url);
     ahead = null;

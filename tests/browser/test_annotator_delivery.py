@@ -264,3 +264,13 @@ def test_a_connection_that_hangs_is_taken_for_lost_and_the_vote_is_sent_again(st
     page.clock.run_for(6_000)
     expect(said(page)).to_contain_text("The vote that was waiting is stored.")
     assert Annotation.objects.get().answer == {"overall": "left"}
+
+
+def test_what_is_said_of_one_pair_is_not_said_of_the_next(start):
+    page = start(2)
+    page.goto(f"/annotate/{token_of(page)}?kept=1")
+    page.wait_for_load_state("networkidle")
+    notice = page.get_by_text("This was not submitted yet")
+    expect(notice).to_be_visible()
+    vote(page, "1", "Enter")
+    expect(notice).to_have_count(0)
