@@ -36,6 +36,10 @@ class Access:
         """Runs cost: the site permission is asked for beside the role."""
         return self.at_least(Role.RESEARCHER) and may_research(self.user)
 
+    def under(self, tab: str) -> dict[str, Any]:
+        """What every page of the project takes, under the tab that leads to it."""
+        return {"project": self.project, "access": self, "tab": tab}
+
 
 def may_research(user: AbstractUser | AnonymousUser) -> bool:
     """The site permission: create projects, start runs that cost."""

@@ -9,9 +9,10 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.adjudication import decide
 from annotation.forms import DecisionForm
-from annotation.models import Adjudication, Annotation, Item, Round, Slot
+from annotation.models import Adjudication, Annotation, Item, Round, Skip, Slot
 from annotation.rendering import render as rendered
 from annotation.views.rounds import round_for
+from judging.counted import count_of
 from judging.errors import UserError
 
 PAGE = 50
@@ -21,24 +22,10 @@ PAGE = 50
 def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Items that wait for a decision first, then those that were decided."""
     access, round_ = round_for(request, slug, number)
-    latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
-    items = (
-        (undecided(round_) | Item.objects.filter(round=round_, adjudications__isnull=False))
-        .distinct()
-        .select_related("example")
-        .annotate(
-            decision=Subquery(latest.values("label")[:1]),
-            decider=Subquery(latest.values("decider")[:1]),
-            n_skips=Count("skips", distinct=True),
-        )
-        .order_by("state", "position")
-    )
-    page = Paginator(items, PAGE).get_page(request.GET.get("page"))
+    page = Paginator(listed(round_), PAGE).get_page(request.GET.get("page"))
     counts = _vote_counts([item.pk for item in page])
     found = {
-        "project": access.project,
-        "access": access,
-        "tab": "rounds",
+        **access.under("rounds"),
         "round": round_,
         "page": page,
         "items": [(item, counts.get(item.pk, {})) for item in page],
@@ -61,18 +48,11 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
             form.add_error(None, str(error))
         else:
             return _go_on(request, slug, round_)
-    how = round_.protocol.rendering
     found = {
-        "project": access.project,
-        "access": access,
-        "tab": "rounds",
+        **access.under("rounds"),
         "round": round_,
         "item": row,
-        "question": rendered(row.example.question, how),
-        "responses": [
-            (1, rendered(row.example.response_1, how)),
-            (2, rendered(row.example.response_2, how)),
-        ],
+        **_texts(row, round_.protocol.rendering),
         "votes": _votes_on(row),
         "skips": row.skips.select_related("annotator").order_by("pk"),
         "flags": row.flags.select_related("annotator").order_by("pk"),
@@ -80,6 +60,23 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         "form": form,
     }
     return render(request, "annotation/rounds/item.html", found, status=422 if form.errors else 200)
+
+
+def listed(round_: Round) -> QuerySet[Item]:
+    """Items with the last decision on them, those that wait for one first."""
+    latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
+    decided = Item.objects.filter(round=round_, adjudications__isnull=False)
+    return (
+        (undecided(round_) | decided)
+        .distinct()
+        .select_related("example")
+        .annotate(
+            decision=Subquery(latest.values("label")[:1]),
+            decider=Subquery(latest.values("decider")[:1]),
+            n_skips=count_of(Skip.objects.filter(item=OuterRef("pk")), "item"),
+        )
+        .order_by("state", "position")
+    )
 
 
 def undecided(round_: Round) -> QuerySet[Item]:
@@ -94,6 +91,15 @@ def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
         return redirect("adjudication", slug, round_.number)
     messages.success(request, "Decided. This is the next one.")
     return redirect("round_item", slug, round_.number, following.pk)
+
+
+def _texts(item: Item, how: str) -> dict[str, object]:
+    example = item.example
+    responses = enumerate((example.response_1, example.response_2), 1)
+    return {
+        "question": rendered(example.question, how),
+        "responses": [(place, rendered(text, how)) for place, text in responses],
+    }
 
 
 def _votes_on(item: Item) -> QuerySet[Annotation]:

@@ -117,9 +117,7 @@ def people_page(
     project = access.project
     members = project.memberships.select_related("user")
     found = {
-        "project": project,
-        "access": access,
-        "tab": "settings",
+        **access.under("settings"),
         "form": form or InvitationForm(),
         "reset": reset,
         "members": members.order_by("joined_at", "pk"),

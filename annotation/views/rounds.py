@@ -34,9 +34,7 @@ def round_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Rou
 def rounds(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     found = {
-        "project": access.project,
-        "access": access,
-        "tab": "rounds",
+        **access.under("rounds"),
         "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
     }
     return render(request, "annotation/rounds/list.html", found)
@@ -167,9 +165,7 @@ def round_page(
     found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
     flags = Flag.objects.filter(item__round=found, settled_at=None)
     context = {
-        "project": access.project,
-        "access": access,
-        "tab": "rounds",
+        **access.under("rounds"),
         "round": found,
         "selections": found.selections.order_by("pk"),
         "standing": standing_of(found),

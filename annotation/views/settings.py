@@ -49,9 +49,7 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
         events = events.exclude(action__in=OF_EACH_ITEM)
     page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
     found = {
-        "project": access.project,
-        "access": access,
-        "tab": "settings",
+        **access.under("settings"),
         "page": page,
         "with_votes": with_votes,
         "events": [(event, told(event.detail)) for event in page],

@@ -39,9 +39,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     found = ordered(filtered(project, form.cleaned_data, run), request.GET.get("sort", ""), run)
     context = {
-        "project": project,
-        "tab": "examples",
-        "access": access,
+        **access.under("examples"),
         "form": form,
         "run": run,
         "page": Paginator(found, PAGE).get_page(request.GET.get("page")),

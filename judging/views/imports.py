@@ -46,7 +46,7 @@ def imports(request: HttpRequest, slug: str) -> HttpResponse:
             return redirect("import_detail", slug, found.number)
     past = Import.objects.filter(project=access.project, kind=Import.Kind.EXAMPLES)
     page = Paginator(past.order_by("-number"), PAGE).get_page(request.GET.get("page"))
-    context = {"project": access.project, "access": access, "tab": "examples"}
+    context = access.under("examples")
     context |= {"form": form, "page": page}
     return render(request, "judging/imports/list.html", context, status=422 if form.errors else 200)
 
@@ -126,9 +126,7 @@ def _detail(
     if form is None and found.state == Import.State.CHECKED and by_column:
         form = MappingForm(summary)
     context = {
-        "project": access.project,
-        "tab": "examples",
-        "access": access,
+        **access.under("examples"),
         "import": found,
         "summary": summary,
         "settled": found.n_written + found.n_known + found.n_conflicts,

@@ -153,9 +153,7 @@ def run_page(
     of_points = found.form == Form.POINTWISE
     report = report_on(found, beta_of(request)) if found.ranked_at and progress.finished else None
     context = {
-        "project": access.project,
-        "tab": "runs",
-        "access": access,
+        **access.under("runs"),
         "run": found,
         **shown(found, progress),
         "report": report,

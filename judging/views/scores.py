@@ -81,9 +81,7 @@ def _page(request: HttpRequest, access: Access, form: ScoresForm, status: int) -
     )
     past = Import.objects.filter(project=access.project, kind=Import.Kind.POINTS)
     context = {
-        "project": access.project,
-        "access": access,
-        "tab": "examples",
+        **access.under("examples"),
         "form": form,
         "criteria": criteria.order_by("criterion"),
         "n_items": PointItem.objects.filter(project=access.project).visible().count(),

@@ -27,15 +27,9 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     if run is not None:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     context = {
-        "project": project,
-        "tab": "examples",
-        "access": access,
+        **access.under("examples"),
         "example": found,
-        "question": rendered(found.question, project.rendering),
-        "responses": [
-            (1, found.model_1, rendered(found.response_1, project.rendering)),
-            (2, found.model_2, rendered(found.response_2, project.rendering)),
-        ],
+        **texts_of(found, project.rendering),
         "before": neighbour(found, "number__lt", "-number"),
         "after": neighbour(found, "number__gt", "number"),
         "runs": runs,
@@ -43,6 +37,16 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         **(said_of(found, run) if run else {}),
     }
     return render(request, "annotation/results/example.html", context)
+
+
+def texts_of(example: Example, how: str) -> dict[str, object]:
+    return {
+        "question": rendered(example.question, how),
+        "responses": [
+            (1, example.model_1, rendered(example.response_1, how)),
+            (2, example.model_2, rendered(example.response_2, how)),
+        ],
+    }
 
 
 def neighbour(example: Example, condition: str, order: str) -> Example | None:

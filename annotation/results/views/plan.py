@@ -33,7 +33,7 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
         else:
             messages.success(request, f"Round {round_.number} is open.")
             return redirect("round", access.project.slug, round_.number)
-    found = {"form": form, "project": access.project, "access": access, "tab": "plan"}
+    found = {"form": form, **access.under("plan")}
     found["measured"], found["n_measured"] = measured_minutes(access.project)
     found |= _preview(access, form if form.is_bound else defaults(access.project))
     return render(request, "results/plan.html", found, status=422 if form.errors else 200)

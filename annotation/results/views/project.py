@@ -14,6 +14,6 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug)
     if not access.at_least(Role.RESEARCHER):
         return redirect("annotate")
-    found = {"overview": overview(access.project), "project": access.project, "access": access}
+    found = {"overview": overview(access.project), **access.under("overview")}
     fragment = "results/_overview.html" if request.htmx else "results/overview.html"
-    return render(request, fragment, found | {"tab": "overview"})
+    return render(request, fragment, found)

@@ -1,5 +1,7 @@
 """The results of a run: what the labels are worth, what they cost, and the exports."""
 
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
@@ -8,7 +10,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from annotation.results.costs import project_costs, run_totals
 from annotation.results.exports import FORMATS, KINDS
 from annotation.results.report import plots
-from annotation.results.report_cache import kept_for, shown_report
+from annotation.results.report_cache import Shown, kept_for, shown_report
 from annotation.results.report_page import page_context
 from annotation.results.vega import as_png, as_svg
 from judging.access import Access, project_for
@@ -27,9 +29,7 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
     project = access.project
     run = chosen_run(request, access)
     found = {
-        "project": project,
-        "access": access,
-        "tab": "results",
+        **access.under("results"),
         "runs": project.runs.order_by("-number"),
         "run": run,
         "exports": project.exports.select_related("run", "created_by").order_by("-pk")[
@@ -43,14 +43,19 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         shown = shown_report(project, run)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
-        found["renewing"] = shown.renewing
-        if shown.report is not None:
-            found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
-            found["rounds"] = run.rounds.exists()
+        found |= _figures(run, shown)
     if "costs" not in found:
         people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
         found["costs"] = project_costs(project, run, people)
     return render(request, "results/results.html", found)
+
+
+def _figures(run: Run, shown: Shown) -> dict[str, Any]:
+    """What the report says, as far as it is computed."""
+    found = {"renewing": shown.renewing, "rounds": run.rounds.exists()}
+    if shown.report is not None:
+        found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
+    return found
 
 
 @require_safe
