@@ -5,11 +5,17 @@ over both IDs' variants, and the mass that these had together is kept.
 """
 
 import math
+import unicodedata
 from collections.abc import Sequence
 
+from judging.llm.completions import LEAST_LOGPROB
+from judging.llm.folding import visible
+from judging.llm.parsing.answer import without_thinking
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.replies import TokenLogprobs
 
+# Rounded logarithms add up to a little more than 1; what adds up to more is no distribution.
+MOST_MASS = 1.05
 AROUND = " \t\r\n\u0120\u010a\u2581()[]{}<>*_`\"'.,:;"
 
 
@@ -31,15 +37,29 @@ def check_ids(ids: tuple[str, str]) -> None:
 
 
 def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> Parsed | None:
-    """`ids` in the order shown. The token in which the two differ decides; white space and what
-    both IDs begin with are passed over."""
+    """`ids` in the order shown. The token in which the two differ decides; thinking, white space
+    and what both IDs begin with are passed over."""
     begun = ""
-    for token in logprobs or ():
+    for token in said(logprobs or ()):
         if _could_open(token.token, begun, ids):
             begun += _stripped(token.token) if not begun else token.token
             continue
         return _probabilities(candidates(token), begun, ids)
     return None
+
+
+def said(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:
+    """The tokens behind those of a thought."""
+    text = "".join(token.token for token in logprobs)
+    thought = len(text) - len(without_thinking(text))
+    if not thought or not text.endswith(without_thinking(text)):
+        return logprobs
+    length = 0
+    for index, token in enumerate(logprobs):
+        if length >= thought:
+            return logprobs[index:]
+        length += len(token.token)
+    return ()
 
 
 def candidates(token: TokenLogprobs) -> tuple[tuple[str, float], ...]:
@@ -65,14 +85,27 @@ def _probabilities(
         fits = [_is_variant(text, id_, begun) for id_ in ids]
         if fits[0] != fits[1] and math.isfinite(logprob):
             found[0 if fits[0] else 1].append(logprob)
-    if not any(found):
+    if not any(found) or max(map(max, filter(None, found))) <= LEAST_LOGPROB:
         return None
     bounded = not all(found)
-    smallest = min(logprob for _, logprob in top if math.isfinite(logprob))
-    first, second = (_log_sum_exp(logprobs or [smallest]) for logprobs in found)
-    p_first = 1 / (1 + math.exp(min(second - first, 700)))
     mass = sum(math.exp(_log_sum_exp(logprobs)) for logprobs in found if logprobs)
+    if mass > MOST_MASS:
+        return None
+    bound = _bound(top, [*found[0], *found[1]])
+    first, second = (_log_sum_exp(logprobs or [bound]) for logprobs in found)
+    p_first = 1 / (1 + math.exp(min(second - first, 700)))
     return Parsed(Status.VALID, p_first=p_first, mass=min(mass, 1.0), bounded=bounded)
+
+
+def _bound(top: Sequence[tuple[str, float]], found: Sequence[float]) -> float:
+    """The most that an ID can have which is not among the likeliest: no more than the smallest of
+    them and, where that is the other ID itself, no more than what all of them leave."""
+    seen = [logprob for _, logprob in top if math.isfinite(logprob)]
+    smallest = min(seen)
+    if smallest < min(found):
+        return smallest
+    left = 1 - sum(math.exp(logprob) for logprob in seen)
+    return min(smallest, math.log(left)) if left > 0 else LEAST_LOGPROB
 
 
 def _is_variant(text: str, id_: str, begun: str) -> bool:
@@ -85,7 +118,8 @@ def _is_variant(text: str, id_: str, begun: str) -> bool:
 
 
 def _stripped(token: str) -> str:
-    return token.strip(AROUND)
+    """Without what stands around, and a full-width letter as the letter."""
+    return unicodedata.normalize("NFKC", visible(token)).strip(AROUND)
 
 
 def _log_sum_exp(logprobs: Sequence[float]) -> float:

@@ -18,7 +18,7 @@ def parse_point(
 ) -> Parsed | None:
     """The expected score; where the reply doesn't tell the shares of two scores that begin alike,
     as 1 and 10, the sampled one, marked `bounded`."""
-    found = score_probabilities(logprobs, scale)
+    found = score_probabilities(logprobs, scale, sampled.rating if sampled else None)
     if found is None:
         return sampled
     if not found.whole:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.folding import fold
-from judging.llm.parsing.choice import AROUND, candidates
+from judging.llm.parsing.choice import AROUND, candidates, said
 from judging.llm.replies import TokenLogprobs
 from judging.llm.templating import Scale
 
@@ -31,12 +31,19 @@ class ScoreProbabilities:
 
 
 def score_probabilities(
-    logprobs: Sequence[TokenLogprobs] | None, scale: Scale
+    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Decimal | None = None
 ) -> ScoreProbabilities | None:
-    """At the first token that says anything; None where no score is among its likeliest."""
-    tokens = [*(logprobs or ())]
+    """At the first token that says anything; None where no score is among its likeliest.
+
+    Where that token is a word ("Score: 4"), at the one that gave the `sampled` score.
+    """
+    tokens = [*said(logprobs or ())]
     while tokens and not _plain(tokens[0].token):
         tokens.pop(0)
+    if tokens and sampled is not None and not _plain(tokens[0].token).isdigit():
+        digits = str(int(sampled))
+        while tokens and not _begins(digits, _plain(tokens[0].token)):
+            tokens.pop(0)
     if not tokens:
         return None
     found = _shares(tokens[0])
@@ -59,6 +66,10 @@ def score_probabilities(
         if first in scores:
             scores[first] = max(stays, 0.0)
     return ScoreProbabilities(scores, whole) if scores else None
+
+
+def _begins(number: str, digits: str) -> bool:
+    return digits.isdigit() and number.startswith(digits)
 
 
 def _shares(token: TokenLogprobs) -> dict[int, float]:

@@ -56,6 +56,45 @@ def test_a_missing_token_is_bounded_by_the_smallest_seen():
     assert parsed.bounded
 
 
+def test_a_missing_token_has_no_more_than_all_others_leave():
+    only = parse_choice([likely("A", [("A", 0.9)])], ("A", "B"))
+    assert only.p_first == pytest.approx(0.9)
+    assert only.bounded
+    alone = parse_choice([TokenLogprobs("A", math.log(0.9), ())], ("A", "B"))
+    assert alone.p_first == pytest.approx(0.9)
+    # The sampled token is not among the likeliest: its own share says nothing about the other.
+    beside = parse_choice(
+        [TokenLogprobs("A", math.log(0.1), (("The", math.log(0.8)),))], ("A", "B")
+    )
+    assert beside.p_first == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("logprob", [-9999.0, 0.0])
+def test_log_probabilities_that_are_none_give_no_verdict(logprob):
+    """Unknown ones are read as -9999; and two tokens can't both be certain."""
+    top = (("A", logprob), ("B", logprob))
+    assert parse_choice([TokenLogprobs("A", logprob, top)], ("A", "B")) is None
+
+
+def test_certainty_is_no_bound():
+    top = (("A", 0.0), ("B", -9999.0))
+    parsed = parse_choice([TokenLogprobs("A", 0.0, top)], ("A", "B"))
+    assert (parsed.p_first, parsed.bounded) == (1.0, False)
+
+
+@pytest.mark.parametrize("sign", ["Ａ", "\u00a0A", "\u200bA", "\u2581A", " A."])
+def test_a_letter_is_known_however_it_is_written(sign):
+    parsed = parse_choice([likely(sign, [(sign, 0.6), ("B", 0.2)])], ("A", "B"))
+    assert parsed.p_first == pytest.approx(0.75)
+
+
+def test_thinking_is_passed_over():
+    thought = [token("<think>", A=0.9, B=0.1), token("A", A=0.9, B=0.1), token("</think>", B=1.0)]
+    answer = token("B", A=0.25, B=0.75)
+    assert parse_choice([*thought, answer], ("A", "B")).p_first == pytest.approx(0.25)
+    assert parse_choice(thought, ("A", "B")) is None
+
+
 @pytest.mark.parametrize("top", [{"The": 0.9, "I": 0.1}, {}])
 def test_both_missing_is_no_verdict(top):
     assert parse_choice([token("The", **top)], ("A", "B")) is None
@@ -100,7 +139,7 @@ def test_a_reply_of_one_token_ends_by_length_and_is_valid():
     assert parsed.status is Status.VALID
 
 
-@given(st.lists(st.tuples(st.sampled_from("AB (.C\n"), st.floats(-800, 0)), max_size=6))
+@given(st.lists(st.tuples(st.sampled_from("AB (.C\n"), st.floats(-800, -2)), max_size=6))
 def test_a_probability_lies_between_0_and_1_and_turns_with_the_ids(top):
     tokens = [TokenLogprobs("A", -1.0, tuple(top))]
     one, other = (parse_choice(tokens, ids) for ids in (("A", "B"), ("B", "A")))

@@ -64,3 +64,14 @@ def test_on_a_long_scale_no_digit_alone_is_a_score_that_is_known_for_sure():
 @pytest.mark.parametrize("tokens", [None, [], [token("The", {"The": 0.9, "6": 0.1})]])
 def test_no_score_among_the_likeliest_is_none(tokens):
     assert score_probabilities(tokens, FIVE) is None
+
+
+def test_a_score_behind_a_word_is_read_where_it_was_sampled():
+    tokens = [
+        token("Score", {"Score": 0.9, "3": 0.02}),
+        token(":", {":": 1.0}),
+        token(" 4", {" 4": 0.75, " 3": 0.25}),
+    ]
+    assert score_probabilities(tokens, FIVE).probabilities == pytest.approx({3: 0.02})
+    found = score_probabilities(tokens, FIVE, Decimal(4))
+    assert found.probabilities == pytest.approx({4: 0.75, 3: 0.25})
