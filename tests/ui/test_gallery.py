@@ -235,3 +235,40 @@ def test_a_swipe_turns_from_the_left_response_to_the_right_one(open_page):
     page.locator(".sides").evaluate("strip => strip.scrollTo({left: 390, behavior: 'instant'})")
     assert right.bounding_box()["x"] == 0
     assert page.locator(".choices-bar").bounding_box()["x"] == 0
+
+
+MATH = "<main><div class='response'><math><menclose notation='{}'>"
+MATH += "<mspace width='80px' height='48px'></mspace></menclose></math></div></main>"
+
+
+@pytest.mark.parametrize(
+    ("notation", "crossed"),
+    [
+        ("updiagonalstrike", {"lower left", "upper right"}),
+        ("downdiagonalstrike", {"upper left", "lower right"}),
+        (
+            "updiagonalstrike downdiagonalstrike",
+            {"lower left", "upper right", "upper left", "lower right"},
+        ),
+        ("box", set()),
+    ],
+)
+def test_what_is_cancelled_is_crossed_out_from_corner_to_corner(open_page, notation, crossed):
+    page = open_page("parts")
+    page.evaluate("html => { document.body.innerHTML = html }", MATH.format(notation))
+    box = page.locator("menclose").bounding_box()
+    size = {"width": 4, "height": 4}
+
+    def spot(across, down):
+        x, y = box["x"] + box["width"] * across, box["y"] + box["height"] * down
+        return page.screenshot(clip={"x": round(x) - 2, "y": round(y) - 2, **size})
+
+    blank = page.screenshot(clip={"x": 5, "y": 5, **size})
+    near, far = 0.25, 0.75
+    corners = {
+        "upper left": spot(near, near),
+        "upper right": spot(far, near),
+        "lower left": spot(near, far),
+        "lower right": spot(far, far),
+    }
+    assert {name for name, seen in corners.items() if seen != blank} == crossed
