@@ -7,7 +7,7 @@ has been matched: where it is invalid, the reply is `unparsed`, whatever stood b
 from collections.abc import Sequence
 
 from judging.llm.parsing.answer import Answer, read_answer
-from judging.llm.parsing.choice import parse_choice
+from judging.llm.parsing.choice import is_answered, parse_choice
 from judging.llm.parsing.lines import parse_rating_line, parse_score_pair
 from judging.llm.parsing.parsed import Parsed, Preferred, Reading, Status, turn_back
 from judging.llm.parsing.points import parse_point
@@ -50,9 +50,13 @@ def parse(
     if reason in FILTERED:
         return Parsed(Status.FILTERED)
     if template.reply is ReplyFormat.CHOICE_TOKEN:
-        found = parse_choice(logprobs, shown_ids(template.ids, part))
+        ids = shown_ids(template.ids, part)
+        found = parse_choice(logprobs, ids)
         if found is not None:
             return found
+        # A choice is asked for in so few tokens that every answer is cut off.
+        if reason in CUT and is_answered(logprobs, ids):
+            reason = ""
     answer = read_answer(text or "", quoted)
     found = _read(template, answer, cut=reason in CUT)
     if template.form is Form.POINTWISE:

@@ -6,7 +6,7 @@ over both IDs' variants, and the mass that these had together is kept.
 
 import math
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from judging.llm.completions import LEAST_LOGPROB
 from judging.llm.folding import visible
@@ -39,13 +39,26 @@ def check_ids(ids: tuple[str, str]) -> None:
 def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> Parsed | None:
     """`ids` in the order shown. The token in which the two differ decides; thinking, white space
     and what both IDs begin with are passed over."""
-    begun = ""
-    for token in said(logprobs or ()):
-        if _could_open(token.token, begun, ids):
-            begun += _stripped(token.token) if not begun else token.token
-            continue
+    for token, begun in _deciding(logprobs, ids):
         return _probabilities(candidates(token), begun, ids)
     return None
+
+
+def is_answered(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> bool:
+    """Whether the reply came as far as a token that should have told, whatever it says."""
+    return any(_deciding(logprobs, ids))
+
+
+def _deciding(
+    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]
+) -> Iterator[tuple[TokenLogprobs, str]]:
+    """The token that should tell the two apart, with what both begin with before it, if any."""
+    begun = ""
+    for token in said(logprobs or ()):
+        if not _could_open(token.token, begun, ids):
+            yield token, begun
+            return
+        begun += _stripped(token.token) if not begun else token.token
 
 
 def said(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:

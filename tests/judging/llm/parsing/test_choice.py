@@ -139,6 +139,14 @@ def test_a_reply_of_one_token_ends_by_length_and_is_valid():
     assert parsed.status is Status.VALID
 
 
+def test_a_reply_of_one_token_that_is_neither_is_unparsed_although_it_ends_by_length():
+    asked = template("calibraeval-default")
+    neither = parse(asked, "The", "length", logprobs=[token("The", The=0.9, I=0.1)])
+    assert neither.status is Status.UNPARSED
+    begun = parse(asked, "\n", "length", logprobs=[likely("\n", [("\n", 0.9)])])
+    assert begun.status is Status.TRUNCATED
+
+
 @given(st.lists(st.tuples(st.sampled_from("AB (.C\n"), st.floats(-800, -2)), max_size=6))
 def test_a_probability_lies_between_0_and_1_and_turns_with_the_ids(top):
     tokens = [TokenLogprobs("A", -1.0, tuple(top))]
