@@ -58,10 +58,9 @@ def annotator_named(project: Project, name: str) -> Annotator:
 def people_changed(project: Project) -> None:
     """Somebody joined or left: whether all who could vote have skipped is another question now.
 
-    What was decided stays decided, and what is complete does not open again.
+    What is complete, by votes or by a decision, does not open again.
     """
-    waiting = Item.objects.filter(round__project=project, adjudications=None)
-    waiting = waiting.exclude(state=Item.State.COMPLETE)
+    waiting = Item.objects.filter(round__project=project).exclude(state=Item.State.COMPLETE)
     settle_skipped(waiting.exclude(round__state=Round.State.CLOSED))
 
 

@@ -4,6 +4,7 @@ import pytest
 from django.urls import reverse
 
 from annotation.adjudication import decide
+from annotation.changes import raise_votes
 from annotation.invitations import Terms, accept, invite
 from annotation.leaving import come_back, leave_round
 from annotation.models import Item
@@ -114,3 +115,19 @@ def test_when_the_last_who_could_vote_leaves_the_rest_is_decided(client, project
     member = Membership.objects.get(user=ben.user)
     client.post(reverse("member", args=[project.slug, member.pk]), {"remove": ""})
     assert state_of(item) == Item.State.ADJUDICATE
+
+
+def test_what_was_decided_before_more_votes_were_asked_for_waits_for_nobody_who_left(
+    project, owner, ana, ben
+):
+    item = item_of(project)
+    make_vote(item, ana, "win")
+    make_vote(item, ben, "lose")
+    item.refresh_from_db()
+    decide(item, owner, "win", "obvious")
+    raise_votes(item.round, None, 3)
+    cleo, dora = make_annotator(project), make_annotator(project)
+    skip_it(item, cleo)
+    assert state_of(item) == Item.State.OPEN
+    leave_round(item.round, dora)
+    assert state_of(item) == Item.State.COMPLETE
