@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 
 from annotation.results.sheet import sheet_of
-from annotation.selecting import ranked_examples, size_for_budget
+from annotation.selecting import Ranked, draw, ranked_examples, size_for_budget
 from judging.errors import UserError
 from judging.methods.cost import Rate
 from tests.factories import make_examples, make_run, make_verdict
@@ -21,6 +21,17 @@ def test_a_budget_buys_whole_items_beside_the_audit_and_no_more_than_there_are(b
 def test_a_budget_that_buys_nothing_beside_the_audit_says_so(budget):
     with pytest.raises(UserError, match="leaves nothing to select"):
         size_for_budget(Decimal(budget), 1, 2, Rate(Decimal(1), Decimal(30)), 30)
+
+
+def test_the_audit_is_drawn_from_those_that_are_not_selected():
+    order = [Ranked(number, number, 0.5) for number in range(1, 9)]
+    # Two are pending: not ranked, and part of the rest.
+    found = draw(order, range(1, 11), 4, 6, seed=3)
+    assert [one.example_id for one in found.top] == [1, 2, 3, 4]
+    assert sorted(one.example_id for one in found.audit) == [5, 6, 7, 8, 9, 10]
+    assert (found.frame_size, found.n_rest) == (10, 6)
+    with pytest.raises(UserError, match="An audit of 7 is more than the 6 examples"):
+        draw(order, range(1, 11), 4, 7, seed=3)
 
 
 def test_an_adaptive_run_is_ranked_by_its_smoothed_entropy(project):

@@ -1,17 +1,20 @@
 """When an item is settled, and when it needs a person's decision."""
 
 import pytest
+from django.contrib.auth.models import User
 from django.urls import reverse
+from django.utils import timezone
 
 from annotation.adjudication import decide
 from annotation.changes import raise_votes
 from annotation.invitations import Terms, accept, invite
 from annotation.leaving import come_back, leave_round
-from annotation.models import Item
+from annotation.models import Annotator, Item
 from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
+from annotation.settling import settle
 from judging.models import Membership
-from tests.factories import make_annotator, make_examples, make_user, make_vote
+from tests.factories import make_annotator, make_examples, make_project, make_user, make_vote
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -72,6 +75,31 @@ def test_an_attention_check_that_all_skipped_is_done_with(project, ana):
     check = check_of(project)
     skip_it(check, ana)
     assert state_of(check) == Item.State.COMPLETE
+
+
+def test_whoever_voted_is_not_waited_for_where_all_others_skipped(project, ana, ben):
+    item = item_of(project)
+    skip_it(item, ben)
+    assert state_of(item) == Item.State.OPEN
+    make_vote(item, ana, "win")
+    assert state_of(item) == Item.State.ADJUDICATE
+
+
+@pytest.mark.parametrize(
+    "gone",
+    [
+        lambda ben: Membership.objects.filter(user=ben.user).update(project=make_project()),
+        lambda ben: Annotator.objects.filter(pk=ben.pk).update(left_at=timezone.now()),
+        lambda ben: User.objects.filter(pk=ben.user_id).update(is_active=False),
+    ],
+    ids=["in another project only", "left", "no login any more"],
+)
+def test_only_those_who_can_still_vote_in_the_project_are_waited_for(project, ana, ben, gone):
+    item = item_of(project)
+    skip_it(item, ana)
+    assert settle(item) == Item.State.OPEN
+    gone(ben)
+    assert settle(item) == Item.State.ADJUDICATE
 
 
 def test_what_all_skipped_is_asked_again_when_somebody_joins(project, ana):

@@ -144,3 +144,16 @@ def test_a_draft_that_was_deleted_meanwhile_is_not_kept_silently(project):
     Draft.objects.all().delete()
     with pytest.raises(Draft.DoesNotExist):
         save_draft(draft, {"overall": "left"}, "", 1.0)
+
+
+def test_of_earlier_votes_the_first_count_and_the_rest_find_no_room(project, ana, ben):
+    make_examples(project, 1)
+    first = everything(project, votes=2)
+    for person, choice in ((ben, "left"), (ana, "right")):
+        record_vote(claim_next(first, person), {"overall": choice})
+    second = everything(project)
+    assert Slot.objects.get(round=second).vote.annotator == ben
+    # It is the time of the vote that counts, not when it was stored.
+    Annotation.objects.filter(annotator=ana).update(submitted_at=timezone.now() - 2 * LEASE)
+    third = everything(project)
+    assert Slot.objects.get(round=third).vote.annotator == ana

@@ -8,6 +8,7 @@ from annotation import changes
 from annotation.adjudication import decide
 from annotation.models import Annotation, Draft, FinalLabel, Item
 from annotation.queue import claim_next, skip
+from annotation.results import merging
 from annotation.results.merging import merged, rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
@@ -48,6 +49,10 @@ def test_people_replace_the_judge_only_where_they_were_asked(project, run):
     }
     assert rows["e0"].label == "win"
     assert rows["e0"].source == "judge"
+    rebuild_final_labels(project, run)
+    kept = FinalLabel.objects.get(example__external_id="e9")
+    assert (kept.votes_win, kept.votes_tie, kept.votes_lose) == (0, 1, 2)
+    assert (kept.label, kept.human_label, kept.selection) == ("lose", "lose", "top")
     assert rows["e9"].people.counts == {"win": 0, "tie": 1, "lose": 2}
     # Three votes of three minutes at 7.50 an hour.
     assert rows["e9"].human_usd == Decimal("1.125")
@@ -152,3 +157,11 @@ def test_another_runs_round_gives_no_reason_and_no_cost_to_this_one(project, run
     assert (row.people.n_votes, row.people.selection, row.human_usd) == (1, "", None)
     assert (row.label, row.source, row.human_label) == ("win", "judge", "lose")
     assert by_id(project, run)["e9"].human_usd > 0
+
+
+def test_examples_of_two_imports_that_have_the_same_numbers_are_all_merged(
+    project, run, monkeypatch
+):
+    monkeypatch.setattr(merging, "_CHUNK", 3)
+    Example.objects.filter(project=project).update(number=1)
+    assert [one.example.external_id for one in merged(project, run)] == [f"e{n}" for n in range(10)]

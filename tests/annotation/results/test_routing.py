@@ -58,6 +58,8 @@ def test_the_section_says_what_was_learned_and_what_it_found(project, run, learn
     assert (found["source"], found["round"], found["used"]) == ("round", learned.number, True)
     assert found["auroc"]["learned"]["value"] > found["auroc"]["bpde"]["value"] + 0.2
     assert found["held_out"]["learned"]["value"] > found["held_out"]["bpde"]["value"] + 0.2
+    # Of 108 with a known label, all but the 40 that it learned from.
+    assert [found["held_out"][name]["n"] for name in ("bpde", "learned", "jury")] == [68] * 3
     # The other run is always right, so disagreeing with it is being wrong.
     assert found["auroc"]["jury"]["value"] > 0.9
     assert any(

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.methods.adaptive import (
+    StoppingRule,
     agreement_with_full_run,
     calibrated_rules,
     label_is_settled,
@@ -67,6 +68,12 @@ def test_rules_from_a_pilot_save_calls_and_keep_the_label(rng):
     full = np.sign(difference[500:].sum(axis=(1, 2)))
     assert np.mean(calls) < 0.9 * 6
     assert agreement_with_full_run(np.array(label), full).value >= 0.9
+
+
+def test_a_rule_is_for_its_own_number_of_rounds_and_its_lead_or_more():
+    rules = [StoppingRule(rounds=1, lead=3.0, lower=0.96, n_pilot=80)]
+    assert [may_stop(rules, 1, lead) for lead in (2, 3, -3, 4)] == [False, True, True, True]
+    assert not may_stop(rules, 2, 9)
 
 
 def test_a_small_pilot_calibrates_nothing(rng):

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from judging.models import Batch, Run
-from judging.runs import batch_pump, recovery, states
+from judging.runs import batch_pump, lease, recovery, states
 from judging.runs.working import work_on
 from tests.judging.runs.judging import (
     every_slot_once,
@@ -153,3 +153,14 @@ def test_a_failed_run_with_nothing_at_the_endpoint_has_nothing_to_stop(settings)
     assert not states.cancel(run)
     run.refresh_from_db()
     assert (run.state, run.reason) == (Run.State.FAILED, "Stopped by an error.")
+
+
+def test_a_run_that_its_holder_is_stopping_is_not_taken_over(settings):
+    with loopback(settings) as server:
+        run = paused_with_a_batch(server)
+        until = timezone.now() + lease.LEASE
+        Run.objects.update(state=Run.State.CANCELLING, holder="elsewhere:1:2:a", lease_until=until)
+        run.refresh_from_db()
+        assert not lease.take(run, "another")
+        Run.objects.update(lease_until=timezone.now())
+        assert lease.take(run, "another")

@@ -102,6 +102,23 @@ def test_claims_that_were_never_sent_are_given_back_with_their_money(run, desk):
     assert money(run) == (0, claimed[0].call.reserved_usd)
 
 
+@pytest.mark.parametrize("end", [claims.lose, claims.give_back])
+def test_nobody_ends_the_claims_of_another_holder(run, desk, end):
+    claimed = desk.next_claims(2)
+    end(run.pk, "another", claimed)
+    assert run.calls.filter(state=Call.State.CLAIMED).count() == 2
+    end(run.pk, desk.holder, claimed)
+    assert not run.calls.filter(state=Call.State.CLAIMED).exists()
+
+
+def test_the_answer_to_a_claim_of_another_holder_is_dropped(run, desk):
+    (claim,) = desk.next_claims(1)
+    Call.objects.filter(pk=claim.call.pk).update(holder="another")
+    desk.write([Arrival(claim, reply(TEXT, TEXT))], Learned())
+    assert not Sample.objects.exists()
+    assert Call.objects.get(pk=claim.call.pk).state == Call.State.CLAIMED
+
+
 def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
     (claim,) = desk.next_claims(1)
     desk.write([Arrival(claim, reply(TEXT))], Learned(max_n=1))
@@ -136,6 +153,8 @@ def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, desk, kind
     samples = Sample.objects.filter(call=claim.call)
     assert list(samples.values_list("parses__status", flat=True)) == statuses
     assert set(samples.values_list("raw_text", flat=True)) <= {None}
+    # What it cost is not known where it may have been billed, and is then not called nothing.
+    assert Call.objects.get(pk=claim.call.pk).usd == (None if billed else 0)
     assert money(run) == (0, billed * bound)
     recount(run.pk)
     assert money(run) == (0, billed * bound)

@@ -186,3 +186,30 @@ def test_a_choice_that_lacks_one_of_the_balanced_permutations_is_unjudged(projec
     first, second = run.verdicts.order_by("example__number")
     assert (first.state, first.label, first.n_valid, first.rank) == ("unjudged", None, 3, 1)
     assert second.label == "win"
+
+
+def test_a_band_is_of_the_probability_in_the_label_and_between_the_orders(project):
+    """Within .05 of 1/2 is a tie: of .54 and of their mean, and not of .56."""
+    run = make_run(project, k=1, form="choice", parameters={"output": {"band": "0.05"}})
+    near, apart = make_examples(project, 2)
+    for example, first, second in ((near, "0.54", "0.46"), (apart, "0.56", "0.44")):
+        for part, p_first in (("original", first), ("swapped", second)):
+            call = record_scores(run, example, part, [(8, 6)])
+            fields = {"p_first": Decimal(p_first), "outcome": None, "score_1": None}
+            Parse.objects.filter(sample__call=call).update(**fields)
+    rebuild_verdicts(run)
+    found = dict(Verdict.objects.values_list("example__external_id", "label"))
+    assert found == {"e0": "tie", "e1": "win"}
+
+
+@pytest.mark.parametrize(
+    ("swapped", "conflict"),
+    [([(6, 8)], True), ([(8, 8)], True), ([(9, 2)], False), ([None], None)],
+)
+def test_orders_with_different_labels_are_in_conflict(project, swapped, conflict):
+    run = make_run(project, k=1)
+    (example,) = make_examples(project, 1)
+    record_scores(run, example, "original", [(8, 6)])
+    record_scores(run, example, "swapped", swapped)
+    rebuild_verdicts(run)
+    assert Verdict.objects.get().conflict is conflict
