@@ -16,6 +16,7 @@ import hypothesis
 import pytest
 import redis
 from django.conf import settings
+from django.db import connection
 
 from judging.errors import UserError
 from judging.local_judge.model import local_model as find_local_model
@@ -121,9 +122,8 @@ def rabbitmq_url():
 
 
 @contextmanager
-def made_once(tmp_path_factory, name: str) -> Iterator[Path]:
-    """A folder that all processes of tests share, one of them at a time."""
-    folder = tmp_path_factory.getbasetemp().parent / name
+def made_once(folder: Path) -> Iterator[Path]:
+    """A folder that processes of tests share, one of them at a time."""
     folder.mkdir(exist_ok=True)
     with open(folder / "lock", "w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
@@ -133,7 +133,7 @@ def made_once(tmp_path_factory, name: str) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def local_model(tmp_path_factory):
     """The local model's file, fetched once for all processes of tests."""
-    with made_once(tmp_path_factory, "local-model") as folder:
+    with made_once(tmp_path_factory.getbasetemp().parent / "local-model") as folder:
         try:
             return find_local_model(folder, print)
         except UserError as error:
@@ -149,12 +149,29 @@ def own_environment(tmp_path):
 
 @pytest.fixture(scope="session")
 def new_database(tmp_path_factory):
-    """An SQLite file with all tables and no rows: making them takes seconds."""
-    with made_once(tmp_path_factory, "new-database") as folder:
-        ours = {"FAIRJUDGE_DATA": str(folder), "DJANGO_SETTINGS_MODULE": SETTINGS}
+    """An SQLite file with all tables and no rows, for all processes of one run: making them takes
+    seconds."""
+    own = tmp_path_factory.getbasetemp()
+    of_the_run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    with made_once(of_the_run / "new-database") as folder:
+        data = {"FAIRJUDGE_DATA": str(folder), "DATABASE_URL": ""}
+        ours = {**data, "DJANGO_SETTINGS_MODULE": SETTINGS}
         command = [sys.executable, ROOT / "manage.py", "migrate", "--verbosity=0"]
-        subprocess.run(command, env={**os.environ, **ours}, check=True)
+        made = folder / "made"
+        if not made.exists():
+            subprocess.run(command, env={**os.environ, **ours}, check=True)
+            made.touch()
         return folder / "fairjudge.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def django_db_keepdb(request, django_db_modify_db_settings):
+    """On SQLite each process starts from that file; what it makes of it ends with its folder."""
+    if connection.vendor != "sqlite":
+        return False
+    tables = request.getfixturevalue("new_database")
+    shutil.copy(tables, connection.settings_dict["TEST"]["NAME"])
+    return True
 
 
 @pytest.fixture
