@@ -1,7 +1,10 @@
 """Processes that tests start for real: waiting for them, and finding any that were left behind."""
 
+import os
+import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -13,6 +16,15 @@ def eventually(condition: Callable[[], object], within: float = 60.0) -> bool:
             return True
         time.sleep(0.05)
     return bool(condition())
+
+
+def free_port() -> int:
+    """A port that nobody listens at, below those that the system gives to connections meanwhile."""
+    start = 20_000 + os.getpid() % 10_000
+    for port in range(start, 32_000):
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    raise AssertionError("no free port")
 
 
 def processes_of(data: str) -> set[int]:

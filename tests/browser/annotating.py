@@ -1,5 +1,7 @@
 """An annotator's hands and eyes on the screen of a pair."""
 
+import time
+
 from playwright.sync_api import expect
 
 from annotation.models import Annotation
@@ -14,6 +16,21 @@ def token_of(page):
 def settled(page):
     """A pair answers keys only after a moment, so that none is meant for the one before."""
     page.evaluate("new Promise(done => setTimeout(done, 320))")
+
+
+def waited_for(page, condition):
+    """Until something that the browser or a handler of its requests is about to do."""
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(20)
+
+
+def stop_the_clock(page):
+    """From here on the page's time goes on by `page.clock.run_for` alone."""
+    page.clock.install()
+    page.clock.pause_at(page.evaluate("Date.now() / 1000 + 60"))
+    page.reload(wait_until="networkidle")
 
 
 def vote(page, *keys):

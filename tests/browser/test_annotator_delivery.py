@@ -7,7 +7,15 @@ import pytest
 from playwright.sync_api import expect
 
 from annotation.models import Annotation, Draft, Flag, Skip
-from tests.browser.annotating import answer_of, said, settled, token_of, vote
+from tests.browser.annotating import (
+    answer_of,
+    said,
+    settled,
+    stop_the_clock,
+    token_of,
+    vote,
+    waited_for,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -18,11 +26,13 @@ def test_the_next_pair_is_there_before_the_vote_has_arrived(start):
     settled(page)
     held = []
     page.route("**/vote", lambda route: held.append(route))
-    page.keyboard.press("1")
-    page.keyboard.press("Enter")
-    expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0, timeout=500)
+    with page.expect_request("**/vote"):
+        page.keyboard.press("1")
+        page.keyboard.press("Enter")
+    expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
     assert not Annotation.objects.exists()
     assert page.url.endswith(token_of(page))
+    waited_for(page, lambda: held)
     with page.expect_response("**/vote"):
         held[0].continue_()
     assert answer_of(first) == {"overall": "left"}
@@ -124,8 +134,7 @@ def test_time_counts_only_within_a_minute_of_the_last_move(start):
     # What is cut off by the running clock is sent again.
     page.on("requestfinished", lambda request: posted.append(request.post_data or ""))
     page.on("request", lambda request: beats.append(request.url.endswith("/beat")))
-    page.clock.install()
-    page.reload(wait_until="networkidle")
+    stop_the_clock(page)
     page.clock.run_for(1000)
     page.keyboard.press("1")
     page.clock.run_for(30_000)
@@ -167,13 +176,16 @@ def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start)
 @pytest.mark.parametrize("gap", [0.02, 0.15])
 def test_the_second_of_two_clicks_is_not_for_the_pair_that_came_up(start, gap):
     page = start(4)
+    stop_the_clock(page)
+    page.clock.run_for(1000)
     button = page.get_by_role("button", name="Skip").bounding_box()
     place = button["x"] + 5, button["y"] + 5
     with page.expect_response("**/skip"):
         page.mouse.click(*place)
         time.sleep(gap)
         page.mouse.click(*place)
-    page.wait_for_load_state("networkidle")
+    expect(said(page)).to_contain_text("Skipped")
+    page.clock.run_for(1000)
     page.wait_for_timeout(500)
     assert Skip.objects.count() == 1
 
@@ -182,7 +194,8 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     """The server, which did not have the vote yet, hands the same pair out again."""
     page = start(4)
     first = token_of(page)
-    votes, pages = [], []
+    votes, pages, answered = [], [], []
+    page.on("requestfinished", lambda request: answered.append(request.url.endswith("/vote")))
     settled(page)
     page.route("**/vote", lambda route: route.continue_() if votes else votes.append(route))
     page.keyboard.press("1")
@@ -192,10 +205,10 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     page.route("**/annotate/r/*/", lambda route: pages.append((route, route.fetch())), times=1)
     page.keyboard.press("2")
     page.keyboard.press("Enter")
-    while not pages:
-        page.wait_for_timeout(50)
+    waited_for(page, lambda: pages)
     assert Annotation.objects.count() == 1
     votes[0].fulfill(response=votes[0].fetch())
+    waited_for(page, lambda: any(answered))
     page.wait_for_timeout(300)
     route, response = pages[0]
     assert first in response.url

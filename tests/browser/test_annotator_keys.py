@@ -7,7 +7,15 @@ from playwright.sync_api import expect
 
 from annotation.models import Annotation, Flag, Skip
 from judging.models import Preferences
-from tests.browser.annotating import LONG, answer_of, said, settled, token_of, vote
+from tests.browser.annotating import (
+    LONG,
+    answer_of,
+    said,
+    settled,
+    stop_the_clock,
+    token_of,
+    vote,
+)
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -34,19 +42,21 @@ def test_one_key_chooses_and_submits_once_however_long_or_often_it_is_pressed(st
     assert Preferences.objects.get().one_key_submit
     votes = []
     page.on("request", lambda request: votes.append(request) if "/vote" in request.url else None)
-    settled(page)
+    stop_the_clock(page)
+    page.clock.run_for(1000)
     with page.expect_response("**/ahead"):
         page.keyboard.down("2")
         page.keyboard.down("2")
-    settled(page)
+    page.clock.run_for(1000)
     page.keyboard.down("2")
     page.keyboard.up("2")
-    settled(page)
+    page.clock.run_for(1000)
     assert len(votes) == 1
-    page.keyboard.press("1")
-    # The second press of a double one meets a pair that nobody has read.
-    page.keyboard.press("1")
-    settled(page)
+    with page.expect_response("**/vote"):
+        page.keyboard.press("1")
+        # The second press of a double one meets a pair that nobody has read.
+        page.keyboard.press("1")
+    page.clock.run_for(1000)
     assert len(votes) == 2
 
 

@@ -1,6 +1,8 @@
 """A run's page while a worker judges: it moves by itself, and turns into the judge's page."""
 
+from contextlib import contextmanager
 from decimal import Decimal
+from threading import Event
 
 import pytest
 from playwright.sync_api import expect
@@ -9,8 +11,14 @@ from judging.models import Run
 from judging.runs.working import work_on
 from tests.browser.conftest import PHONE
 from tests.factories import make_examples
-from tests.judging.runs.judging import ENDPOINT, in_thread, loopback, started
-from tests.loopback import fixed, fixed_judge
+from tests.judging.runs.judging import (
+    ENDPOINT,
+    in_thread,
+    loopback,
+    started,
+    stop_of_a_pump,
+)
+from tests.loopback import fixed_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -20,11 +28,18 @@ SCORES = "The score of Assistant 1: 8\nThe score of Assistant 2: 6"
 
 
 @pytest.fixture
-def run(project, settings):
-    """Four examples in both orders, one call after the other, each of half a second."""
+def seen():
+    seen = Event()
+    yield seen
+    seen.set()
+
+
+@pytest.fixture
+def run(project, settings, seen):
+    """Four examples in both orders, one call after the other, the last two once `seen` is set."""
     make_examples(project, 4, question=HOSTILE)
     judge = fixed_judge(f"Evaluation evidence: {HOSTILE}\n{SCORES}")
-    with loopback(settings, judge=judge, latency=fixed(0.5)):
+    with loopback(settings, judge=judge, hold=lambda n: n >= 6 and not seen.is_set()):
         yield started(
             project,
             model="loopback-judge",
@@ -34,14 +49,24 @@ def run(project, settings):
         )
 
 
+@contextmanager
+def set_at_last(seen):
+    """What waits for it goes on, whatever failed."""
+    try:
+        yield
+    finally:
+        seen.set()
+
+
 @pytest.mark.parametrize("screen", [{}, PHONE], ids=["desk", "phone"])
-def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, screen):
+def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, seen, screen):
     page = log_in(researcher, f"/p/{project.slug}/runs/1", **screen)
     expect(page.get_by_text("0 of 24 samples")).to_be_visible()
     expect(page.get_by_text("No worker is running.")).to_be_visible()
-    with in_thread(work_on, run):
+    with in_thread(work_on, run), set_at_last(seen):
         expect(page.locator("#progress blockquote").first).to_contain_text("<script>")
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
+        seen.set()
         expect(
             page.get_by_role("heading", name="Where the judge contradicts itself")
         ).to_be_visible(timeout=30_000)
@@ -49,11 +74,16 @@ def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, s
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_pausing_from_the_page_stops_and_resuming_is_offered(log_in, researcher, project, run):
+def test_pausing_from_the_page_stops_and_resuming_is_offered(
+    log_in, researcher, project, run, seen, monkeypatch
+):
+    stopped = stop_of_a_pump(monkeypatch)
     page = log_in(researcher, f"/p/{project.slug}/runs/1")
-    with in_thread(work_on, run):
+    with in_thread(work_on, run), set_at_last(seen):
         expect(page.locator("#progress blockquote").first).to_be_visible()
         page.get_by_role("button", name="Pause").click()
+        assert stopped.wait(60)
+        seen.set()
         expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=30_000)
     run.refresh_from_db()
     assert run.state == Run.State.PAUSED

@@ -20,7 +20,8 @@ def test_all_is_well_when_a_worker_was_seen_lately(client):
     answer = client.get("/healthz")
     assert answer.status_code == 200
     assert answer.json()["status"] == "ok"
-    assert 4 <= answer.json()["worker_seen_seconds_ago"] < 10
+    # Less than that, and the worker would be missing.
+    assert 4 <= answer.json()["worker_seen_seconds_ago"] < 30
 
 
 def test_a_worker_unseen_for_half_a_minute_is_missing(client):

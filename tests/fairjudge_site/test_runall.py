@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from judging.local_judge import local_base_url
-from tests.processes import eventually, processes_of
+from tests.processes import eventually, free_port, processes_of
 
 ROOT = Path(__file__).parents[2]
 PARTS = ["--only", "web", "--only", "runs", "--only", "quick"]
@@ -26,8 +26,7 @@ class RunAll:
         if models is not None:
             Path(self.data).mkdir(exist_ok=True)
             Path(self.data, "models").symlink_to(models)
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        self.url = f"http://127.0.0.1:{free_port()}"
         self.log = Path(self.data).parent / "runall.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
@@ -43,11 +42,11 @@ class RunAll:
         return self.log.read_text()
 
     def wait_until_up(self):
-        up = eventually(lambda: "FairJudge is at" in self.output() or self.process.poll(), 120)
+        up = eventually(lambda: "FairJudge is at" in self.output() or self.process.poll(), 240)
         assert up, self.output()
         assert self.process.poll() is None, self.output()
         ready = self.output
-        assert eventually(lambda: ready().count("ready.") == 2, 120), ready()
+        assert eventually(lambda: ready().count("ready.") == 2, 240), ready()
 
     def end(self):
         for pid in processes_of(self.data):
@@ -75,7 +74,7 @@ def test_it_serves_and_then_stops_with_everything_it_started(run_all, asked):
     with urllib.request.urlopen(f"{site.url}/healthz") as answer:
         assert answer.status == 200
     site.process.send_signal(asked)
-    assert site.process.wait(timeout=60) == 0, site.output()
+    assert site.process.wait(timeout=120) == 0, site.output()
     assert processes_of(site.data) == set()
 
 
@@ -101,25 +100,25 @@ def test_a_killed_parent_leaves_no_orphan(run_all):
     assert len(processes_of(site.data)) >= 4
     site.process.kill()
     site.process.wait()
-    assert eventually(lambda: not processes_of(site.data), 60), site.output()
+    assert eventually(lambda: not processes_of(site.data), 120), site.output()
 
 
 def test_the_local_judge_runs_beside_them_and_ends_with_a_killed_parent(run_all, local_model):
     site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
-    assert eventually(lambda: "The local judge answers at" in site.output(), 120), site.output()
+    assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
     assert local_base_url(Path(site.data)) in site.output()
     site.process.kill()
     site.process.wait()
-    assert eventually(lambda: not processes_of(site.data), 60), site.output()
+    assert eventually(lambda: not processes_of(site.data), 120), site.output()
     assert local_base_url(Path(site.data)) is None
 
 
 def test_a_judge_that_ends_takes_the_others_down_and_is_named(run_all, local_model):
     site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
-    assert eventually(lambda: "The local judge answers at" in site.output(), 120), site.output()
+    assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
     record = json.loads(Path(site.data, "local_judge.json").read_text())
     os.kill(record["pid"], signal.SIGKILL)
-    assert site.process.wait(timeout=60) == 1
+    assert site.process.wait(timeout=120) == 1
     assert "The part judge ended by itself" in site.output()
     assert processes_of(site.data) == set()
 
@@ -133,7 +132,7 @@ def test_a_part_that_ends_takes_the_others_down_and_is_named(run_all):
         if b"--queues=quick" in Path(f"/proc/{pid}/cmdline").read_bytes()
     ]
     os.kill(worker, signal.SIGKILL)
-    assert site.process.wait(timeout=60) == 1
+    assert site.process.wait(timeout=120) == 1
     assert "The part quick ended by itself" in site.output()
     assert "Traceback" not in site.output()
     assert processes_of(site.data) == set()

@@ -71,6 +71,7 @@ def assert_a_task_arrives(worker):
 def test_the_default_broker_needs_no_server_and_the_worker_shows_that_it_lives(start_worker):
     worker = start_worker()
     assert_a_task_arrives(worker)
+    assert eventually(worker.signs_of_life)
     ((queues, pid, first_seen),) = worker.signs_of_life()
     assert queues == "runs"
     assert pid in processes_of(worker.environment["FAIRJUDGE_DATA"])

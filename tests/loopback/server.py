@@ -29,6 +29,7 @@ class LoopbackServer:
     """`capacity` requests are served at once and others get a 429; `flaky` draws faults by seed.
 
     With `key`, requests without it get a 401. Open connections are reset when the server stops.
+    The judge's answer to the n-th request waits for as long as `hold(n)` is true.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class LoopbackServer:
         *,
         judge: Judge | None = None,
         latency: Latency | None = None,
+        hold: Callable[[int], object] = lambda number: False,
         quirks: Quirks | None = None,
         models: Sequence[str] = ("loopback-judge",),
         key: str | None = None,
@@ -51,6 +53,7 @@ class LoopbackServer:
         self._queued = deque(() if callable(script) else script)
         self._judge = judge or fixed_judge(SCORES)
         self._latency = latency or fixed(0.0)
+        self._hold = hold
         self._quirks = quirks or Quirks()
         self._models = models
         self._key = key
@@ -192,6 +195,8 @@ class LoopbackServer:
         seconds = self._latency(asked.number)
         if seconds:
             await asyncio.sleep(seconds)
+        while self._hold(asked.number):
+            await asyncio.sleep(0.005)
         n = 1 if self._quirks.ignores_n else asked.n
         texts = list(self._judge(asked, n))
         tokens = [token_count(text) for text in texts]

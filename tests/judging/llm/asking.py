@@ -61,15 +61,21 @@ def ask(
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that the server or the client is about to do."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():
             await asyncio.sleep(0.005)
 
 
-async def until_paused(client: JudgeClient) -> None:
-    async with asyncio.timeout(10):
-        while not (await client.paused()).seconds:
-            await asyncio.sleep(0.005)
+def told_to_wait(shared: Any) -> asyncio.Event:
+    """Set once whoever shares these limits was told to wait, however soon the wait is over."""
+    told, pause = asyncio.Event(), shared.pause
+
+    async def telling(seconds: float, why: str = "") -> None:
+        await pause(seconds, why)
+        told.set()
+
+    shared.pause = telling
+    return told
 
 
 def replied(outcome: Reply | CallFailure) -> Reply:

@@ -259,8 +259,11 @@ def test_a_known_difference_is_used_from_the_first_request_on():
 
 @pytest.mark.parametrize(("known", "alone"), [(None, True), ({MODEL: Learned()}, False)])
 def test_an_unknown_model_is_asked_alone_first_and_a_known_one_is_not(known, alone):
-    slow_first = replace(completion(SCORES), delay=0.2)
-    with LoopbackServer([slow_first]) as server:
+    def held(number):
+        return number == 0 and server.requests == 1 and not alone
+
+    slow_first = [replace(completion(SCORES), delay=0.2)] if alone else []
+    with LoopbackServer(slow_first, hold=held) as server:
         ask_all(server, [make_request(str(n)) for n in range(30)], learned=known)
         first, *others = server.log
     meanwhile = [entry for entry in others if entry.arrived < first.finished]

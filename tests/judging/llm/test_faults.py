@@ -1,7 +1,6 @@
 """What servers do to a call, over real HTTP, and what becomes of it."""
 
 import asyncio
-import time
 
 import pytest
 
@@ -194,18 +193,15 @@ def test_replies_that_can_not_be_read_are_paid_for_few_times_only():
 
 
 def test_a_server_that_hangs_is_left_at_the_deadline():
-    policy = RetryPolicy(deadline=0.5, request=0.2, first_wait=0.01)
+    policy = RetryPolicy(deadline=1.5, request=0.2, tries=1000, first_wait=0.01, longest_wait=0.01)
     with LoopbackServer(lambda asked: hang()) as server:
-        started = time.monotonic()
         failure = failed(ask(server, retry=policy))
-        took = time.monotonic() - started
     assert failure.kind is FailureKind.TIMEOUT
-    assert failure.possibly_billed == failure.requests >= 2
-    assert took < 5.0
+    assert 2 <= failure.possibly_billed == failure.requests < 1000
 
 
 def test_a_hang_is_left_and_asked_again():
-    policy = RetryPolicy(deadline=20.0, request=0.3, first_wait=0.01)
+    policy = RetryPolicy(deadline=60.0, request=1.0, first_wait=0.01)
     with LoopbackServer([hang()]) as server:
         reply = replied(ask(server, retry=policy))
     assert (reply.requests, reply.possibly_billed) == (2, 1)

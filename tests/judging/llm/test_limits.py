@@ -17,8 +17,8 @@ from tests.judging.llm.asking import (
     failed,
     make_request,
     replied,
+    told_to_wait,
     until,
-    until_paused,
 )
 from tests.loopback import LoopbackServer, fixed, rate_limited
 
@@ -36,6 +36,18 @@ class Clock:
 
 def run(coroutine):
     return asyncio.run(coroutine)
+
+
+def timed(coroutine):
+    """What it returns, and the seconds that it took."""
+    started = time.monotonic()
+    return run(coroutine), time.monotonic() - started
+
+
+def assert_left(waits, passed, whole):
+    """The minute goes on while requests are made: a wait is shorter by what has passed."""
+    for wait, at_first in zip(waits, whole, strict=True):
+        assert at_first - passed - 0.01 <= wait <= at_first + 0.01
 
 
 async def reservations(limits, shared, count, tokens=0):
@@ -102,9 +114,10 @@ def test_one_refusal_keeps_everybody_away_for_as_long_as_the_server_asks(headers
     with LoopbackServer([rate_limited(**headers)]) as server:
 
         async def main():
-            async with client_of(server, learned=KNOWN) as client:
+            told = told_to_wait(shared := ProcessLimits())
+            async with client_of(server, learned=KNOWN, shared=shared) as client:
                 first = asyncio.create_task(client.complete(make_request("refused")))
-                await until_paused(client)
+                await until(told.is_set)
                 others = [client.complete(make_request(str(n))) for n in range(5)]
                 return await asyncio.gather(first, *others)
 
@@ -112,7 +125,7 @@ def test_one_refusal_keeps_everybody_away_for_as_long_as_the_server_asks(headers
         refused, *others = server.log
     assert all(replied(outcome) for outcome in outcomes)
     assert len(others) == 6
-    assert min(entry.arrived for entry in others) - refused.finished >= 0.9
+    assert min(entry.arrived for entry in others) - refused.arrived >= 0.9
 
 
 def test_a_refusal_halves_the_concurrency_and_success_brings_it_back():
@@ -133,7 +146,11 @@ def test_a_refusal_halves_the_concurrency_and_success_brings_it_back():
 
 def test_a_server_with_less_room_gets_no_more_than_it_can_take_for_long():
     """Room for 8, asked with 32 at once: everything is answered, most of it at the first try."""
-    with LoopbackServer(capacity=8, latency=fixed(0.02)) as server:
+
+    def all_are_on_their_way(number):
+        return server.requests < 32
+
+    with LoopbackServer(capacity=8, latency=fixed(0.02), hold=all_are_on_their_way) as server:
         requests = [make_request(str(n)) for n in range(200)]
         outcomes = ask_all(server, requests, concurrency=32, learned=KNOWN)
         refused = sum(entry.status == 429 for entry in server.log)
@@ -142,7 +159,7 @@ def test_a_server_with_less_room_gets_no_more_than_it_can_take_for_long():
 
 
 def test_no_more_requests_are_under_way_than_the_limit():
-    with LoopbackServer(latency=fixed(0.02)) as server:
+    with LoopbackServer(hold=lambda number: server.requests < 7) as server:
         ask_all(server, [make_request(str(n)) for n in range(60)], concurrency=7, learned=KNOWN)
         assert server.most_at_once == 7
 
@@ -151,13 +168,14 @@ def test_requests_leave_no_faster_than_so_many_a_minute():
     """1,200 a minute: 20 requests need at least 19 × 50 ms."""
     with LoopbackServer() as server:
         requests = [make_request(str(n)) for n in range(20)]
+        began = time.time()
         ask_all(server, requests, limits=Limits(20, rpm=1200), learned=KNOWN)
-        arrived = sorted(entry.arrived for entry in server.log)
-    assert arrived[-1] - arrived[0] >= 19 * 0.05 - 0.02
+        last = max(entry.arrived for entry in server.log)
+    assert last - began >= 19 * 0.05 - 0.02
 
 
 def test_a_pause_beyond_the_deadline_ends_the_call_as_a_rate_limit():
-    policy = RetryPolicy(deadline=0.3, first_wait=0.01)
+    policy = RetryPolicy(deadline=2.0, first_wait=0.01)
     with LoopbackServer(lambda asked: rate_limited(retry_after="60")) as server:
         failure = failed(ask(server, retry=policy))
         assert server.requests == 1
@@ -166,18 +184,23 @@ def test_a_pause_beyond_the_deadline_ends_the_call_as_a_rate_limit():
 
 def test_clients_of_one_process_share_a_pause_when_they_share_its_memory():
     async def main(server):
-        shared = ProcessLimits()
+        shared = ProcessLimits(clock := Clock())
+        told = told_to_wait(shared)
         async with (
             client_of(server, learned=KNOWN, shared=shared) as one,
             client_of(server, learned=KNOWN, shared=shared) as other,
         ):
-            task = asyncio.create_task(one.complete(make_request()))
-            await until_paused(one)
-            assert (await other.paused()).seconds > 0
-            return await asyncio.gather(task, other.complete(make_request()))
+            first = asyncio.create_task(one.complete(make_request()))
+            await until(told.is_set)
+            assert (await other.paused()).seconds == pytest.approx(0.05)
+            second = asyncio.create_task(other.complete(make_request()))
+            await asyncio.sleep(0.2)
+            assert server.requests == 1
+            clock.now += 0.05
+            return await asyncio.gather(first, second)
 
-    with LoopbackServer([rate_limited(retry_after_ms="200")]) as server:
-        run(main(server))
+    with LoopbackServer([rate_limited(retry_after_ms="50")]) as server:
+        assert all(replied(outcome) for outcome in run(main(server)))
 
 
 async def two_workers(url, name, use):
@@ -195,8 +218,7 @@ def test_workers_share_the_requests_of_a_minute(redis_url):
     async def use(one, other):
         return [await worker.reserve(limits, 0) for worker in (one, other, one, other)]
 
-    waits = run(two_workers(redis_url, "rpm", use))
-    assert waits == pytest.approx([0.0, 1.0, 2.0, 3.0], abs=0.2)
+    assert_left(*timed(two_workers(redis_url, "rpm", use)), [0.0, 1.0, 2.0, 3.0])
 
 
 def test_workers_share_the_tokens_of_a_minute_and_what_is_given_back(redis_url):
@@ -208,9 +230,7 @@ def test_workers_share_the_tokens_of_a_minute_and_what_is_given_back(redis_url):
         await one.settle(limits, 1500)
         return booked, await other.reserve(limits, 1)
 
-    booked, after = run(two_workers(redis_url, "tpm", use))
-    assert booked == pytest.approx(10.0, abs=0.2)
-    assert after == pytest.approx(5.0, abs=0.2)
+    assert_left(*timed(two_workers(redis_url, "tpm", use)), [10.0, 5.0])
 
 
 def test_workers_share_a_pause_and_a_shorter_one_never_cuts_it(redis_url):
@@ -219,7 +239,7 @@ def test_workers_share_a_pause_and_a_shorter_one_never_cuts_it(redis_url):
         await other.pause(1.0)
         return (await other.paused()).seconds, await other.reserve(Limits(8), 0)
 
-    assert run(two_workers(redis_url, "pause", use)) == pytest.approx((30.0, 30.0), abs=0.2)
+    assert_left(*timed(two_workers(redis_url, "pause", use)), [30.0, 30.0])
 
 
 def test_endpoints_do_not_share_a_pause_with_each_other(redis_url):
@@ -236,19 +256,20 @@ def test_endpoints_do_not_share_a_pause_with_each_other(redis_url):
 
 def test_two_clients_by_redis_wait_for_one_refusal(redis_url):
     async def main(server):
-        address = server.base_url
+        first, second = (RedisLimits(redis_url, server.base_url) for _ in range(2))
+        told = told_to_wait(first)
         async with (
-            client_of(server, learned=KNOWN, shared=RedisLimits(redis_url, address)) as one,
-            client_of(server, learned=KNOWN, shared=RedisLimits(redis_url, address)) as other,
+            client_of(server, learned=KNOWN, shared=first) as one,
+            client_of(server, learned=KNOWN, shared=second) as other,
         ):
             task = asyncio.create_task(one.complete(make_request("refused")))
-            await until_paused(other)
+            await until(told.is_set)
             return await asyncio.gather(task, other.complete(make_request("waits")))
 
     with LoopbackServer([rate_limited(retry_after="1")]) as server:
         assert all(replied(outcome) for outcome in run(main(server)))
         refused, *others = server.log
-    assert min(entry.arrived for entry in others) - refused.finished >= 0.9
+    assert min(entry.arrived for entry in others) - refused.arrived >= 0.9
 
 
 def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
@@ -256,15 +277,11 @@ def test_a_redis_that_is_gone_costs_the_sharing_and_not_the_run(caplog):
 
     async def main():
         alone = RedisLimits("redis://127.0.0.1:9/0", ENDPOINT)
-        started = time.monotonic()
         waits = [await alone.reserve(limits, 0) for _ in range(3)]
         await alone.pause(7.0)
         left = (await alone.paused()).seconds
         await alone.close()
-        return waits, left, time.monotonic() - started
+        return [*waits, left]
 
-    waits, left, passed = run(main())
-    # The minute goes on while the requests are made, so a wait is shorter by what has passed.
-    for wait, whole in zip([*waits, left], [0.0, 1.0, 2.0, 7.0], strict=True):
-        assert whole - passed <= wait <= whole + 0.01
+    assert_left(*timed(main()), [0.0, 1.0, 2.0, 7.0])
     assert caplog.text.count("limits are not shared") == 1

@@ -4,11 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Event
 from typing import Any
 
 from django.db import connections
 
 from judging.models import Call, Project, Run, Sample
+from judging.runs.pump import Pump
 from judging.runs.starting import start_run
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_project
@@ -58,7 +60,19 @@ def in_thread(work: Callable[..., Any], *values: Any) -> Iterator[Future[Any]]:
     with ThreadPoolExecutor(1) as pool:
         future = pool.submit(closing)
         yield future
-        future.result(timeout=60)
+        future.result(timeout=90)
+
+
+def stop_of_a_pump(monkeypatch: Any) -> Event:
+    """Set once a pump has seen that it is to send nothing more."""
+    seen, stop = Event(), Pump.stop
+
+    def seeing(pump: Pump) -> None:
+        stop(pump)
+        seen.set()
+
+    monkeypatch.setattr(Pump, "stop", seeing)
+    return seen
 
 
 def answered(log: list[LogEntry]) -> Counter[str]:

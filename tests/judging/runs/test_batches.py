@@ -29,7 +29,7 @@ from tests.judging.runs.test_kills import Site
 from tests.loopback import LoopbackServer, Quirks
 
 PRICE = (Decimal(10), Decimal(20))
-WAIT = 30
+WAIT = 60
 
 
 @pytest.fixture(autouse=True)

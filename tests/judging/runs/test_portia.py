@@ -1,5 +1,6 @@
 """Runs by PORTIA: stage after stage, each asked once, whatever interrupts them."""
 
+import time
 from decimal import Decimal
 
 import pytest
@@ -8,7 +9,7 @@ from judging.llm.marks import disarm
 from judging.methods.portia.alignment import length_aligned
 from judging.methods.portia.splitting import boundaries
 from judging.models import Call, Parse, Run, Sample, Verdict
-from judging.runs import batch_pump, batches, states
+from judging.runs import batch_pump, batches, pump, states
 from judging.runs.judge_report import report_on
 from judging.runs.portia.calls import last_stages
 from judging.runs.portia.settings import PortiaOptions
@@ -83,13 +84,18 @@ def test_a_judge_that_always_takes_the_first_is_inconsistent_to_the_end(settings
 @db
 def test_no_example_waits_for_another_before_its_next_stage(settings):
     project = make_pairs(8)
-    judge = StagedJudge(always_first)
-    with loopback(settings, judge=judge, latency=fixed(0.03)):
-        run = by_portia(project, concurrency=2)
+    given_up = time.monotonic() + 60
+
+    def first_stage_of_one_example(number):
+        """Unanswered until all that does not wait for it has been."""
+        return number == 1 and server.completed < 8 * 4 - 3 and time.monotonic() < given_up
+
+    hold = first_stage_of_one_example
+    with loopback(settings, judge=StagedJudge(always_first), hold=hold) as server:
+        run = by_portia(project, concurrency=4)
     calls = Call.objects.filter(run=run).order_by("finished_at", "pk")
     stages = [part.split(":")[1] for part in calls.values_list("part", flat=True)]
-    last_by_length = len(stages) - 1 - stages[::-1].index("length")
-    assert stages.index("semantic") < last_by_length - 4
+    assert stages[-3:] == ["length", "semantic", "semantic"]
 
 
 @db
@@ -213,13 +219,14 @@ def aligned_by_length(texts, k):
 
 @db
 @on_both
-def test_a_run_that_was_stopped_anywhere_goes_on_and_asks_nothing_twice(settings):
-    """Its worker ends every half second."""
+def test_a_run_that_was_stopped_anywhere_goes_on_and_asks_nothing_twice(settings, monkeypatch):
+    """Its worker ends after every few calls."""
+    monkeypatch.setattr(pump, "WATCH_SECONDS", 0.1)
     project = make_pairs(5, short=1)
     judge, stops = StagedJudge(first_when_whole), 0
 
-    def end_soon(pump):
-        if pump.desk.settled:
+    def end_soon(pumping):
+        if pumping.desk.settled:
             stop_requested.set()
 
     with loopback(settings, judge=judge, latency=fixed(0.15)) as server:

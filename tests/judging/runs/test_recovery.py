@@ -23,8 +23,10 @@ from tests.judging.runs.judging import (
     make_judged_project,
     started,
     states_of,
+    stop_of_a_pump,
 )
 from tests.loopback import BiasedJudge, fixed
+from tests.processes import eventually
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -152,18 +154,17 @@ def test_a_call_in_flight_at_a_death_is_lost_and_its_money_stays_held(settings):
 
 def test_of_two_workers_on_one_run_one_works(settings):
     project = make_judged_project(20)
-    under_way = Event()
+    refused = Event()
 
-    def script(asked):
-        under_way.set()
-        return None
-
-    with loopback(settings, script, judge=BiasedJudge(), latency=fixed(0.05)) as server:
+    with loopback(settings, judge=BiasedJudge(), hold=lambda n: not refused.is_set()) as server:
         run = started(project)
         with in_thread(work_on, run) as first:
-            assert under_way.wait(20)
+            assert eventually(lambda: server.requests)
             run.refresh_from_db()
-            assert not work_on(run)
+            try:
+                assert not work_on(run)
+            finally:
+                refused.set()
         assert first.result()
     assert server.requests == 40
     assert every_slot_once(run)
@@ -177,14 +178,14 @@ def test_a_worker_that_was_given_up_for_dead_records_nothing_more(settings):
     def script(asked):
         if asked.number == 0:
             first_asked.set()
-            assert taken_over.wait(30)
+            assert taken_over.wait(60)
         return None
 
     with loopback(settings, latency=fixed(0)) as other, loopback(settings, script) as slow:
         run = started(project)
         Run.objects.filter(pk=run.pk).update(base_url=other.base_url)
         with in_thread(work_on, run) as late:
-            assert first_asked.wait(20)
+            assert first_asked.wait(60)
             Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
             settings.FAIRJUDGE_ENDPOINTS["loop"]["base_url"] = other.base_url
             run.refresh_from_db()
@@ -262,19 +263,17 @@ def test_a_database_that_went_away_leaves_the_run_to_the_sweep(settings, monkeyp
     assert every_slot_once(run)
 
 
-def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, sent):
-    reached = Event()
+def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, monkeypatch, sent):
+    seen = stop_of_a_pump(monkeypatch)
 
-    def script(asked):
-        if asked.number == 7:
-            reached.set()
-        return None
+    def in_flight_at_the_end(number):
+        return number >= 7 and not seen.is_set()
 
-    with loopback(settings, script, judge=BiasedJudge(), latency=fixed(0.1)) as server:
+    with loopback(settings, judge=BiasedJudge(), hold=in_flight_at_the_end) as server:
         run = started(make_judged_project(30))
         try:
             with in_thread(work_on, run):
-                assert reached.wait(20)
+                assert eventually(lambda: server.requests > 7)
                 stop_requested.set()
         finally:
             stop_requested.clear()
