@@ -45,6 +45,14 @@ def start_time(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def boot() -> str:
+    """Which boot of the machine this is; nothing where only Linux would tell."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def end_with_parent(parent: int, with_signal: int = signal.SIGTERM) -> None:
     """Have the kernel signal this process when its parent dies, however that happens.
 

@@ -148,11 +148,11 @@ class Pump:
     async def send(self, claim: Claim) -> None:
         sending = asyncio.create_task(self.client.complete(claim.request))
         self.sending.add(sending)
+        self.turns.expect(sending, claim.call.pk)
         started = time.monotonic()
         await asyncio.wait([sending])
         self.sending.discard(sending)
-        sent = sending in self.turns.sent
-        self.turns.sent.discard(sending)
+        sent = self.turns.ended(sending)
         self.longest = max(self.longest, time.monotonic() - started)
         stopped = None if sending.cancelled() else sending.exception()
         if sending.cancelled() or isinstance(stopped, Stopped):

@@ -1,4 +1,7 @@
-"""What happens after a worker died: its calls are marked lost, its runs go on by themselves."""
+"""What happens after a worker died: its calls are marked lost, its runs go on by themselves.
+
+A call that it claimed and certainly never sent is free again, as if it had not been claimed.
+"""
 
 from django.db import transaction
 from django.db.models import Q
@@ -6,6 +9,7 @@ from django.utils import timezone
 
 from judging.models import Call, Run
 from judging.runs import budget, lease, states
+from judging.runs.departures import departed
 
 State = Run.State
 AFTER_A_DEATH = {
@@ -17,11 +21,24 @@ AFTER_A_DEATH = {
 
 def take_over(run: Run, holder: str) -> bool:
     """Take the lease, and mark as lost what an earlier holder had in flight."""
+    sent = departed(run.pk, run.holder)
     with transaction.atomic():
         if not lease.take(run, holder):
             return False
+        free_unsent(run, sent)
         lose_claims(run.pk)
     return True
+
+
+def free_unsent(run: Run, sent: set[int] | None) -> None:
+    """Delete claims of the run's holder, as it was read, that are not among those it has sent."""
+    if sent is None:
+        return
+    theirs = Call.objects.filter(
+        run_id=run.pk, state=Call.State.CLAIMED, batch=None, holder=run.holder
+    )
+    claimed = theirs.values_list("pk", flat=True)
+    theirs.filter(pk__in=set(claimed) - sent).delete()
 
 
 def lose_claims(run_id: int) -> int:
@@ -45,12 +62,14 @@ def recover(run: Run) -> bool:
         return False
     if after == State.CANCELLED and lease.has_open_batches(run.pk):
         return send_again(run)
+    sent = departed(run.pk, run.holder)
     with transaction.atomic():
         ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lease.abandoned(run))
         if not ownerless.update(
             state=after, holder="", lease_until=timezone.now() + lease.SEND_AGAIN
         ):
             return False
+        free_unsent(run, sent)
         lose_claims(run.pk)
         if after == State.QUEUED:
             states.send(run.pk)

@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
@@ -27,6 +27,7 @@ from judging.models import Run
 from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump
 from judging.runs.batches import usual_price, wants_batches
+from judging.runs.departures import Departures
 from judging.runs.desk import Desk
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
 from judging.runs.pump import Pump
@@ -100,17 +101,18 @@ async def call_pump(
     desk: Desk, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[Pump]:
     run = desk.run
-    turns = StoppableLimits(shared_limits(endpoint))
-    async with JudgeClient(
-        endpoint,
-        key_of(endpoint),
-        Limits(run.concurrency, run.rpm, run.tpm),
-        shared=turns,
-        retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
-        # The pump itself asks a judge alone that has not answered lately.
-        learned={run.model: desk.known or Learned()},
-    ) as client:
-        yield Pump(desk, client, turns, thread, run.concurrency, report)
+    with closing(Departures(run.pk, desk.holder)) as departures:
+        turns = StoppableLimits(shared_limits(endpoint), departures)
+        async with JudgeClient(
+            endpoint,
+            key_of(endpoint),
+            Limits(run.concurrency, run.rpm, run.tpm),
+            shared=turns,
+            retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+            # The pump itself asks a judge alone that has not answered lately.
+            learned={run.model: desk.known or Learned()},
+        ) as client:
+            yield Pump(desk, client, turns, thread, run.concurrency, report)
 
 
 async def ask_alone(desk: Desk, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:

@@ -106,10 +106,12 @@ def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(site_folder):
         site.run(*command)
     done = len(site.calls("done"))
     assert site.query("SELECT state FROM judging_run") == [("done",)]
-    # Every claim that a kill cut off is lost, and nothing else is.
-    assert site.calls("lost") == in_flight
+    # What a kill cut off is lost, and nothing else is: not what was claimed and never sent.
+    lost = site.calls("lost")
+    assert lost < in_flight
+    assert 0 <= len(lost) - (server.requests - done) <= 4 * KILLS
     assert not site.calls("failed") | site.calls("claimed")
-    assert done <= server.completed <= done + len(in_flight)
+    assert done <= server.completed <= done + len(lost)
     slots = site.query(
         "SELECT count(*), count(DISTINCT c.example_id || c.part || s.slot) FROM judging_sample s"
         " JOIN judging_call c ON s.call_id = c.id"

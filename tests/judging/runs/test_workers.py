@@ -51,15 +51,18 @@ def a_killed_worker_is_followed_by_another(folder, **variables):
         site.run("judge", "left", "--endpoint", "loop", "--concurrency", "2", "--background")
         with worker(site):
             assert eventually(lambda: server.completed >= 8, 120)
-        in_flight = len(site.calls("claimed"))
+        claimed = site.calls("claimed")
         assert (run_state(site), site.calls("lost")) == ("running", set())
         with worker(site):
             assert eventually(lambda: server.completed >= 2 * PAIRS, 120)
             assert eventually(lambda: run_state(site) == "done")
-        done = len(site.calls("done"))
-        assert (done, len(site.calls("lost"))) == (2 * PAIRS, in_flight)
+        done, lost = len(site.calls("done")), site.calls("lost")
+        assert done == 2 * PAIRS
+        # What was claimed and never sent is not lost.
+        assert lost <= claimed
+        assert 0 <= len(lost) - (server.requests - done) <= 2
         assert not site.calls("claimed")
-    assert done <= server.completed <= done + in_flight
+    assert done <= server.completed <= done + len(lost)
     assert len(answered(server.log)) == 2 * PAIRS
 
 
