@@ -16,6 +16,7 @@ from django.db import connections
 from django.utils import timezone
 
 from judging.errors import UserError
+from judging.kept import shelf
 from judging.management.base import prepare_database
 from judging.models import Run
 
@@ -60,6 +61,8 @@ def restore(path: Path) -> None:
         database = Path(folder, _DATABASE[vendor])
         (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
         _put_uploads(Path(folder, _UPLOADS))
+    # As many votes may be given again as were kept in, and are not the same.
+    shelf.clear()
     prepare_database()
     at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
     Run.objects.filter(state__in=at_work).update(

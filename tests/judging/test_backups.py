@@ -58,6 +58,9 @@ def test_a_backup_brings_back_rows_and_uploads_and_pauses_runs(manage, data, tmp
         database.execute("UPDATE judging_project SET slug = 'changed'")
     upload.write_text("changed")
     (upload.parent / "new.csv").write_text("new")
+    kept_figures = data / "cache" / "figures.djcache"
+    kept_figures.parent.mkdir(exist_ok=True)
+    kept_figures.write_text("of what is replaced")
 
     asked = manage("restore", "all.zip")
     assert asked.returncode == 1
@@ -71,6 +74,7 @@ def test_a_backup_brings_back_rows_and_uploads_and_pauses_runs(manage, data, tmp
     assert rows(data, "SELECT state FROM judging_run") == ["paused"]
     assert upload.read_text() == "an upload"
     assert not (upload.parent / "new.csv").exists()
+    assert not kept_figures.exists()
     assert not list(data.glob(".restore-*"))
 
 
