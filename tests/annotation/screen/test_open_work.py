@@ -51,6 +51,21 @@ def test_a_round_without_anything_left_is_not_offered(ana, client, project, roun
     assert f'href="{address_of(both)}">Start' in text_of(client.get("/annotate/"))
 
 
+def test_where_nothing_is_left_no_count_says_that_something_is(ana, project, round_):
+    """What was answered in one round is not asked for in the other."""
+    other = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=4))
+    post(ana, first_item(ana, round_), overall="left")
+    for _ in range(2):
+        post(ana, first_item(ana, other), overall="left")
+    ended = text_of(ana.get(address_of(other)))
+    assert "You are done" in ended
+    assert "2 done" in ended
+    assert "of 3 done" not in ended
+    listed = text_of(ana.get("/annotate/"))
+    assert "2 done" in listed
+    assert "2 of 3 done" not in listed
+
+
 def test_leaving_a_round_gives_back_what_is_in_hand_and_keeps_what_was_given(
     ana, project, round_, annotator
 ):

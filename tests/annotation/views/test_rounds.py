@@ -136,6 +136,17 @@ def test_nothing_on_the_page_shows_what_the_judge_said(as_researcher, researcher
     assert researcher.memberships.get().unblinded_at is None
 
 
+def test_a_round_on_everything_claims_no_selection(as_researcher, project):
+    run = make_run(project)
+    make_verdict(run, *make_examples(project, 1), 0.9, rank=1)
+    for settings, said in (
+        (RoundSettings(everything=True, votes=1), "on every example, for the final labels of"),
+        (RoundSettings(beta=Decimal(100), votes=1), "selected by the ranking of"),
+    ):
+        round_ = open_round(project, None, run, settings)
+        assert said in as_researcher.get(address(round_, "round")).text
+
+
 def test_pages_take_as_many_queries_for_fifty_as_for_one(
     as_researcher, project, round_, django_assert_max_num_queries
 ):
