@@ -39,8 +39,9 @@ def back_up(path: Path) -> int:
             with open(os.open(whole, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as stream:
                 _pack(stream, vendor, database)
             whole.rename(path)
-    except OSError as error:
-        raise UserError(f"{path} cannot be written: {error.strerror}.") from error
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{path} cannot be written: {reason}.") from error
     return path.stat().st_size
 
 
@@ -102,10 +103,20 @@ def _copy_sqlite(target: Path) -> None:
 def _put_sqlite(source: Path) -> None:
     connections.close_all()
     with closing(sqlite3.connect(source)) as held:
-        if held.execute("PRAGMA quick_check").fetchone()[0] != "ok":
+        if not _sound(held):
             raise UserError("The database in this backup is damaged. Nothing was changed.")
-        with closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target:
-            held.backup(target)
+        try:
+            with closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target:
+                held.backup(target)
+        except sqlite3.Error as error:
+            raise UserError(f"The database cannot be put back: {error}.") from error
+
+
+def _sound(database: sqlite3.Connection) -> bool:
+    try:
+        return bool(database.execute("PRAGMA quick_check").fetchone()[0] == "ok")
+    except sqlite3.DatabaseError:
+        return False
 
 
 def _sqlite_file() -> str:

@@ -146,6 +146,31 @@ def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
         call_command("restore", str(file), "--yes")
 
 
+def test_a_backup_whose_database_is_none_changes_nothing(manage, data, tmp_path):
+    with ZipFile(tmp_path / "bad.zip", "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+        packed.writestr("database.sqlite3", "no database at all " * 99)
+    refused = manage("restore", "bad.zip", "--yes")
+    assert refused.stderr == (
+        "CommandError: The database in this backup is damaged. Nothing was changed.\n"
+    )
+    assert rows(data, "PRAGMA quick_check") == ["ok"]
+
+
+def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
+    environment_with_tables, tmp_path
+):
+    # Files of at most 100 KiB: less than the database has with its tables alone.
+    limited = f"ulimit -f 100; exec {sys.executable} {ROOT / 'manage.py'} backup all.zip"
+    refused = subprocess.run(
+        ["bash", "-c", limited], cwd=tmp_path, env=environment_with_tables, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("CommandError: all.zip cannot be written: ")
+    assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".backup-*"))
+
+
 def test_a_backup_of_another_database_is_refused(db, tmp_path):
     file = tmp_path / "other.zip"
     with ZipFile(file, "w") as packed:
