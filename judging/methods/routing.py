@@ -16,7 +16,7 @@ from judging.methods.comparison import Booleans, Codes, Floats, Signs
 from judging.methods.cross_validation import RIDGES, cross_validated
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.ridge_logistic import RidgeFits, ridge_fits, sigmoid
-from judging.methods.routing_features import Features
+from judging.methods.routing_features import BPDE, Features
 
 # Log odds ratio of a standard deviation of BPDE before any label is seen.
 PRIOR = 0.5
@@ -52,7 +52,8 @@ class Routing:
     """n: labelled examples with a judge's label; n_wrong: errors in them, with halves.
 
     used: whether the learned score routes; if not, `reason`. ridge: None where nothing was
-    learned. notes: what was left out or filled in, a sentence each.
+    learned. notes: what was left out or filled in, a sentence each. constant: names of columns
+    that never differ: their coefficient is the prior's, and says nothing about the judge.
     fit: of the score that routes, on the columns `values`; all else of the columns is not used.
     probability: (N,) that the judge's label is wrong, NaN where there is none.
     """
@@ -65,6 +66,7 @@ class Routing:
     ridge: float | None
     notes: tuple[str, ...]
     names: tuple[str, ...]
+    constant: tuple[str, ...]
     fit: RidgeFits
     probability: Floats
 
@@ -76,6 +78,7 @@ class Routing:
         return tuple(
             Coefficient(name, Estimate(float(value), self.n, float(low), float(high)))
             for name, (value, low, high) in zip(self.names, limits, strict=True)
+            if name not in self.constant
         )
 
 
@@ -184,6 +187,7 @@ def _fitted(
         ridge=ridge,
         notes=tuple(notes),
         names=columns.names[:width],
+        constant=columns.constant,
         fit=fit,
         probability=np.where(judged, sigmoid(fit.linear(values)[0]), np.nan),
     )
@@ -220,8 +224,10 @@ def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
 
 def _notes(columns: Features, unjudged: int) -> list[str]:
     notes = []
-    if columns.constant:
-        notes.append(f"left out, since it is the same everywhere: {', '.join(columns.constant)}")
+    if BPDE in columns.constant:
+        notes.append("BPDE is the same everywhere, so it tells nothing of where this judge errs")
+    if left_out := [name for name in columns.constant if name != BPDE]:
+        notes.append(f"left out, since it is the same everywhere: {', '.join(left_out)}")
     for name, n in columns.missing:
         lacking = "1 example lacks" if n == 1 else f"{n} examples lack"
         counts = "counts" if n == 1 else "count"

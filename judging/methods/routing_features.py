@@ -35,7 +35,8 @@ class Features:
     missing, and 0 throughout where not judged; `bpde` is the first column. A category's column is
     its indicator less its share, so that the ridge pulls small categories to the average more.
 
-    constant: names of what was left out since it never differs, or since nobody has it.
+    constant: names of what was left out since it never differs, or since nobody has it; `bpde`
+        stays a column then, of zeros.
     missing: name and number of the examples that lack it.
     """
 
@@ -51,9 +52,10 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
     for column in columns:
         there = judged & np.isfinite(column.values)
         sd = float(column.values[there].std()) if there.any() else 0.0
-        if sd < 1e-12 and column.name != BPDE:
+        if sd < 1e-12:
             constant.append(column.name)
-            continue
+            if column.name != BPDE:
+                continue
         if lacking := int((judged & ~there).sum()):
             missing.append((column.name, lacking))
         mean = float(column.values[there].mean()) if there.any() else 0.0

@@ -123,6 +123,21 @@ def test_what_is_constant_or_missing_is_said():
     assert any("conflict, category" in note for note in found.notes)
 
 
+def test_where_bpde_never_differs_nothing_is_said_of_it():
+    """A run of one sample, or PORTIA's consistent examples: its coefficient is the prior."""
+    rng = np.random.default_rng(0)
+    for name in ("length in favour", "noise"):
+        x = rng.normal(size=600)
+        columns = features(
+            [Feature("bpde", np.zeros(600)), Feature(name, x)], [""] * 600, np.ones(600, bool)
+        )
+        wrong = (x > 0 if name != "noise" else rng.random(600) < 0.4).astype(float)
+        found = learned(columns, np.zeros(600), wrong)
+        assert found.used == (name != "noise")
+        assert "bpde" not in [one.name for one in found.coefficients]
+        assert any("BPDE is the same everywhere" in note for note in found.notes)
+
+
 def test_what_the_judge_gave_no_label_teaches_nothing():
     columns, bpde, wrong = made()
     judged = np.arange(600) >= 10

@@ -149,7 +149,7 @@ def test_a_constant_column_is_left_out_by_name_but_bpde_stays():
     found = features([Feature("bpde", same), Feature("gap", same)], ["a", "b"] * 2, same > 0)
     assert found.names[0] == "bpde"
     assert not found.values[:, 0].any()
-    assert found.constant == ("gap",)
+    assert found.constant == ("bpde", "gap")
 
 
 def test_rare_categories_share_the_average():
