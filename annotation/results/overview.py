@@ -105,9 +105,16 @@ def _annotating(project: Project) -> Step:
         return Step("Annotate", "later", "0", words, rounds)
     missing = slots["asked"] - slots["given"] - slots["closed"]
     words = f"of {count(slots['asked'])} votes are in"
-    state = "now" if missing else "done"
-    action = "See the rounds" if missing else ""
-    return Step("Annotate", state, count(slots["given"]), words, rounds, action, rounds)
+    given = count(slots["given"])
+    if missing:
+        return Step("Annotate", "now", given, words, rounds, "See the rounds", rounds)
+    undecided = Item.objects.filter(
+        round__project=project, round__kind=Round.Kind.ROUTED, state=Item.State.ADJUDICATE
+    ).count()
+    if undecided:
+        action = f"Decide {count(undecided)} item{'' if undecided == 1 else 's'}"
+        return Step("Annotate", "now", given, words, rounds, action, rounds)
+    return Step("Annotate", "done", given, words, rounds)
 
 
 def _merging(project: Project, run: Run | None, n: int, settled: int) -> Step:

@@ -9,12 +9,14 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from annotation.models import Round
+from annotation.queue import claim_next
 from annotation.results import report_cache
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
+from annotation.voting import record_vote
 from judging.models import Membership, Project, Role, Worker
-from tests.factories import make_examples, make_run, make_user, make_verdict
+from tests.factories import make_annotator, make_examples, make_run, make_user, make_verdict
 
 PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview", "/p/vicuna/results"]
 
@@ -277,6 +279,15 @@ def test_the_results_name_every_section_that_they_show_and_no_other(client, owne
     assert named == [one for one in shown if one != "plots"]
     assert "win-rate" in named
     assert "portia" not in named
+
+
+def test_the_overview_asks_for_the_decisions_that_votes_leave_open(client, owner, judged):
+    round_ = open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(10), votes=2))
+    for overall in ("left", "tie"):
+        record_vote(claim_next(round_, make_annotator(judged.project)), {"overall": overall})
+    client.force_login(owner)
+    page = client.get("/p/vicuna/").content.decode()
+    assert re.search(r'href="/p/vicuna/rounds/"[^>]*>Decide 1 item<', page)
 
 
 def test_with_several_runs_the_overview_says_which_one_its_figures_are_about(client, owner, judged):
