@@ -1,9 +1,22 @@
 """Kinds of arguments that commands share."""
 
 from argparse import ArgumentTypeError
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
+from django.core.management.base import CommandParser
+
 _LARGEST_EXPONENT = 30
+
+
+def add_project(parser: CommandParser, more: str = "") -> None:
+    parser.add_argument("project", metavar="PROJECT", help=f"its slug, as in addresses{more}")
+
+
+def add_format(parser: CommandParser, formats: Sequence[str]) -> None:
+    parser.add_argument(
+        "--format", choices=formats, default="auto", help="default: seen from the file itself"
+    )
 
 
 def decimal_argument(text: str) -> Decimal:

@@ -12,6 +12,7 @@ from judging.forms.runs import LARGEST_SEED
 from judging.management.arguments import decimal_argument
 from judging.models import Form, Method
 from judging.runs.portia.settings import PARTS, TOKENS, WITHOUT, PortiaOptions
+from judging.runs.usual import CONCURRENCY, LOCAL_MAX_TOKENS, MAX_TOKENS, K
 from judging.runs.wording import template_from
 
 OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from", "shots_random")
@@ -20,17 +21,33 @@ OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 
 def add_judge_arguments(parser: CommandParser) -> None:
     parser.add_argument("--endpoint", help="an endpoint that the operator named")
-    parser.add_argument("--model")
-    parser.add_argument("--method", choices=[m for m in Method.values if m != Method.IMPORTED])
-    parser.add_argument("--form", choices=Form.values)
-    parser.add_argument("--template", metavar="NAME|FILE.toml")
+    parser.add_argument(
+        "--model", help="default: FAIRJUDGE_JUDGE_MODEL, else the endpoint's only one"
+    )
+    parser.add_argument(
+        "--method",
+        choices=[m for m in Method.values if m != Method.IMPORTED],
+        help=f"default: {Method.MEC_BPC}, evidence first in both orders",
+    )
+    parser.add_argument(
+        "--form", choices=Form.values, help=f"what is asked of the judge; default: {Form.SCORE}"
+    )
+    parser.add_argument(
+        "--template",
+        metavar="NAME|FILE.toml",
+        help="shipped, the project's own, or a file; default: the form's usual one",
+    )
     parser.add_argument(
         "--criteria",
         metavar="TEXT",
         help="fills a template's {criteria}; of a pointwise run names, such as fluency,relevance",
     )
-    parser.add_argument("--k", type=positive, help="samples in each order")
-    parser.add_argument("--max-tokens", type=positive)
+    parser.add_argument("--k", type=positive, help=f"samples in each order, {K} usually")
+    parser.add_argument(
+        "--max-tokens",
+        type=positive,
+        help=f"the longest reply; default: {MAX_TOKENS}, of the local judge {LOCAL_MAX_TOKENS}",
+    )
     parser.add_argument(
         "--price", type=price, metavar="IN,OUT", help="USD a million prompt, completion tokens"
     )
@@ -99,11 +116,19 @@ def portia_options(options: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_pace_arguments(parser: CommandParser) -> None:
-    parser.add_argument("--name", metavar="RUN")
-    parser.add_argument("--seed", type=seed)
-    parser.add_argument("--temperature", type=amount)
-    parser.add_argument("--budget", type=amount, metavar="USD")
-    parser.add_argument("--concurrency", type=positive)
+    parser.add_argument("--name", metavar="RUN", help="default: its model and method")
+    parser.add_argument(
+        "--seed", type=seed, help="repeats the order of equal ranks; default: drawn"
+    )
+    parser.add_argument(
+        "--temperature", type=amount, help="default: 1, so that samples differ; 0 by probabilities"
+    )
+    parser.add_argument(
+        "--budget", type=amount, metavar="USD", help="pause before more than this is spent"
+    )
+    parser.add_argument(
+        "--concurrency", type=positive, help=f"requests at once; default: {CONCURRENCY}"
+    )
     parser.add_argument("--rpm", type=positive, help="requests a minute at most")
     parser.add_argument("--tpm", type=positive, help="tokens a minute at most")
 

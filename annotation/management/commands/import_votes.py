@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 from annotation.vote_files import FORMATS
 from annotation.vote_imports import import_votes
 from judging.figures import count, number_of
+from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
 from judging.projects import project_for_command
 
@@ -16,9 +17,9 @@ class Command(FairJudgeCommand):
     help = "Bring in votes given elsewhere. The same votes again add nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project")
-        parser.add_argument("file", type=Path)
-        parser.add_argument("--format", choices=FORMATS, default="auto")
+        add_project(parser)
+        parser.add_argument("file", type=Path, help="of votes, one a row")
+        add_format(parser, FORMATS)
         parser.add_argument("--annotator", default="", help="whose votes, where no column says it")
         parser.add_argument("--protocol", help="what was asked; default: the project's current one")
         parser.add_argument(

@@ -12,7 +12,7 @@ from annotation.settling import could_vote
 from annotation.standing import out_of_reach
 from judging.errors import UserError
 from judging.figures import number_of
-from judging.management.arguments import decimal_argument
+from judging.management.arguments import add_project, decimal_argument
 from judging.management.base import FairJudgeCommand
 from judging.models import Project, Run
 from judging.projects import project_for_command
@@ -25,7 +25,7 @@ class Command(FairJudgeCommand):
     help = "Select the examples on which the judge contradicts itself most, and ask people."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project")
+        add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         how_much = parser.add_mutually_exclusive_group(required=True)
         how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
@@ -63,7 +63,12 @@ class Command(FairJudgeCommand):
             type=int,
             help=f"size of that sample, which the cut counts in (default {LEARN})",
         )
-        parser.add_argument("--ties", choices=["default", "paper"], default="default")
+        parser.add_argument(
+            "--ties",
+            choices=["default", "paper"],
+            default="default",
+            help="order of equal BPDE: by what else tells them apart, or as imported",
+        )
         parser.add_argument("--partial", action="store_true", help="the run need not be finished")
         parser.add_argument(
             "--annotator",

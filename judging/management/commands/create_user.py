@@ -12,7 +12,7 @@ class Command(FairJudgeCommand):
     help = "Make a login and print a one-time link to set its password."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name")
+        parser.add_argument("name", help="of the login")
         parser.add_argument(
             "--researcher", action="store_true", help="may create projects and start runs"
         )

@@ -15,6 +15,7 @@ from judging.imports.preparing import first_pass
 from judging.imports.undoing import undo
 from judging.imports.uploads import refused_files_of
 from judging.imports.writing import import_files
+from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Import, Project
 from judging.projects import project_for_command
@@ -24,9 +25,9 @@ class Command(FairJudgeCommand):
     help = "Import pairs of responses. The same file again adds nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT", help="slug; created when new")
-        parser.add_argument("files", metavar="FILE", nargs="*", type=Path)
-        parser.add_argument("--format", choices=FORMATS, default="auto")
+        add_project(parser, "; created when new")
+        parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="of pairs")
+        add_format(parser, FORMATS)
         parser.add_argument(
             "--map",
             metavar="COL=FIELD",

@@ -6,6 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.figures import count, number_of
+from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Verdict
 from judging.projects import project_for_command
@@ -17,10 +18,18 @@ class Command(FairJudgeCommand):
     help = "Turn recorded judge outputs into a run of a project whose examples are imported."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT")
-        parser.add_argument("files", metavar="FILE", nargs="+", type=Path)
-        parser.add_argument("--format", choices=FORMATS, default="auto")
-        parser.add_argument("--name", metavar="RUN", default="")
+        add_project(parser)
+        parser.add_argument(
+            "files",
+            metavar="FILE",
+            nargs="+",
+            type=Path,
+            help="of samples; one run for all",
+        )
+        add_format(parser, FORMATS)
+        parser.add_argument(
+            "--name", metavar="RUN", default="", help="of the run; default: its model and method"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])

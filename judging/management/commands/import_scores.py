@@ -9,6 +9,7 @@ from judging.errors import UserError
 from judging.figures import number_of
 from judging.imports.score_writing import ScoresImported, import_scores, undo_scores
 from judging.imports.scores import FORMATS
+from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Import, Project
 from judging.projects import project_for_command
@@ -18,7 +19,7 @@ class Command(FairJudgeCommand):
     help = "Import single responses with people's scores. The same file again adds nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT", help="slug; created when new")
+        add_project(parser, "; created when new")
         parser.add_argument(
             "file",
             metavar="FILE",
@@ -26,7 +27,7 @@ class Command(FairJudgeCommand):
             type=Path,
             help="columns input, output, criterion, rater, score; model and external_id if known",
         )
-        parser.add_argument("--format", choices=FORMATS, default="auto")
+        add_format(parser, FORMATS)
         parser.add_argument("--rater", default="", help="who scored, where no column says it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument("--owner", metavar="USER", help="who owns a new project")

@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from judging.errors import UserError
 from judging.figures import count, duration
+from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
 from judging.management.judge_arguments import (
     OF_CHOICE,
@@ -49,7 +50,7 @@ class Command(FairJudgeCommand):
     help = "Ask a judge about every pair of a project, or resume a run."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT")
+        add_project(parser)
         add_judge_arguments(parser)
         add_choice_arguments(parser)
         add_portia_arguments(parser)

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.figures import decimals, interval
+from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Form
 from judging.projects import project_for_command
@@ -30,10 +31,15 @@ class Command(FairJudgeCommand):
     help = "Ask a model how likely it finds a run's responses, each text once."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT")
+        add_project(parser)
         parser.add_argument("--run", default="latest", help="number, name or `latest`")
         parser.add_argument("--endpoint", default="", help="the run's own when left out")
-        parser.add_argument("--model", default="", type=named)
+        parser.add_argument(
+            "--model",
+            default="",
+            type=named,
+            help="whose likelihoods; default: the run's own judge",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])

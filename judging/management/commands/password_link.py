@@ -14,7 +14,7 @@ class Command(FairJudgeCommand):
     help = "Print a one-time link with which a person sets a new password."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name")
+        parser.add_argument("name", help="of the login")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()

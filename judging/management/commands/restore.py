@@ -16,7 +16,7 @@ class Command(FairJudgeCommand):
     help = "Put a backup in the place of everything there is. Stop the site and its workers first."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="made by `backup`")
         parser.add_argument("--yes", action="store_true", help="replace projects without asking")
 
     def handle(self, *args: Any, **options: Any) -> None:

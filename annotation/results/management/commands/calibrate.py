@@ -12,7 +12,7 @@ from annotation.results.calibration import calibration
 from annotation.results.figures import Json
 from annotation.results.figures_text import figure
 from judging.errors import UserError
-from judging.management.arguments import decimal_argument
+from judging.management.arguments import add_project, decimal_argument
 from judging.management.base import FairJudgeCommand
 from judging.methods.calibration.catalogue import NAMES, USUAL
 from judging.projects import project_for_command
@@ -26,7 +26,7 @@ class Command(FairJudgeCommand):
     help = "Calibrate a run of the form choice, and compare with the mean of its permutations."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project", metavar="PROJECT")
+        add_project(parser)
         parser.add_argument("--run", default="latest", help="number, name or `latest`")
         parser.add_argument(
             "--method",

@@ -8,6 +8,7 @@ from django.core.management.base import CommandParser
 
 from annotation.results.exports import FORMATS, KINDS, Wanted, export
 from judging.errors import UserError
+from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Project
 from judging.projects import project_for_command
@@ -18,9 +19,9 @@ class Command(FairJudgeCommand):
     help = "Write labels, votes, samples or preferences to a file, or to standard output."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project")
+        add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
-        parser.add_argument("--what", choices=KINDS, default="labels")
+        parser.add_argument("--what", choices=KINDS, default="labels", help="default: labels")
         parser.add_argument(
             "--format",
             choices=FORMATS,

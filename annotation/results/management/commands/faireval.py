@@ -20,10 +20,10 @@ class Command(FairJudgeCommand):
     help = "Import, judge, route, label, merge and export FairEval's pairs, and print the figures."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("folder", type=Path)
-        parser.add_argument("--project", default="faireval")
-        parser.add_argument("--endpoint", default="local")
-        parser.add_argument("--model", default="")
+        parser.add_argument("folder", type=Path, help="holds FairEval's files")
+        parser.add_argument("--project", default="faireval", help="default: faireval")
+        parser.add_argument("--endpoint", default="local", help="default: local")
+        parser.add_argument("--model", default="", help="default: the endpoint's only one")
         parser.add_argument("--labels", type=Path, help="where the labels go")
         parser.add_argument("--write", type=Path, help="write the figures as a page")
 

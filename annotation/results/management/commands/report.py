@@ -12,6 +12,7 @@ from annotation.results.figures_text import report_lines
 from annotation.results.in_short import in_short
 from annotation.results.report import report
 from judging.errors import UserError
+from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
 from judging.models import Form, Run
 from judging.projects import project_for_command
@@ -25,7 +26,7 @@ class Command(FairJudgeCommand):
     help = "Print what can be said of a run: coverage, agreement, position, cost."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("project")
+        add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
         parser.add_argument("--json", action="store_true", help="each number with interval and n")
         parser.add_argument("-o", "--output", type=Path, help="write a file: .html, .zip, or .json")

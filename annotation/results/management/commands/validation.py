@@ -21,7 +21,9 @@ class Command(FairJudgeCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path, help="holds llmbar/ and pandalm/")
-        parser.add_argument("--write", type=Path, default=Path("docs/validation.md"))
+        parser.add_argument(
+            "--write", type=Path, default=Path("docs/validation.md"), help="the page to write"
+        )
         parser.add_argument(
             "--draws", type=int, default=DRAWS, help="of learning samples, for learned routing"
         )

@@ -16,7 +16,7 @@ class Command(FairJudgeCommand):
     prepares_database = False
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path)
+        parser.add_argument("file", type=Path, help="made by `report -o FILE.zip`")
 
     def handle(self, *args: Any, **options: Any) -> None:
         problems = verify(options["file"])
