@@ -16,6 +16,7 @@ from tests.loopback import BiasedJudge, LoopbackServer, fixed
 ROOT = Path(__file__).parents[3]
 PAIRS = 150
 KILLS = 20
+MOST_AFTERWARDS = 6
 SEED = 20261127
 LONGEST_WAIT = 60
 
@@ -88,21 +89,28 @@ def wait_for_answers(server: LoopbackServer, count: int) -> None:
 
 def test_twenty_kills_lose_nothing_recorded_and_ask_nothing_twice(site_folder):
     draw = random.Random(SEED)
-    in_flight = set()
+    in_flight, enough = set(), [0]
+
+    def late_for_the_kill(number):
+        """However late the kill comes: answers are left for those after it."""
+        return server.completed >= enough[0] + MOST_AFTERWARDS
+
     with (
-        LoopbackServer(judge=BiasedJudge(), latency=fixed(0.03)) as server,
+        LoopbackServer(judge=BiasedJudge(), latency=fixed(0.03), hold=late_for_the_kill) as server,
         Site(site_folder, server.base_url) as site,
     ):
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
         command = ["judge", "killed", "--endpoint", "loop", "--concurrency", "4", "--name", "r"]
         for _ in range(KILLS):
             pid = site.start(*command)
-            wait_for_answers(server, server.completed + draw.randint(1, 9))
+            enough[0] = server.completed + draw.randint(1, 9)
+            wait_for_answers(server, enough[0])
             time.sleep(draw.random() * 0.05)
             os.kill(pid, signal.SIGKILL)
             assert site.wait() == -signal.SIGKILL
             in_flight |= site.calls("claimed")
             command = ["judge", "killed", "--resume", "r"]
+        enough[0] = 10 * PAIRS
         site.run(*command)
     done = len(site.calls("done"))
     assert site.query("SELECT state FROM judging_run") == [("done",)]

@@ -3,10 +3,11 @@
 import json
 import os
 import signal
+from threading import Event
 
 from tests.judging.runs.judging import answered
 from tests.judging.runs.test_kills import Site, wait_for_answers
-from tests.loopback import LoopbackServer, fixed
+from tests.loopback import LoopbackServer
 from tests.loopback.portia import StagedJudge, first_when_whole
 
 PAIRS = 12
@@ -19,9 +20,13 @@ Project.objects.update(slug="killed")
 
 
 def test_a_killed_run_goes_on_at_the_stage_that_each_example_had_reached(site_folder):
-    judge = StagedJudge(first_when_whole)
+    judge, killed = StagedJudge(first_when_whole), Event()
+
+    def in_flight_at_the_kill(number):
+        return number > 2 * PAIRS and not killed.is_set()
+
     with (
-        LoopbackServer(judge=judge, latency=fixed(0.05)) as server,
+        LoopbackServer(judge=judge, hold=in_flight_at_the_kill) as server,
         Site(site_folder, server.base_url) as site,
     ):
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
@@ -32,6 +37,7 @@ def test_a_killed_run_goes_on_at_the_stage_that_each_example_had_reached(site_fo
         wait_for_answers(server, 2 * PAIRS)
         os.kill(pid, signal.SIGKILL)
         assert site.wait() == -signal.SIGKILL
+        killed.set()
         cut_off = site.calls("claimed")
         assert 0 < len(site.calls("done")) < 4 * PAIRS
         site.run("judge", "killed", "--resume", "r")
