@@ -52,6 +52,8 @@ class JudgeClient(Opened):
         self._scouts: dict[str, asyncio.Event] = {}
         self._hopeless: dict[str, AttemptFailure] = {}
         self._answered: set[str] = set()
+        # Requests that have left and are not answered.
+        self.under_way = 0
 
     async def open(self) -> None:
         await self._transport.open()
@@ -158,7 +160,11 @@ class JudgeClient(Opened):
             refused.add((learned, request.fits))
             patience.sending()
             seconds = max(0.0, min(self._retry.request, patience.left))
-            outcome = await self._transport.send(request, learned, seconds)
+            self.under_way += 1
+            try:
+                outcome = await self._transport.send(request, learned, seconds)
+            finally:
+                self.under_way -= 1
             if isinstance(outcome, Reply):
                 learned = _also_learned(request, learned, outcome)
                 if learned != known:

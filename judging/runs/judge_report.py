@@ -44,12 +44,14 @@ class Bar:
 class Spread:
     """How BPDE is distributed, and what the top β % are: so many, down to a BPDE of `at_cut`.
 
+    The share is of all examples; of a run that was stopped fewer than that may be ranked.
     `at_cut` is None where the cut falls among examples without a BPDE, or selects none.
     """
 
     bars: tuple[Bar, ...]
     beta: Decimal
     n_selected: int
+    n_ranked: int
     at_cut: float | None
     disputed: int
     disputed_selected: int
@@ -208,11 +210,11 @@ def spread_of(run: Run, n: int, beta: Decimal) -> Spread:
     selected = Count("pk", filter=Q(rank__lte=n_selected))
     rows = verdicts.filter(bpde__isnull=False).order_by().values_list("bpde")
     heights, within = [0] * (BINS + 1), [0] * (BINS + 1)
-    for bpde, count, chosen in rows.annotate(n=Count("pk"), chosen=selected):
+    for bpde, count, within_cut in rows.annotate(n=Count("pk"), within_cut=selected):
         place = min(BINS, math.ceil(round(bpde / BIN, PLACES)))
         heights[place] += count
-        within[place] += chosen
-    last = verdicts.filter(rank=n_selected).values_list("bpde", flat=True).first()
+        within[place] += within_cut
+    chosen = verdicts.aggregate(n=selected, at_cut=Max("bpde", filter=Q(rank=n_selected)))
     ends = [0.0, *(round(BIN * i, 1) for i in range(1, BINS + 1))]
     return Spread(
         bars=tuple(
@@ -220,7 +222,8 @@ def spread_of(run: Run, n: int, beta: Decimal) -> Spread:
         ),
         beta=beta,
         n_selected=n_selected,
-        at_cut=last,
+        n_ranked=chosen["n"],
+        at_cut=chosen["at_cut"],
         disputed=sum(heights[1:]),
         disputed_selected=sum(within[1:]),
     )

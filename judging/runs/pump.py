@@ -96,7 +96,7 @@ class Pump:
         if self.paused.seconds:
             why = f" ({self.paused.why})" if self.paused.why else ""
             return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
-        return f"{len(self.sending)} in flight"
+        return f"{self.client.under_way} in flight"
 
     async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
@@ -238,4 +238,4 @@ class Pump:
         left = self.paused.seconds
         ends = timezone.now() + timedelta(seconds=round(left))
         until = ends.replace(microsecond=0) if left else None
-        return Standing(len(self.sending), self.client.concurrency, until, self.paused.why)
+        return Standing(self.client.under_way, self.client.concurrency, until, self.paused.why)

@@ -18,7 +18,12 @@ from judging.llm.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, st
 register = template.Library()
 
 OUTCOMES = ("win", "tie", "lose")
-STAGES = {UNSPLIT: "", "length": "By length: ", "semantic": "By what is alike: "}
+STAGES = {
+    UNSPLIT: "whole responses",
+    "length": "by length",
+    "semantic": "by what is alike",
+    "none": "none: the orders never agreed",
+}
 
 register.filter("usd", figures.usd)
 register.filter("duration", figures.duration)
@@ -192,8 +197,14 @@ def part_name(part: str) -> str:
         return part
     if part in PERMUTATIONS:
         return f"{part}: {first}"
-    stage = STAGES.get(stage_of(part), "")
-    return f"{stage}{first}" if stage else first.capitalize()
+    stage = stage_of(part)
+    return first.capitalize() if stage == UNSPLIT else f"{stage_name(stage).capitalize()}: {first}"
+
+
+@register.filter
+def stage_name(stage: str) -> str:
+    """How PORTIA shows the responses there."""
+    return STAGES.get(stage, stage)
 
 
 @register.filter

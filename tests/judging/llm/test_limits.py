@@ -144,6 +144,24 @@ def test_a_refusal_halves_the_concurrency_and_success_brings_it_back():
         assert run(main()) == [8, 4, 8]
 
 
+def test_only_what_has_left_is_under_way():
+    """Of five that are asked for, two have a place; the others are waiting at home."""
+    held = [True]
+    with LoopbackServer(hold=lambda number: held[0]) as server:
+
+        async def main():
+            async with client_of(server, concurrency=2, learned=KNOWN) as client:
+                asked = [client.complete(make_request(str(n))) for n in range(5)]
+                tasks = [asyncio.create_task(one) for one in asked]
+                await until(lambda: server.requests == 2)
+                under_way = client.under_way
+                held[0] = False
+                await asyncio.gather(*tasks)
+                return under_way, client.under_way
+
+        assert run(main()) == (2, 0)
+
+
 def test_a_server_with_less_room_gets_no_more_than_it_can_take_for_long():
     """Room for 8, asked with 32 at once: everything is answered, most of it at the first try."""
 

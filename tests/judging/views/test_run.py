@@ -116,6 +116,30 @@ def test_a_live_run_shows_waits_and_the_last_evidences(page, project, examples, 
     assert "they differ in detail and accuracy" in html
 
 
+@pytest.mark.parametrize(
+    ("in_flight", "window", "said"),
+    [
+        (4, 4, "4 <small>of 4</small>"),
+        (1, 2, "1 <small>of 2, slowed down from 4</small>"),
+        (2, 1, "2 <small>going down to 1, slowed down from 4</small>"),
+    ],
+)
+def test_a_run_that_was_slowed_down_says_from_where(
+    page, project, examples, server, in_flight, window, said
+):
+    run = started(project, model=MODEL, concurrency=4)
+    progress = {"in_flight": in_flight, "window": window}
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, progress=progress)
+    assert said in page("run_progress")
+
+
+def test_calls_in_batches_have_no_limit_of_their_own(page, project, examples, server):
+    run = started(project, model=MODEL, batch=True)
+    progress = {"in_flight": 16, "window": 0}
+    Run.objects.filter(pk=run.pk).update(state=Run.State.RUNNING, progress=progress)
+    assert "<dt>In flight</dt><dd>16</dd>" in page("run_progress")
+
+
 def test_polling_ends_with_the_whole_page(as_researcher, project, examples, server):
     finish(project)
     url = reverse("run_progress", args=[project.slug, 1])
@@ -142,8 +166,8 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
 
 def test_the_cut_is_the_readers(page, project, examples, server):
     finish(project)
-    assert "Filled: the top 20 %, 1 example" in page()
-    assert "Filled: the top 50 %, 2 examples" in page(beta="50")
+    assert "Filled: the top 20 % of all 4, 1 example, down to" in page()
+    assert "Filled: the top 50 % of all 4, 2 examples, down to" in page(beta="50")
     assert "Filled: the top 20 %" in page(beta="sNaN")
 
 
@@ -172,6 +196,15 @@ def test_what_a_judge_wrote_runs_nowhere(page, project, examples, settings):
 
 
 @pytest.mark.parametrize("n", [1, 50])
+def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
+    page, project, examples, server
+):
+    run = finish(project)
+    run.verdicts.filter(rank__gt=1).update(state="pending", rank=None, bpde=None)
+    said = "Filled: the top 50 % of all 4, 2 examples, of which 1 is ranked so far; they hold"
+    assert said in page(beta="50")
+
+
 def test_the_page_takes_as_many_queries_for_one_example_as_for_fifty(
     as_researcher, project, server, django_assert_num_queries, n
 ):
