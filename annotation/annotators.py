@@ -87,8 +87,9 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
         AccessAttempt.objects.filter(username=name).delete()
         _leave_the_trail(user)
         user.delete()
-        for annotator in theirs:
-            people_changed(annotator.project)
+    # Afterwards: it locks items in the order of their keys, and others are held until here.
+    for annotator in theirs:
+        people_changed(annotator.project)
     return kept
 
 
@@ -115,11 +116,13 @@ def erase_annotator(
 
 def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
     votes = Annotation.objects.filter(annotator=annotator)
-    slots = Slot.objects.filter(annotator=annotator, vote=None)
+    held = Slot.objects.filter(annotator=annotator, vote=None)
+    items = Q(pk__in=held.values("item"))
     if remove_votes:
-        slots = Slot.objects.filter(Q(annotator=annotator) | Q(vote__annotator=annotator))
+        # Those too where one of the votes is about to be counted.
+        items |= Q(example__in=votes.values("example"))
     # Each item before its slots, as a vote locks them.
-    touched = list(with_lock().filter(pk__in=slots.values("item")).order_by("pk"))
+    touched = list(with_lock().filter(items).order_by("pk"))
     AnnotationRevision.objects.filter(annotation__in=votes).update(comment="")
     Draft.objects.filter(annotator=annotator).delete()
     Skip.objects.filter(annotator=annotator).update(reason="")

@@ -59,6 +59,9 @@ def count_in(vote: Annotation, round_: Round) -> int:
         locked = item.select_for_update(of=("self",), no_key=True).first()
         if locked is None or Slot.objects.filter(item=locked, vote=vote).exists():
             return 0
+        # It may have been deleted with the person who gave it.
+        if not Annotation.objects.filter(pk=vote.pk).exists():
+            return 0
         return _fill_free_slot(locked, vote)
 
 

@@ -7,21 +7,22 @@ from dataclasses import replace
 import pytest
 from django.contrib.auth.models import User
 from django.core.exceptions import ObjectDoesNotExist
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.test import Client
 from django.urls import reverse
 
-from annotation.annotators import annotator_named, annotator_of
+from annotation.annotators import annotator_named, annotator_of, erase_person
 from annotation.assigning import assign
 from annotation.changes import raise_votes
-from annotation.counting import count_earlier_votes
+from annotation.counting import count_earlier_votes, count_in
 from annotation.invitations import Terms, accept, invite, link_of
 from annotation.leaving import come_back, leave_round
-from annotation.models import Annotator, Draft, Protocol, Round, Slot
+from annotation.models import Annotation, Annotator, Draft, Protocol, Round, Skip, Slot
 from annotation.protocols import current_protocol
 from annotation.queue import NoItem, claim_next, skip
 from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
+from annotation.settling import locked
 from annotation.voting import record_vote
 from judging.errors import UserError
 from judging.imports.preparing import record_import
@@ -179,3 +180,55 @@ def test_a_project_can_be_deleted_while_people_vote_in_it(project):
 
     assert at_once(act) == [None] * AT_ONCE
     assert not Project.objects.filter(pk=project.pk).exists()
+
+
+def in_thread(action):
+    """Started, and given a moment to come to where it waits."""
+    outcome = []
+    thread = threading.Thread(target=lambda: outcome.extend(at_once(lambda _: action(), times=1)))
+    thread.start()
+    thread.join(1)
+    return thread, outcome
+
+
+def test_an_erasure_waits_for_no_item_while_it_holds_others(project):
+    make_examples(project, 2)
+    ana, ben = make_annotator(project), make_annotator(project)
+    round_ = open_round(project, None, None, EVERYTHING)
+    low, high = round_.items.order_by("pk")
+    Skip.objects.create(item=low, annotator=ben)
+    Slot.objects.filter(item=high, index=0).update(annotator=ana)
+    with transaction.atomic():
+        # As whoever settles several items does, from the lowest key on.
+        locked.all(keys=[low.pk])
+        erasing, outcome = in_thread(lambda: erase_person(ana.user, None))
+        locked.all(keys=[high.pk])
+    erasing.join()
+    assert outcome == [0]
+
+
+def test_a_vote_that_is_deleted_while_it_is_about_to_be_counted_is_not(project):
+    make_examples(project, 1)
+    ana = make_annotator(project)
+    first = open_round(project, None, None, EVERYTHING)
+    vote = record_vote(claim_next(first, ana), {"overall": "left"})
+    second = open_round(project, None, None, EVERYTHING)
+    Slot.objects.filter(round=second).update(vote=None)
+    erase_person(ana.user, None, remove_votes=True)
+    assert count_in(vote, second) == 0
+
+
+def test_a_vote_that_is_counted_while_it_is_about_to_be_deleted_goes(project):
+    make_examples(project, 1)
+    ana = make_annotator(project)
+    first = open_round(project, None, None, EVERYTHING)
+    vote = record_vote(claim_next(first, ana), {"overall": "left"})
+    second = open_round(project, None, None, EVERYTHING)
+    Slot.objects.filter(round=second).update(vote=None)
+    with transaction.atomic():
+        count_in(vote, second)
+        erasing, outcome = in_thread(lambda: erase_person(ana.user, None, remove_votes=True))
+    erasing.join()
+    assert outcome == [0]
+    assert not Annotation.objects.exists()
+    assert not Slot.objects.exclude(vote=None).exists()
