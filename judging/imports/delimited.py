@@ -38,16 +38,17 @@ class _Lines:
 
     def __init__(self, lines: Iterable[str]) -> None:
         self._lines = lines
-        self._pending: list[str] = []
+        # One text, since a quote that is never closed makes a record of millions of lines.
+        self._pending = io.StringIO(newline="")
 
     def __iter__(self) -> Iterator[str]:
         for line in self._lines:
-            self._pending.append(line)
+            self._pending.write(line)
             yield line
 
     def take(self) -> str:
-        raw = "".join(self._pending)
-        self._pending.clear()
+        raw = self._pending.getvalue()
+        self._pending = io.StringIO(newline="")
         return raw
 
 

@@ -5,6 +5,7 @@ Numbers keep the text that the file has for them, so that no digit is lost.
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -41,9 +42,14 @@ def lines(path: Path) -> Iterator[Record | Refused]:
     """One JSON object a line; blank lines are passed over."""
     encoding = detect(path)
     with open_text(path, newline="\n") as stream:
-        for number, raw in enumerate(stream, start=1):
+        # One character more than a record may have, and never a line of any length.
+        limited = iter(functools.partial(stream.readline, LARGEST_RECORD + 1), "")
+        for number, raw in enumerate(limited, start=1):
             if raw.isspace():
                 continue
+            if len(raw) > LARGEST_RECORD:
+                yield _too_long(path, number)
+                return
             try:
                 value = _decoder.decode(raw)
             except json.JSONDecodeError as error:
@@ -167,6 +173,12 @@ def kind(value: Any) -> str:
     """What a decoded value is, in words. Numbers have been decoded to their text."""
     names = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
     return names.get(type(value), "a text or number")
+
+
+def _too_long(path: Path, line: int) -> Refused:
+    expected, found = "one JSON object", _words(json.JSONDecodeError("Longer", "", 0))
+    sentence = f"Expected {expected}, found {found}. The rest of the file can't be read."
+    return Refused((Problem(str(path), line, "", expected, found, sentence),), fatal=True)
 
 
 def _refused(

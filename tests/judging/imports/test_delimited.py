@@ -1,3 +1,5 @@
+import tracemalloc
+
 import pytest
 
 from judging.imports.delimited import records
@@ -129,3 +131,15 @@ def test_the_escape_is_taken_off_only_where_the_column_says_so(read):
 def test_a_file_of_blank_lines_has_no_records(read):
     assert read("\n\r\n  \n") == []
     assert read("") == []
+
+
+def test_an_open_quote_over_many_lines_takes_about_its_own_room(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text('question,response_1\nq,"' + "a\n" * 600_000)
+    tracemalloc.start()
+    (refused,) = records(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert "never closed" in refused.problems[0].sentence
+    # The text has 1.2 MB, and the reader itself 4 bytes a letter; line by line it took 42.
+    assert peak < 25_000_000

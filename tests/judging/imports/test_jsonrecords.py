@@ -33,6 +33,15 @@ def test_numbers_keep_the_text_they_have_in_the_file(lines):
     assert list(record.values.values()) == ["123456789012345678901234567890", "1.10", "1e400", "-0"]
 
 
+def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long(lines, monkeypatch):
+    monkeypatch.setattr(jsonrecords, "LARGEST_RECORD", 100)
+    just_fits = '{"a": "' + "x" * 90 + '"}'
+    first, second = lines(f'{just_fits}\n{{"a": "{"x" * 91}"}}\n{just_fits}\n')
+    assert first.values == {"a": "x" * 90}
+    assert second.fatal
+    assert "line 2: Expected one JSON object, found one longer than" in str(second.problems[0])
+
+
 def test_a_number_of_ten_thousand_digits_is_read(lines):
     (record,) = lines('{"a": ' + "9" * 10_000 + "}")
     assert record.values["a"] == "9" * 10_000
