@@ -13,11 +13,11 @@ def main() -> None:
     except SettingError as error:
         sys.exit(f"{error}")
     from django.core.management import execute_from_command_line
-    from django.db import OperationalError
+    from django.db import InterfaceError, OperationalError
 
     try:
         execute_from_command_line(sys.argv)
-    except (OSError, OperationalError) as error:
+    except (OSError, OperationalError, InterfaceError) as error:
         # Commands of ours say so themselves; this is for Django's own, such as `migrate`.
         from judging.management.base import trouble
 

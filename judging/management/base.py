@@ -12,7 +12,13 @@ from typing import Any
 from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError
-from django.db import DEFAULT_DB_ALIAS, DatabaseError, OperationalError, connections
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    DatabaseError,
+    InterfaceError,
+    OperationalError,
+    connections,
+)
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
@@ -49,7 +55,7 @@ class FairJudgeCommand(BaseCommand):
             sys.exit(CLOSED_PIPE)
         except UserError as error:
             raise CommandError(str(error)) from error
-        except (OSError, OperationalError) as error:
+        except (OSError, OperationalError, InterfaceError) as error:
             raise CommandError(trouble(error)) from error
         except KeyboardInterrupt:
             raise CommandError("Stopped. What was recorded is kept.", returncode=130) from None
@@ -105,9 +111,9 @@ class Progress:
             self.write_line()
 
 
-def trouble(error: OSError | OperationalError) -> str:
+def trouble(error: OSError | OperationalError | InterfaceError) -> str:
     """What the machine refused, such as a full disk or a server that went away, as a sentence."""
-    if isinstance(error, OperationalError):
+    if isinstance(error, OperationalError | InterfaceError):
         what = f"The database failed ({first_line(error)})"
     else:
         place = f"{error.filename} can't be used" if error.filename else "The system failed"

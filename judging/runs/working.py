@@ -73,7 +73,7 @@ def work_on(
     except Exception as error:
         cause = first_cause(error)
         if isinstance(cause, DATABASE_AWAY):
-            raise
+            raise cause from error
         if isinstance(cause, UserError):
             states.fail(run.pk, holder, str(cause))
             return True

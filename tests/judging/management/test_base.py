@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import OperationalError, connection
+from django.db import InterfaceError, OperationalError, connection
 
 from judging.errors import UserError
 from judging.management import base
@@ -30,6 +30,11 @@ class WithoutRoom(FairJudgeCommand):
 class ServerGone(FairJudgeCommand):
     def handle(self, *args, **options):
         raise OperationalError("server closed the connection unexpectedly\n\tThis probably means")
+
+
+class Unconnected(FairJudgeCommand):
+    def handle(self, *args, **options):
+        raise InterfaceError("connection already closed")
 
 
 class Interrupted(FairJudgeCommand):
@@ -57,6 +62,7 @@ def test_a_users_mistake_is_one_sentence(db):
             ServerGone(),
             r"^The database failed \(server closed the connection unexpectedly\)\. What",
         ),
+        (Unconnected(), r"^The database failed \(connection already closed\)\. What"),
     ],
 )
 def test_what_the_machine_refuses_is_one_sentence(db, command, sentence):

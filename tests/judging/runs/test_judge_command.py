@@ -2,8 +2,10 @@ import re
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import OperationalError
 
 from judging.models import Parse, Run
+from judging.runs import recording
 from tests.factories import make_examples
 from tests.judging.runs.judging import every_slot_once, loopback
 from tests.loopback import Answer, completion, error
@@ -137,6 +139,17 @@ def test_numbers_that_no_column_holds_are_refused(project, settings, arguments):
         judge("--endpoint", "loop", "--background", *arguments.split())
     assert server.requests == 0
     assert not Run.objects.exists()
+
+
+def test_a_database_that_fails_under_a_run_is_told_in_a_sentence(project, settings, monkeypatch):
+    def full(*values):
+        raise OperationalError("database or disk is full")
+
+    monkeypatch.setattr(recording, "record", full)
+    sentence = r"The database failed \(database or disk is full\)"
+    with loopback(settings), pytest.raises(CommandError, match=sentence):
+        judge("--endpoint", "loop")
+    assert Run.objects.get().state == Run.State.RUNNING
 
 
 def test_a_key_that_can_not_be_one_is_told_in_a_sentence(project, settings):

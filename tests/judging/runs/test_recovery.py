@@ -250,7 +250,7 @@ def test_a_database_that_went_away_leaves_the_run_to_the_sweep(settings, monkeyp
         run = started(make_judged_project(3))
         with monkeypatch.context() as broken:
             broken.setattr(recording, "record", away)
-            with pytest.raises(ExceptionGroup):
+            with pytest.raises(OperationalError, match="the connection was closed"):
                 work_on(run)
         run.refresh_from_db()
         assert run.state == Run.State.RUNNING
