@@ -17,7 +17,7 @@ from annotation.selecting import Ranked, frame, size_for_beta
 from annotation.settling import settle_all, settle_skipped
 from judging import audit
 from judging.errors import UserError
-from judging.statistics import rows_came
+from judging.table_statistics import rows_came
 
 _MAX_VOTES = 99
 # In a selection's parameters: the audit items that it counts as selected.

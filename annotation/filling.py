@@ -5,7 +5,7 @@ from random import Random
 
 from annotation.models import Item, Round, Selection, Slot
 from annotation.selecting import Drawn, Ranked
-from judging.statistics import rows_came
+from judging.table_statistics import rows_came
 
 _CHUNK = 1000
 

@@ -23,12 +23,10 @@ from annotation.settling import needs_decision
 from annotation.vote_files import Known, Reading, VoteRow, names_of, read_votes
 from judging import audit
 from judging.errors import UserError
-from judging.imports.problems import Refused
+from judging.imports.problems import Refused, refuse
 from judging.models import Example, Import, Project
 from judging.numbering import next_number
-from judging.statistics import rows_came
-
-_SHOWN = 20
+from judging.table_statistics import rows_came
 
 
 @dataclass(frozen=True)
@@ -97,9 +95,7 @@ def _all_rows(path: Path, file_format: str, reading: Reading) -> list[VoteRow]:
             )
         seen[key] = row.line
         rows.append(row)
-    if problems:
-        more = f"\n… and {len(problems) - _SHOWN} more." if len(problems) > _SHOWN else ""
-        raise UserError("Nothing was imported.\n" + "\n".join(problems[:_SHOWN]) + more)
+    refuse(problems)
     if not rows:
         raise UserError(f"{path.name} holds no vote. Nothing was imported.")
     return rows

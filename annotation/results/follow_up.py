@@ -12,7 +12,7 @@ from annotation.rounds import RoundSettings, open_round
 from judging import audit
 from judging.errors import UserError
 from judging.incidents import incident
-from judging.merging import merge
+from judging.json_fields import merge
 from judging.models import Project, Run
 
 THEN = "then"

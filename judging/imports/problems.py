@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judging.errors import UserError
+
 LONGEST_QUOTE = 60
+# So many are listed where nothing was imported.
+SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,13 @@ class Notice:
     count: int
     lines: tuple[int, ...]
     sentence: str
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Refuse a file for all that is wrong in it, if anything is. Raises UserError."""
+    if problems:
+        more = f"\n… and {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
+        raise UserError("Nothing was imported.\n" + "\n".join(problems[:SHOWN]) + more)
 
 
 def quoted(value: object) -> str:

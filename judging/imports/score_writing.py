@@ -19,13 +19,12 @@ from django.utils import timezone
 from judging import audit
 from judging.errors import UserError
 from judging.imports.preparing import digest
-from judging.imports.problems import Refused
+from judging.imports.problems import SHOWN, Refused, refuse
 from judging.imports.scores import ScoreRow, read_scores
 from judging.models import HumanScore, Import, PointItem, Project
 from judging.numbering import next_number
 
 CHUNK = 1000
-SHOWN = 20
 # In a summary: the scores that the import gave items of earlier imports.
 BORROWED = "scores_of_earlier_items"
 Key = tuple[str, str, str]
@@ -94,9 +93,7 @@ def all_rows(path: Path, file_format: str, rater: str) -> list[ScoreRow]:
             )
         elif before is row:
             rows.append(row)
-    if problems:
-        more = f"\n… and {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
-        raise UserError("Nothing was imported.\n" + "\n".join(problems[:SHOWN]) + more)
+    refuse(problems)
     if not rows:
         raise UserError(f"{path.name} holds no score. Nothing was imported.")
     return rows

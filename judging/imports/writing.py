@@ -26,8 +26,8 @@ from judging.imports.undoing import remove_leftovers
 from judging.imports.uploads import files_of, remove_uploads
 from judging.models import Example, Import, Project
 from judging.runs.lease import new_holder
-from judging.statistics import rows_came
 from judging.stopping import stop_requested
+from judging.table_statistics import rows_came
 
 State = Import.State
 Advance = Callable[[int], None]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from judging.merging import merge
+from judging.json_fields import merge
 from judging.methods.adaptive import (
     StoppingRule,
     calibrated_rules,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from judging.errors import UserError
+from judging.json_fields import merge
 from judging.llm.parts import token_probability
-from judging.merging import merge
 from judging.methods.calibration.catalogue import NAMES, USUAL
 from judging.methods.calibration.content_free import INPUTS, NOTHING, random_inputs
 from judging.models import Call, Form, Method, Parse, Run

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 from django.utils import timezone
 
+from judging.json_fields import merge
 from judging.llm.adaptation import Learned
-from judging.merging import merge
 from judging.models import EndpointLearned, Run
 
 # For so long an answer shows that the key works and the account is not empty.

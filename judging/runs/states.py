@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from judging.audit import record
 from judging.errors import UserError
-from judging.merging import merge
+from judging.json_fields import merge
 from judging.models import Form, Method, Parse, Project, Run
 from judging.runs.endpoints import stored_url
 from judging.runs.lease import SEND_AGAIN, has_open_batches

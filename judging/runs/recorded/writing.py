@@ -23,7 +23,7 @@ from judging.runs.recorded.formats import Line, read_judgments
 from judging.runs.recorded.rows import RecordedRow
 from judging.runs.starting import create
 from judging.runs.verdicts import rebuild_verdicts
-from judging.statistics import rows_came
+from judging.table_statistics import rows_came
 
 CHUNK = 500
 MOST_LISTED = 10

@@ -7,7 +7,7 @@ from annotation.models import Item, Slot
 from annotation.rounds import RoundSettings, open_round
 from judging.imports.writing import import_files
 from judging.models import Example
-from judging.statistics import MANY, rows_came
+from judging.table_statistics import MANY, rows_came
 from tests.factories import make_examples, make_project
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]

@@ -3,8 +3,8 @@
 import pytest
 
 from annotation.results.follow_up import THEN, plan_round
+from judging.json_fields import merge
 from judging.llm.adaptation import Learned
-from judging.merging import merge
 from judging.models import Run
 from judging.runs import adaptive, calibrating, states
 from judging.runs.learned import keep_for, recall_for
