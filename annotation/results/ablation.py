@@ -117,6 +117,7 @@ def _compare(sheet: Sheet, known: Known, other: OtherRun, rng: np.random.Generat
         rng,
         question=question,
         stratum=known.stratum[both],
+        limits=(-1, 1),
     )
     exact = known.plain and all_differ(question)
     if exact and not np.any((here == 0.5) | (there == 0.5)):

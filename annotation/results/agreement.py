@@ -7,11 +7,12 @@ import numpy as np
 from annotation.results.ballots import Ballots
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
+from judging.methods.clustered import share
 from judging.methods.comparison import Booleans, Codes, Comparison
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import wilson
-from judging.methods.rater_intervals import Statistic, agreement_interval, share_by_question
+from judging.methods.rater_intervals import Statistic, agreement_interval
 from judging.methods.raters import (
     category_counts,
     equally_often,
@@ -54,7 +55,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
         "gwet_ac1": over(gwet_ac1, twice),
         "pairwise": _pairwise(ballots, sheet.question, rng),
         "annotators": [
-            _annotator(ballots, n, name, sheet.question, rng) for n, name in enumerate(names)
+            _annotator(ballots, n, name, sheet.question) for n, name in enumerate(names)
         ],
         "side_bias": _side_bias(ballots, names),
         "side_bias_pooled": _pooled(ballots),
@@ -77,7 +78,7 @@ def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> li
         n = len(both)
         nothing = np.zeros(n, np.intp)
         pair = Comparison(first, np.ones(n, bool), second, np.ones(n), nothing, question[both])
-        agreed = share_by_question(first == second, question[both], rng, NOTHING_SHARED.reason)
+        agreed = share(first == second, question[both], reason=NOTHING_SHARED.reason)
         rows.append(
             {
                 "annotators": [ballots.names[a], ballots.names[b]],
@@ -93,15 +94,13 @@ def _kappa(pair: Comparison, rng: np.random.Generator, *, linear: bool = False) 
     return kappa(pair, rng, linear=linear) if len(pair) else NOTHING_SHARED
 
 
-def _annotator(
-    ballots: Ballots, rater: int, name: str, question: Codes, rng: np.random.Generator
-) -> Json:
+def _annotator(ballots: Ballots, rater: int, name: str, question: Codes) -> Json:
     found: Json = {"annotator": name, "n": int(ballots.present[:, rater].sum())}
     for key, own_vote in (("with_majority", True), ("with_the_others", False)):
         rows, agreed = agrees_with_majority(
             ballots.votes, ballots.present, rater, own_vote=own_vote
         )
-        found[key] = share_by_question(agreed, question[rows], rng, NO_MAJORITY).as_json()
+        found[key] = share(agreed, question[rows], reason=NO_MAJORITY).as_json()
     return found
 
 

@@ -5,12 +5,12 @@ import numpy as np
 from annotation.results.figures import Json, undefined
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
+from annotation.results.win_rates import of_labels
 from judging.methods.accuracy import accuracy
 from judging.methods.comparison import Booleans, Comparison
 from judging.methods.estimates import Undefined
 from judging.methods.kappa import kappa
 from judging.methods.position import conflicts, order_labels
-from judging.methods.win_rate import everyone_labelled
 
 # The rest has too few examples each to say anything.
 MOST = 50
@@ -36,12 +36,11 @@ def _category(
     rng: np.random.Generator,
 ) -> Json:
     part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
-    judge = (sheet.judge[inside & sheet.judged] + 1) / 2
     return {
         "accuracy": _of(part, lambda found: accuracy(found, rng)),
         "kappa": _of(part, lambda found: kappa(found, rng)),
-        "conflict_rate": _conflict_rate(samples, inside),
-        "judge_win_rate": everyone_labelled(judge).as_json(),
+        "conflict_rate": _conflict_rate(sheet, samples, inside),
+        "judge_win_rate": of_labels(sheet, sheet.judge, inside & sheet.judged).as_json(),
     }
 
 
@@ -57,10 +56,10 @@ def _of(part: Comparison | Undefined, figure: object) -> Json:
     return part.as_json() if isinstance(part, Undefined) else figure(part).as_json()
 
 
-def _conflict_rate(samples: Samples | Undefined, inside: Booleans) -> Json:
+def _conflict_rate(sheet: Sheet, samples: Samples | Undefined, inside: Booleans) -> Json:
     if isinstance(samples, Undefined):
         return samples.as_json()
     if samples.orders < 2:
         return undefined("this run asked in one order only")
     labels, there = order_labels(samples.difference[inside], samples.valid[inside])
-    return conflicts(labels, there).conflict_rate.as_json()
+    return conflicts(labels, there, sheet.question[inside]).conflict_rate.as_json()

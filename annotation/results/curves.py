@@ -11,7 +11,7 @@ from annotation.results.sheet import Sheet
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
 from judging.methods.comparison import Floats
-from judging.methods.estimates import Estimate, Undefined
+from judging.methods.estimates import Undefined
 from judging.methods.hitlc import ReviewCurve, random_accuracy
 from judging.methods.independent import IndependentCurve, independent_curve
 from judging.methods.ranking import cut
@@ -106,10 +106,9 @@ def band(review: Review, found: CurveBand | Undefined) -> list[Json]:
     if isinstance(found, Undefined):
         return [found.as_json()] * len(BETAS)
     n = len(review.earned)
-    rows = zip(found.accuracy, found.low, found.high, found.lower_band, strict=True)
     return [
-        Estimate(float(value), n, float(low), float(high)).as_json() | {"lower_band": float(band)}
-        for value, low, high, band in rows
+        found.at(place, n).as_json() | {"lower_band": float(band)}
+        for place, band in enumerate(found.lower_band)
     ]
 
 

@@ -7,7 +7,14 @@ import numpy as np
 
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Known, Sheet
-from judging.methods.bootstrap import bootstrap_estimate, cells, interval, resampled_counts
+from judging.methods.bootstrap import (
+    ALIKE,
+    WIDTH,
+    bootstrap_estimate,
+    cells,
+    interval,
+    resampled_counts,
+)
 from judging.methods.comparison import Codes, Floats, Signs
 from judging.methods.derived import (
     expected_labels,
@@ -72,6 +79,7 @@ def _fewer(
         (known.weight * right, known.weight * shares[:, :3].sum(axis=1)),
         rng,
         reason="no subset has a valid sample",
+        limits=(0, 1),
         **design,
     )
     return Fewer(k, bpc, reached, _expected_kappa(shares, human, known.weight, rng, **design))
@@ -97,5 +105,7 @@ def _expected_kappa(
     values = [np.nan if isinstance(one, Undefined) else one for one in drawn]
     low, high, lacking = interval(values)
     note = "kappa of the expected confusion table"
+    if high - low < WIDTH:
+        return Estimate(value, len(human), note=f"{note}; {ALIKE}")
     note += f"; undefined in {lacking} of {REPEATS} resamples" if lacking else ""
     return Estimate(value, len(human), low, high, note)

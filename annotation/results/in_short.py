@@ -64,7 +64,8 @@ def _first_of_many(report: Json) -> Iterator[Sentence]:
         yield Sentence(f"The models cannot be ranked: {found['reason']}.", "models", warns=True)
         return
     first, second = found["ranking"][:2]
-    apart = first["strength"]["low"] > second["strength"]["high"]
+    low, high = first["strength"]["low"], second["strength"]["high"]
+    apart = None not in (low, high) and low > high
     by, more, checked = _resting_on(report)
     yield Sentence(
         f"Of {len(found['ranking'])} models {set_apart(first['model'])} ranks first by {by}, "

@@ -4,6 +4,7 @@ import numpy as np
 
 from annotation.results.figures import Json, lacking
 from annotation.results.sheet import Sheet
+from annotation.results.win_rates import of_labels
 from judging.methods.comparison import Booleans, Floats
 from judging.methods.covariates import (
     CovariateBias,
@@ -29,6 +30,8 @@ def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Js
         difference[there], (sheet.judge[there] + 1) / 2, rng, question=sheet.question[there]
     )
     judge = {"judge": effect.as_json() if isinstance(effect, Undefined) else _effect(effect)}
+    if not isinstance(effect, Undefined):
+        judge["judge"]["raw_win_rate"] = of_labels(sheet, sheet.judge, there).as_json()
     both = _bias(sheet, difference, there, rng)
     if isinstance(both, Undefined):
         return judge | lacking(both, "human", "bias")

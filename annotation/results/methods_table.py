@@ -17,7 +17,7 @@ from judging.llm.prices import PriceSnapshot
 from judging.methods.accuracy import accuracy
 from judging.methods.bands import CurveBand
 from judging.methods.comparison import Booleans, Signs
-from judging.methods.estimates import Estimate, Undefined
+from judging.methods.estimates import Undefined
 from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
 from judging.models import Form, Method, Run
@@ -151,10 +151,7 @@ def _reviewed(
     if isinstance(band, Undefined) or isinstance(known, Undefined):
         reason = band if isinstance(band, Undefined) else known
         return lacking(reason, "accuracy", "kappa")
-    at = BETAS.index(beta)
-    reached = Estimate(
-        float(band.accuracy[at]), len(known.rows), float(band.low[at]), float(band.high[at])
-    )
+    reached = band.at(BETAS.index(beta), len(known.rows))
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
     compared = sheet.comparison(

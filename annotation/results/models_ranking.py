@@ -6,10 +6,16 @@ import numpy as np
 
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
-from judging.methods.bradley_terry import RankedModel, bradley_terry, pairwise_results
+from annotation.results.win_rates import mean_of
+from judging.methods.bradley_terry import (
+    PairResult,
+    RankedModel,
+    bradley_terry,
+    pairwise_results,
+)
+from judging.methods.comparison import Booleans
 from judging.methods.davidson import davidson
-from judging.methods.estimates import Undefined
-from judging.methods.proportions import wilson
+from judging.methods.estimates import Figure, Undefined
 
 
 def models(sheet: Sheet, rng: np.random.Generator) -> Json:
@@ -33,7 +39,7 @@ def models(sheet: Sheet, rng: np.random.Generator) -> Json:
                 "win": one.wins,
                 "tie": one.ties,
                 "lose": one.losses,
-                "win_rate": _share(one.wins + one.ties / 2, one.wins + one.ties + one.losses),
+                "win_rate": _win_rate(sheet, rows, one).as_json(),
             }
             for one in pairs
         ],
@@ -58,6 +64,12 @@ def _ranked(models: Sequence[RankedModel]) -> list[Json]:
     ]
 
 
-def _share(points: float, n: int) -> Json:
-    """Halves are not 0/1 values: the interval holds only where there is no tie."""
-    return wilson(points, n).as_json() if points == int(points) else shown(points / n, n)
+def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
+    """Of the pair's first model, wherever it stands; a tie is half a win."""
+    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    first, second = sheet.model_1[rows], sheet.model_2[rows]
+    there = (first == one) & (second == other)
+    turned = (first == other) & (second == one)
+    signs = np.where(turned, -sheet.final[rows], sheet.final[rows])
+    inside = there | turned
+    return mean_of(signs[inside], sheet.question[rows][inside])

@@ -58,7 +58,8 @@ def position(
         return lacking(samples, *NAMES)
     labels, there = order_labels(samples.difference, samples.valid)
     first, second = win_rate_by_position(labels, there, rng, sheet.question)
-    found, preferred = conflicts(labels, there), first_position(labels, there)
+    found = conflicts(labels, there, sheet.question)
+    preferred = first_position(labels, there, sheet.question)
     given = (samples.signs, samples.valid, rng, sheet.question)
     return {
         "win_rate_first": first.as_json(),
@@ -92,7 +93,7 @@ def orders(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator)
     return {
         "original": _order(sheet, labels[:, 0], there[:, 0], rng),
         "swapped": _order(sheet, labels[:, 1], there[:, 1], rng),
-        "consistency": conflicts(labels, there).consistency.as_json(),
+        "consistency": conflicts(labels, there, sheet.question).consistency.as_json(),
     }
 
 

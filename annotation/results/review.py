@@ -80,7 +80,8 @@ class Review:
         return review_curve(-self.earned, self.earned, weight=self.weight)
 
     def auroc_of(self, level: Floats) -> Figure:
-        return auroc(level, 1 - self.earned, weight=None if self.plain else self.weight)
+        weight = None if self.plain else self.weight
+        return auroc(level, 1 - self.earned, weight=weight, question=self.question)
 
     def band(self, rng: np.random.Generator, level: Floats | None = None) -> CurveBand | Undefined:
         return curve_band(

@@ -110,7 +110,8 @@ def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Json:
         return NO_JURY.as_json()
     there = rows[sheet.judged[rows]]
     wrong = wrongness(sheet.judge[there], _labels(sheet)[there])
-    return auroc(disagreement(sheet, others)[there], wrong).as_json()
+    apart = disagreement(sheet, others)[there]
+    return auroc(apart, wrong, question=sheet.question[there]).as_json()
 
 
 def disagreement(sheet: Sheet, others: tuple[OtherRun, ...]) -> Floats:
@@ -133,16 +134,19 @@ def _held_out(analysis: Analysis, data: Data) -> Json:
     rows, weight = known.rows[keep], known.weight[keep]
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     scores = data.arrays["scores"]
-    found = {"bpde": auroc(sheet.level[rows], wrong, weight=weight).as_json()}
+    question = sheet.question[rows]
+    by_bpde = auroc(sheet.level[rows], wrong, weight=weight, question=question)
+    found = {"bpde": by_bpde.as_json()}
     fair = np.isfinite(scores[rows])
-    learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair])
+    learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
     # Where BPDE was kept, the scores that the round went by are BPDE.
     found["learned"] = (learned if data.plain["fit"]["used"] else NOT_KEPT).as_json()
     others = analysis.others
     if not others:
         return found | {"jury": NO_JURY.as_json()}
     apart = disagreement(sheet, others)[rows]
-    return found | {"jury": auroc(apart, wrong, weight=weight).as_json()}
+    by_jury = auroc(apart, wrong, weight=weight, question=question)
+    return found | {"jury": by_jury.as_json()}
 
 
 def _errors_found(sheet: Sheet, data: Data) -> Json:

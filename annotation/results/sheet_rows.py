@@ -14,10 +14,10 @@ from annotation.selecting import frame
 from judging.methods.comparison import Booleans, Codes, Floats, Signs
 from judging.methods.hitlc import routing_level
 from judging.models import Project, Run, Verdict
+from judging.questions import question_codes
 
 # Larger than any rank: what was not ranked comes last.
 _LAST = 2**62
-_NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
 _NO_LABEL = 2
 _STATES = Verdict.State.values
 _PENDING, _UNJUDGED, _INCONSISTENT = (
@@ -97,7 +97,7 @@ def example_rows(project: Project) -> ExampleRows:
         models=models,
         model_1=model_1,
         model_2=model_2,
-        question=_questions(found["question"]),
+        question=question_codes(found["question"].tolist()),
         length=found["length"].copy(),
     )
 
@@ -156,14 +156,6 @@ def _levels(rows: NDArray[np.void]) -> Floats:
     score = np.where(np.isnan(rows["score"]), rows["bpde"], rows["score"])
     state = rows["state"]
     return routing_level(score, state == _UNJUDGED, state == _INCONSISTENT)
-
-
-def _questions(digests: NDArray[np.object_]) -> Codes:
-    """Equal codes for equal questions; an example without a question is one of its own."""
-    names = digests.copy()
-    for row in np.flatnonzero(names == _NO_TEXT):
-        names[row] = int(row)
-    return _codes(names)[1][0]
 
 
 def _codes(*columns: NDArray[np.object_]) -> tuple[tuple[str, ...], list[Codes]]:

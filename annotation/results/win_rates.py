@@ -4,6 +4,8 @@ import numpy as np
 
 from annotation.results.figures import Json, lacking, shown
 from annotation.results.sheet import Sheet
+from judging.methods.clustered import design_effect
+from judging.methods.comparison import Booleans, Codes, Signs
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.win_rate import (
     AuditedLabels,
@@ -21,9 +23,8 @@ EVEN = 0.5
 
 def win_rates(sheet: Sheet) -> Json:
     """For examples like these. `judge` and `final` are hollow: they do not answer about people."""
-    points = Scale.WIN_RATE.points
-    judge = everyone_labelled(points(sheet.judge[sheet.judged]))
-    final = everyone_labelled(points(sheet.final[sheet.has_final]))
+    judge = of_labels(sheet, sheet.judge, sheet.judged)
+    final = of_labels(sheet, sheet.final, sheet.has_final)
     hollow = {"judge": _hollow(judge), "final": _hollow(final)}
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
@@ -42,6 +43,18 @@ def win_rates(sheet: Sheet) -> Json:
     }
 
 
+def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
+    """The mean of these labels where they are; the same figure wherever it stands."""
+    return mean_of(labels[rows], sheet.question[rows])
+
+
+def mean_of(labels: Signs, question: Codes) -> Figure:
+    """Other examples like these would be of other questions."""
+    values = Scale.WIN_RATE.points(labels)
+    effect, questions = design_effect(values, question)
+    return everyone_labelled(values, effect=effect, questions=questions)
+
+
 def audited_labels(sheet: Sheet) -> AuditedLabels | Undefined:
     """Y of the selected, f of the rest, and both of the audit."""
     known = sheet.known
@@ -50,11 +63,13 @@ def audited_labels(sheet: Sheet) -> AuditedLabels | Undefined:
     points = Scale.WIN_RATE.points
     human = points(sheet.human)
     if sheet.everyone:
-        nothing = np.zeros(0)
-        return AuditedLabels(human[known.rows], nothing, nothing, nothing)
+        values, nothing = human[known.rows], np.zeros(0)
+        apart = design_effect(values, sheet.question[known.rows])
+        return AuditedLabels(values, nothing, nothing, nothing, *apart)
     judge, audited = _judge(sheet), sheet.audited & ~sheet.selected
+    apart = design_effect(np.where(sheet.selected | audited, human, judge), sheet.question)
     return AuditedLabels(
-        human[sheet.selected], judge[~sheet.selected], human[audited], judge[audited]
+        human[sheet.selected], judge[~sheet.selected], human[audited], judge[audited], *apart
     )
 
 

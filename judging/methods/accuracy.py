@@ -71,6 +71,7 @@ def accuracy(
         rng,
         question=compared.question[rows],
         stratum=compared.stratum[rows],
+        limits=(0, 1),
     )
 
 

@@ -45,6 +45,7 @@ def advantage(
         rng,
         question=None if question is None else np.asarray(question)[rows],
         reason=NO_PAIR,
+        limits=(-1, 1),
     )
 
 

@@ -12,6 +12,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.bootstrap import ONE_QUESTION
+from judging.methods.distinct import all_differ, coded
 from judging.methods.estimates import Estimate, Figure, Undefined
 
 Floats = NDArray[np.float64]
@@ -22,12 +24,13 @@ def auroc(
     error: ArrayLike,
     *,
     weight: ArrayLike | None = None,
+    question: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Figure:
     """P(score of an error > score of a right one) + half of P(equal), with a logit interval.
 
     error: how wrong each example is, 0 to 1; 1/2 counts as half an error and half a right one.
-    weight: how many examples each stands for.
+    weight: how many examples each stands for.  question: equal codes are of one question.
     Variance from the placements (DeLong 1988), each example's with its weight.  Where it
     vanishes, at 0 or 1, Newcombe's (2006) method 5 takes its place.
     """
@@ -46,7 +49,13 @@ def auroc(
         + right_weight * (1 - above_wrong - area) / n_right
     )
     n = len(wrong)
-    variance = float(influence @ influence) * n / max(n - 1, 1)
+    groups, apart = n, influence
+    if question is not None and not all_differ(question):
+        groups, code = coded(question)
+        apart = np.asarray(np.bincount(code, influence, minlength=groups), dtype=np.float64)
+        if groups < 2:
+            return Estimate(area, n, note=ONE_QUESTION)
+    variance = float(apart @ apart) * groups / max(groups - 1, 1)
     if variance < 1e-12:
         low, high = _newcombe_limits(area, float(wrong.sum()), float((1 - wrong).sum()), confidence)
     else:

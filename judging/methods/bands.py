@@ -12,9 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import cells, resampled_counts
-from judging.methods.estimates import Undefined
+from judging.methods.bootstrap import WIDTH, alike_limits, cells, resampled_counts
+from judging.methods.estimates import Estimate, Undefined
 from judging.methods.hitlc import review_curve
+from judging.methods.proportions import NO_CHANCE
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +29,8 @@ MOST_LEVELS = 500
 class CurveBand:
     """Accuracy after reviewing the top share of the examples, one entry a beta in percent.
 
-    low, high: limits for one beta chosen beforehand.  lower_band: holds at all betas at once.
+    low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
+    lower_band: holds at all betas at once.
     """
 
     beta: Floats
@@ -36,6 +38,13 @@ class CurveBand:
     low: Floats
     high: Floats
     lower_band: Floats
+
+    def at(self, place: int, n: int) -> Estimate:
+        """Accuracy at one of the betas; n: the examples it rests on."""
+        value, low, high = (float(one[place]) for one in (self.accuracy, self.low, self.high))
+        if np.isnan(low):
+            return Estimate(value, n, note=NO_CHANCE)
+        return Estimate(value, n, low, high)
 
 
 def curve_band(
@@ -69,16 +78,37 @@ def curve_band(
     resampled = _curves(counts, _grouped(levels)[row], earned[row], people[row], betas / 100)
     tail = (1 - confidence) / 2
     low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
+    size = float(weights.sum() ** 2 / (weights @ weights))
+    if reviewer is None:
+        low, high = _never_bare(value, low, high, betas / 100, size)
     spread = resampled.std(axis=0)
     scaled = np.divide(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )
     reach = float(np.quantile(scaled.max(axis=1), confidence))
-    size = float(weights.sum() ** 2 / (weights @ weights))
     band = _exact_lower(value, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, value, low, high, band)
+
+
+def _never_bare(
+    value: Floats, low: Floats, high: Floats, reviewed: Floats, size: float
+) -> tuple[Floats, Floats]:
+    """The limits, and where every resample agrees those of an unreviewed part that is all alike.
+
+    Nothing is by chance once all is reviewed: then there are none.
+    """
+    low, high = low.copy(), high.copy()
+    for at in np.flatnonzero(high - low < WIDTH):
+        left = 1 - reviewed[at]
+        if left <= 0:
+            low[at] = high[at] = np.nan
+            continue
+        alone = float(np.clip((value[at] - reviewed[at]) / left, 0, 1))
+        ends = alike_limits(alone, max(left * size, 1.0), (0, 1))
+        low[at], high[at] = (reviewed[at] + left * end for end in ends)
+    return low, high
 
 
 def _exact_lower(share: Floats, n: float, alpha: float) -> Floats:

@@ -22,8 +22,11 @@ Codes = NDArray[np.intp]
 Statistic = Callable[[Floats, Floats], Floats]
 
 ONE_QUESTION = "all of it is about one question, so there is no interval"
+ALIKE = "the same in every resample, which does not tell how sure it is"
 REPEATS = 2_000
 CHUNK = 4_000_000
+# Narrower than this is the rounding of sums.
+WIDTH = 1e-12
 
 
 def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:
@@ -85,11 +88,31 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
 
 
 def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 0.95) -> Estimate:
-    """A value with the percentile limits of its resamples; says in how many it doesn't exist."""
+    """A value with the percentile limits of its resamples; says in how many it doesn't exist.
+
+    Where they are all alike there is no interval: examples that agree do not show how much others
+    may differ.
+    """
     drawn = np.asarray(resampled, dtype=np.float64)
     low, high, lacking = interval(drawn, confidence)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
+    if lacking == len(drawn):
+        return Estimate(value, n, note=note)
+    if high - low < WIDTH:
+        return Estimate(value, n, note="; ".join(filter(None, (note, ALIKE))))
     return Estimate(value, n, low, high, note)
+
+
+def alike_limits(
+    value: float, n: float, limits: tuple[float, float], confidence: float = 0.95
+) -> tuple[float, float]:
+    """Of a mean of n values that are all the same: as far as it could be from them.
+
+    Clopper and Pearson's limit of a share of which none was seen says how many others may be
+    otherwise; the furthest that they can be is one of the limits of the values.
+    """
+    otherwise = 1 - ((1 - confidence) / 2) ** (1 / n)
+    return tuple(value + otherwise * (end - value) for end in limits)
 
 
 def bootstrap_estimate(
@@ -100,6 +123,7 @@ def bootstrap_estimate(
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
     reason: str = "no examples",
+    limits: tuple[float, float] | None = None,
     confidence: float = 0.95,
     repeats: int = REPEATS,
 ) -> Estimate | Undefined:
@@ -108,6 +132,8 @@ def bootstrap_estimate(
     statistic: from counts (repeats, cells) and the cells' values (cells, columns) to the values
         of the statistic (repeats,), NaN where it does not exist.
     reason: said where the statistic does not exist on the sample itself.
+    limits: of a mean the smallest and the largest value that there can be, by which it has an
+        interval where all values are the same.
     """
     n = len(np.asarray(columns[0]))
     if n == 0:
@@ -118,8 +144,15 @@ def bootstrap_estimate(
     value = float(statistic(observed, values)[0])
     if not np.isfinite(value):
         return Undefined(reason)
-    if len(np.unique(np.arange(n) if question is None else np.asarray(question))) < 2:
+    questions = np.arange(n) if question is None else np.asarray(question)
+    if len(np.unique(questions)) < 2:
         # Each resample would be the sample again, and the interval have no width.
         return Estimate(value, n, note=ONE_QUESTION)
     counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=repeats)
-    return estimate_of(value, statistic(counts, values), n, confidence)
+    found = estimate_of(value, statistic(counts, values), n, confidence)
+    if found.low is not None or limits is None:
+        return found
+    # The audited, which weigh the most, where there are any.
+    strata = np.zeros(n, np.intp) if stratum is None else np.asarray(stratum)
+    seen = len(np.unique(questions[strata == strata.max()]))
+    return Estimate(value, n, *alike_limits(value, seen, limits, confidence))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import ONE_QUESTION
+from judging.methods.bootstrap import ONE_QUESTION, WIDTH
 from judging.methods.distinct import all_differ, coded
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.proportions import clopper_pearson, wilson
@@ -63,6 +63,20 @@ def effective_size(
     tail = (1 + confidence) / 2
     ratio = scipy.stats.norm.ppf(tail) / scipy.stats.t.ppf(tail, groups - 1)
     return float(size if alike else size * ratio**2)
+
+
+def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
+    """How many times the variance of a mean is that of independent examples, at least once; and
+    the number of questions. Where all values are equal, each question is taken for one example."""
+    rows = np.asarray(values, dtype=np.float64)
+    if all_differ(question):
+        return 1.0, len(rows)
+    groups, code = coded(question)
+    apart = np.bincount(code, rows - rows.mean(), minlength=groups)
+    independent = len(rows) * float(rows.var())
+    if independent < WIDTH or groups < 2:
+        return len(rows) / groups, groups
+    return max(1.0, groups / (groups - 1) * float(apart @ apart) / independent), groups
 
 
 def _limits(found: Figure) -> tuple[float | None, float | None]:

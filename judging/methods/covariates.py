@@ -12,8 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import cells, estimate_of, resampled_counts
-from judging.methods.estimates import Figure, Undefined
+from judging.methods.bootstrap import (
+    alike_limits,
+    cells,
+    estimate_of,
+    resampled_counts,
+)
+from judging.methods.estimates import Estimate, Figure, Undefined
 
 Floats = NDArray[np.float64]
 Booleans = NDArray[np.bool_]
@@ -92,6 +97,14 @@ def covariate_bias(
     return CovariateBias(of_judge, of_human, bias)
 
 
+def _share(found: Estimate, question: ArrayLike | None) -> Estimate:
+    """With the interval that a share has though all its values are the same."""
+    n = found.n if question is None else len(np.unique(np.asarray(question)))
+    if found.low is not None or n < 2:
+        return found
+    return Estimate(found.value, found.n, *alike_limits(found.value, n, (0, 1)))
+
+
 def _fits(
     difference: ArrayLike,
     scores: list[ArrayLike],
@@ -127,7 +140,7 @@ def _fits(
         raw = np.concatenate(([weights @ y / weights.sum()], counts @ y[first] / counts.sum(1)))
         equal = 1 / (1 + np.exp(-both[:, 0]))
         effect = CovariateEffect(
-            raw=estimate_of(float(raw[0]), raw[1:], len(x)),
+            raw=_share(estimate_of(float(raw[0]), raw[1:], len(x)), question),
             equal=Undefined(CONSTANT)
             if constant
             else estimate_of(float(equal[0]), equal[1:], len(x)),

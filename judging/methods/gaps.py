@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import ceil
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -50,13 +51,13 @@ def conflict_by_gap(
             for gap, conflict in parts
         ]
         n = sum(map(len, inside))
-        found = sum(int(part.sum()) for part in inside)
         if not n:
             return Undefined("no example in this bin")
-        share = wilson(found // len(parts), max(n // len(parts), 1))
-        if isinstance(share, Estimate):
-            return Estimate(found / n, n // len(parts), share.low, share.high)
-        return share
+        rate = sum(int(part.sum()) for part in inside) / n
+        # The halves of an example are no two examples; one alone may have but one here.
+        size = max(n / len(parts), 1.0)
+        found = wilson(rate * size, size)
+        return replace(found, value=rate, n=ceil(size)) if isinstance(found, Estimate) else found
 
     pairs = list(pairwise(limits))
     return [

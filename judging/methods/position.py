@@ -13,8 +13,9 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.bootstrap import bootstrap_estimate
+from judging.methods.clustered import effective_size, share
+from judging.methods.distinct import all_differ
 from judging.methods.estimates import Figure, Undefined
-from judging.methods.proportions import clopper_pearson, wilson
 
 Integers = NDArray[np.integer]
 Signs = NDArray[np.int8]
@@ -43,15 +44,13 @@ class Conflicts:
     consistency: Figure
 
 
-def conflicts(labels: Signs, there: Booleans) -> Conflicts:
+def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None) -> Conflicts:
     """Conflict: another label when swapped.  Strict: a win against a lose."""
-    both = labels[there.all(axis=1)]
-    n = len(both)
-    differ = int((both[:, 0] != both[:, 1]).sum())
-    strict = int((both[:, 0] * both[:, 1] < 0).sum())
-    if not n:
-        return Conflicts(Undefined(NO_PAIR), Undefined(NO_PAIR), Undefined(NO_PAIR))
-    return Conflicts(wilson(differ, n), wilson(strict, n), wilson(n - differ, n))
+    rows = there.all(axis=1)
+    both, of = labels[rows], None if question is None else np.asarray(question)[rows]
+    differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
+    figures = (share(values, of, reason=NO_PAIR) for values in (differ, strict, ~differ))
+    return Conflicts(*figures)
 
 
 def win_rate_by_position(
@@ -67,6 +66,7 @@ def win_rate_by_position(
             rng,
             question=None if question is None else np.asarray(question)[rows],
             reason="the judge has given no verdict in this order",
+            limits=(0, 1),
         )
 
     return rate(0), rate(1)
@@ -80,15 +80,25 @@ class FirstPosition:
     p: float | None
 
 
-def first_position(labels: Signs, there: Booleans) -> FirstPosition:
-    """Exact binomial test against 1/2, two-sided."""
-    both = labels[there.all(axis=1)]
-    first = int(((both[:, 0] == 1) & (both[:, 1] == -1)).sum())
-    second = int(((both[:, 0] == -1) & (both[:, 1] == 1)).sum())
-    n = first + second
+def first_position(
+    labels: Signs, there: Booleans, question: ArrayLike | None = None
+) -> FirstPosition:
+    """Exact binomial test against 1/2, two-sided; where questions repeat, Wilson's on as many
+    examples as they are worth."""
+    first = (labels[:, 0] == 1) & (labels[:, 1] == -1)
+    rows = there.all(axis=1) & (first | ((labels[:, 0] == -1) & (labels[:, 1] == 1)))
+    won, n = first[rows], int(rows.sum())
     if not n:
         return FirstPosition(Undefined("no position won in both orders of any example"), None)
-    return FirstPosition(clopper_pearson(first, n), float(scipy.stats.binomtest(first, n).pvalue))
+    of = None if question is None else np.asarray(question)[rows]
+    rate = share(won, of, exact=True)
+    if of is None or all_differ(of):
+        return FirstPosition(rate, float(scipy.stats.binomtest(int(won.sum()), n).pvalue))
+    size = effective_size(won.astype(np.float64), of)
+    if size is None:
+        return FirstPosition(rate, None)
+    z = abs(float(won.mean()) - 0.5) * 2 * size**0.5
+    return FirstPosition(rate, float(2 * scipy.stats.norm.sf(z)))
 
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
@@ -115,7 +125,7 @@ def position_effect(
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
     """
     across, within = _disagreement(outcomes, valid)
-    return _mean(across - within, rng, question, ONE_SAMPLE)
+    return _mean(across - within, rng, question, ONE_SAMPLE, (-1, 1))
 
 
 def repetition_stability(
@@ -123,11 +133,15 @@ def repetition_stability(
 ) -> Figure:
     """Share of pairs of samples of one order that agree."""
     _, within = _disagreement(outcomes, valid)
-    return _mean(1 - within, rng, question, ONE_SAMPLE)
+    return _mean(1 - within, rng, question, ONE_SAMPLE, (0, 1))
 
 
 def _mean(
-    values: Floats, rng: np.random.Generator, question: ArrayLike | None, reason: str
+    values: Floats,
+    rng: np.random.Generator,
+    question: ArrayLike | None,
+    reason: str,
+    limits: tuple[float, float],
 ) -> Figure:
     rows = np.isfinite(values)
     return bootstrap_estimate(
@@ -136,4 +150,5 @@ def _mean(
         rng,
         question=None if question is None else np.asarray(question)[rows],
         reason=reason,
+        limits=limits,
     )

@@ -11,10 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.bootstrap import Floats, bootstrap_estimate, cells, interval, resampled_counts
+from judging.methods.bootstrap import ALIKE, WIDTH, Floats, cells, interval, resampled_counts
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.proportions import wilson
 from judging.methods.raters import TOO_FEW
 
 REPEATS = 500
@@ -45,6 +44,8 @@ def agreement_interval(
         drawn = resampled_counts(cell, rng, question=question, repeats=REPEATS)
     found = [statistic(rows, times) for times in drawn]
     low, high, lacking = interval([np.nan if isinstance(one, Undefined) else one for one in found])
+    if high - low < WIDTH:
+        return Estimate(float(value), len(counts), note=ALIKE)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
     return Estimate(float(value), len(counts), min(low, value), max(high, value), note)
 
@@ -66,21 +67,3 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
     )
     drawn = rng.standard_gamma(prior, size=(REPEATS, len(prior)))
     return np.vstack((rows, agree, differ)), drawn
-
-
-def share_by_question(
-    agreed: ArrayLike, question: ArrayLike, rng: np.random.Generator, reason: str
-) -> Figure:
-    """A share of 0/1 values: Wilson's limits, or the bootstrap's where questions repeat."""
-    values = np.asarray(agreed, dtype=np.float64)
-    if not len(values):
-        return Undefined(reason)
-    if all_differ(question):
-        return wilson(float(values.sum()), len(values))
-    return bootstrap_estimate(
-        lambda counts, columns: counts @ columns[:, 0] / counts.sum(axis=1),
-        (values,),
-        rng,
-        question=question,
-        reason=reason,
-    )

@@ -16,6 +16,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.bootstrap import ONE_QUESTION
 from judging.methods.estimates import Estimate, Figure, Undefined
 
 Floats = NDArray[np.float64]
@@ -58,12 +59,16 @@ class AuditedLabels:
 
     selected: Y of S.  rest: f of every example of U.  audited: Y of A.
     audited_judge: f of A, in the order of `audited`.
+    effect, questions: `clustered.design_effect` of the final labels, where questions repeat; other
+    examples like these would be of other questions.
     """
 
     selected: Floats
     rest: Floats
     audited: Floats
     audited_judge: Floats
+    effect: float = 1.0
+    questions: int | None = None
 
     @property
     def n(self) -> int:
@@ -121,19 +126,20 @@ def difference_estimate(
     mean_two = error.sum() / (n + 2)
     variance_two = (error @ error + 2 * reach**2) / (n + 2) - mean_two**2
     spread = _weighted_variance(labels)
+    sampling = labels.effect * spread / total
 
     plain = share * error.var(ddof=1) / n + noise
     plus_two = share * variance_two / (n + 1) + noise
     return DifferenceEstimate(
         theta=float((known + n_rest * error.mean()) / total),
         se_this_project=float(np.sqrt(plain)),
-        se_examples_like_these=float(np.sqrt(plain + spread / total)),
+        se_examples_like_these=float(np.sqrt(plain + sampling)),
         plus_two_centre=float((known + n_rest * mean_two) / total),
         finite_centre=float((known + error.sum() + (n_rest - n) * mean_two) / total),
         plus_two_se_this_project=float(np.sqrt(plus_two)),
-        plus_two_se_examples_like_these=float(np.sqrt(plus_two + spread / total)),
+        plus_two_se_examples_like_these=float(np.sqrt(plus_two + sampling)),
         weighted_variance=spread,
-        degrees=n - 1,
+        degrees=min(n, labels.questions or n) - 1,
     )
 
 
@@ -155,7 +161,15 @@ def win_rate(
     lam: 0 gives people alone, 1 trusts the judge fully, None chooses by `best_lambda`.
     """
     if not len(labels.rest):
-        return everyone_labelled(labels.selected, scale, about, noise, confidence)
+        return everyone_labelled(
+            labels.selected,
+            scale,
+            about,
+            noise,
+            confidence,
+            effect=labels.effect,
+            questions=labels.questions,
+        )
     n = len(labels.audited)
     if n < FEWEST_AUDITED:
         return Undefined(f"{n} audited examples are too few for an interval; 10 are needed")
@@ -186,19 +200,28 @@ def everyone_labelled(
     about: About = About.EXAMPLES_LIKE_THESE,
     noise: float = 0.0,
     confidence: float = 0.95,
+    *,
+    effect: float = 1.0,
+    questions: int | None = None,
 ) -> Figure:
-    """The mean of labels that all examples have; sampling error only, with two pseudo-values."""
+    """The mean of labels that all examples have; sampling error only, with two pseudo-values.
+
+    effect, questions: as in `AuditedLabels`; the examples are worth so many times fewer.
+    """
     n = len(values)
     if n < 2:
         return Undefined("two labelled examples are needed")
     mean = float(values.mean())
     if about is About.THIS_PROJECT and noise == 0:
         return Estimate(mean, n, mean, mean, "all examples are labelled")
-    low, high = scale.limits
-    padded = np.concatenate((values, [low, high]))
-    sampling = padded.var() / n if about is About.EXAMPLES_LIKE_THESE else 0.0
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * float(np.sqrt(sampling + noise))
-    centre = float(padded.mean())
+    if questions == 1:
+        return Estimate(mean, n, note=ONE_QUESTION)
+    (low, high), size = scale.limits, n / effect
+    centre = (size * mean + low + high) / (size + 2)
+    square = (size * float(values @ values) / n + low**2 + high**2) / (size + 2)
+    sampling = (square - centre**2) / size if about is About.EXAMPLES_LIKE_THESE else 0.0
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, (questions or n) - 1))
+    half = reach * float(np.sqrt(sampling + noise))
     return Estimate(mean, n, max(low, centre - half), min(high, centre + half))
 
 

@@ -13,11 +13,11 @@ from judging.kept import kept
 from judging.llm.parts import is_swapped, stage_of
 from judging.llm.parts import order as order_of
 from judging.methods.comparison import Signs
-from judging.methods.estimates import Figure, Undefined
-from judging.methods.position import NO_PAIR, FirstPosition, first_position
-from judging.methods.proportions import wilson
+from judging.methods.estimates import Figure
+from judging.methods.position import FirstPosition, conflicts, first_position
 from judging.methods.ranking import cut
 from judging.models import Call, Form, Label, Parse, Run, Verdict
+from judging.questions import questions_of
 from judging.runs.portia.calls import last_stages
 
 Floats = NDArray[np.float64]
@@ -106,15 +106,12 @@ def report_on(run: Run, beta: Decimal) -> JudgeReport:
     counts = verdicts.aggregate(
         **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},
         **{label: Count("pk", filter=Q(label=label)) for label in Label.values},
-        conflicts=Count("pk", filter=Q(conflict=True)),
-        pairs=Count("pk", filter=Q(conflict__isnull=False)),
     )
-    conflicts, pairs = counts.pop("conflicts"), counts.pop("pairs")
-    orders, first = kept_by_order(run)
+    orders, first, conflict_rate = kept_by_order(run)
     return JudgeReport(
         n=n,
         **counts,
-        conflict_rate=wilson(conflicts, pairs) if pairs else Undefined(NO_PAIR),
+        conflict_rate=conflict_rate,
         first=first,
         orders=orders,
         spread=spread_of(run, n, beta),
@@ -122,7 +119,10 @@ def report_on(run: Run, beta: Decimal) -> JudgeReport:
     )
 
 
-def kept_by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
+ByOrder = tuple[tuple[OrderLabels, ...], FirstPosition, Figure]
+
+
+def kept_by_order(run: Run) -> ByOrder:
     """All samples of a large project are summed in seconds. They change with a call that ended,
     and their readings with a new ranking."""
     last = run.calls.aggregate(last=Max("finished_at"))["last"]
@@ -136,7 +136,7 @@ def prepare_page(run: Run) -> None:
         kept_by_order(run)
 
 
-def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
+def by_order(run: Run) -> ByOrder:
     """Only valid samples carry a verdict, and a slot has one of them at most."""
     rows = (
         Parse.objects.filter(current=True, status=Parse.Status.VALID, sample__call__run=run)
@@ -150,8 +150,8 @@ def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
     places: dict[int, int] = {}
     found: list[tuple[int, int, float, int]] = []
     for example, part, total, n in rows.iterator(chunk_size=5000):
-        place = places.setdefault(example, len(places))
         if part in columns and last.get(example, stage_of(part)) == stage_of(part):
+            place = places.setdefault(example, len(places))
             found.append((place, columns[part], total, n))
     sums, counts = np.zeros((len(places), 2)), np.zeros((len(places), 2))
     for place, column, total, n in found:
@@ -162,7 +162,9 @@ def by_order(run: Run) -> tuple[tuple[OrderLabels, ...], FirstPosition]:
         OrderLabels(name, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
         for c, name in enumerate(run.orders)
     )
-    return orders, first_position(table, there)
+    questions = questions_of(run.project_id, list(places))
+    first = first_position(table, there, questions)
+    return orders, first, conflicts(table, there, questions).conflict_rate
 
 
 def signs(run: Run, sums: Floats, counts: Floats) -> Signs:

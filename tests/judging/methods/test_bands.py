@@ -4,6 +4,7 @@ import pytest
 from judging.methods.bands import curve_band
 from judging.methods.estimates import Undefined
 from judging.methods.hitlc import review_curve
+from judging.methods.proportions import clopper_pearson
 
 BETA = np.arange(0, 101, 5)
 
@@ -51,5 +52,23 @@ def test_many_levels_change_the_curve_little(rng):
     level = rng.random(5000)
     judge = (rng.random(5000) < 0.5 + level / 2).astype(float)
     band = curve_band(-level, judge, BETA, rng)
-    middle = (band.low + band.high) / 2
-    assert middle == pytest.approx(band.accuracy, abs=0.01)
+    middle = (band.low + band.high)[:-1] / 2
+    assert middle == pytest.approx(band.accuracy[:-1], abs=0.01)
+
+
+def test_a_judge_without_an_error_is_not_sure_to_make_none(rng):
+    """At 20 % twelve of fifteen keep the judge's label: 1 - .8 (1 - .025^(1/12))."""
+    band = curve_band(np.arange(15.0), np.ones(15), [0.0, 20.0, 100.0], rng)
+    first, fifth, everything = (band.at(place, 15) for place in range(3))
+    assert (first.value, first.high, first.low) == (
+        1,
+        1,
+        pytest.approx(clopper_pearson(15, 15).low),
+    )
+    assert fifth.low == pytest.approx(1 - 0.8 * (1 - clopper_pearson(12, 12).low))
+    assert (everything.value, everything.low, everything.high) == (1, None, None)
+    assert "by construction" in everything.note
+    # Where all are wrong, so may be few of the others.
+    wrong = curve_band(np.arange(15.0), np.zeros(15), [20.0], rng).at(0, 15)
+    assert (wrong.low, wrong.value) == pytest.approx((0.2, 0.2))
+    assert wrong.high == pytest.approx(0.2 + 0.8 * clopper_pearson(0, 12).high)

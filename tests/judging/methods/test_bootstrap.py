@@ -3,6 +3,7 @@ import pytest
 
 from judging.methods.bootstrap import bootstrap_estimate, cells, interval, resampled_counts
 from judging.methods.estimates import Estimate, Undefined
+from judging.methods.proportions import clopper_pearson
 
 
 def mean(counts, values):
@@ -73,3 +74,23 @@ def test_one_question_tells_nothing_of_another(rng):
         assert (found.low, found.high) == (None, None)
         assert "one question" in found.note
     assert bootstrap_estimate(mean, [[1.0, 0.0]], rng).low is not None
+
+
+def test_values_that_are_all_the_same_do_not_say_that_others_are(rng):
+    """Of twelve none was otherwise; with 95 % confidence at most 1 - .025^(1/12) = .2646 are."""
+    alike = bootstrap_estimate(mean, (np.full(12, 0.5),), rng)
+    assert (alike.value, alike.low, alike.high) == (0.5, None, None)
+    assert "resample" in alike.note
+    within = bootstrap_estimate(mean, (np.full(12, 0.5),), rng, limits=(0, 1))
+    assert (within.low, within.high) == pytest.approx(
+        (0.5 - 0.2646 / 2, 0.5 + 0.2646 / 2), abs=1e-4
+    )
+    right = bootstrap_estimate(mean, (np.ones(12),), rng, limits=(0, 1))
+    exact = clopper_pearson(12, 12)
+    assert (right.low, right.high) == pytest.approx((exact.low, exact.high))
+    # Twelve examples of four questions are four; of two strata the second is the audit.
+    question, stratum = np.repeat(np.arange(4), 3), np.repeat([0, 1], 6)
+    by_question = bootstrap_estimate(mean, (np.ones(12),), rng, question=question, limits=(0, 1))
+    assert by_question.low == pytest.approx(clopper_pearson(4, 4).low)
+    audited = bootstrap_estimate(mean, (np.ones(12),), rng, stratum=stratum, limits=(0, 1))
+    assert audited.low == pytest.approx(clopper_pearson(6, 6).low)

@@ -70,6 +70,17 @@ def test_fallible_reviewers_end_at_their_own_accuracy():
     assert random_accuracy([0, 1, 2], 2, 0.5, 0.7) == pytest.approx([0.5, 0.6, 0.7])
 
 
+def test_the_area_knows_that_questions_repeat(rng):
+    """Copies change nothing of the area, and its interval is about that of the questions alone."""
+    score, wrong = rng.random(30), rng.random(30) < 0.4
+    five = [np.tile(one, 5) for one in (score, wrong)]
+    once, copied = auroc(score, wrong), auroc(*five, question=np.tile(np.arange(30), 5))
+    assert copied.value == pytest.approx(once.value)
+    assert copied.high - copied.low == pytest.approx(once.high - once.low, rel=0.02)
+    assert auroc(*five).high - auroc(*five).low < 0.6 * (copied.high - copied.low)
+    assert auroc([0.0, 1.0], [0, 1], question=[3, 3]).low is None
+
+
 def test_errors_found_are_tested_against_a_random_choice():
     judge = np.array([0, 0, 0, 1, 1, 1, 1, 1, 1, 1.0])
     result = errors_found(np.arange(10), judge, 3)

@@ -54,6 +54,30 @@ def test_the_first_position_is_preferred_where_both_orders_choose_it():
     assert first_position(labels[3:], there[3:]).p is None
 
 
+def test_five_copies_of_a_question_are_not_five_conflicts():
+    labels, there = order_labels(outcomes((1, 1), (1, -1), (1, -1), (-1, 1)), EVERY)
+    alone, once = conflicts(labels, there), first_position(labels, there)
+    five, many, question = (np.repeat(one, 5, axis=0) for one in (labels, there, np.arange(4)))
+    found, preferred = conflicts(five, many, question), first_position(five, many, question)
+    assert (found.conflict_rate.value, found.conflict_rate.n) == (0.75, 20)
+    assert found.conflict_rate.low < alone.conflict_rate.low
+    assert conflicts(five, many).conflict_rate.low > alone.conflict_rate.low
+    assert preferred.rate.value == once.rate.value
+    assert preferred.rate.low < once.rate.low
+    assert preferred.p > 0.5 > first_position(five, many).p
+
+
+def test_a_judge_of_ties_has_an_interval_of_some_width(rng):
+    ties, valid = np.zeros((12, 2, 3), np.int8), np.ones((12, 2, 3), bool)
+    labels, there = order_labels(ties, valid)
+    exact = 1 - 0.025 ** (1 / 12)
+    first, _ = win_rate_by_position(labels, there, rng)
+    effect, stable = position_effect(ties, valid, rng), repetition_stability(ties, valid, rng)
+    assert (first.low, first.high) == pytest.approx((0.5 - exact / 2, 0.5 + exact / 2))
+    assert (effect.low, effect.value, effect.high) == pytest.approx((-exact, 0, exact))
+    assert (stable.low, stable.high) == pytest.approx((1 - exact, 1))
+
+
 def test_the_win_rate_of_model_1_when_first_and_when_second(rng):
     labels, there = order_labels(outcomes((1, -1), (1, -1), (0, 1), (-1, -1)), EVERY)
     first, second = win_rate_by_position(labels, there, rng)
@@ -104,4 +128,14 @@ def test_a_gap_on_the_last_edge_belongs_to_the_last_bin():
     assert (low.same_samples.n, high.same_samples.n) == (1, 1)
     assert (low.same_samples.value, high.same_samples.value) == (1, 0)
     (empty,) = conflict_by_gap(difference, valid, [5, 6])
+    # By halves one example has two gaps, 0 and 4, each with the other half's conflict.
+    halves = np.array([[[0, 4], [0, 4]]])
+    near, far = conflict_by_gap(halves, np.ones((1, 2, 2), bool), [0, 1, 4])
+    for one in (near.split_samples, far.split_samples):
+        assert (one.n, one.value) == (1, 0)
+        assert one.low <= one.value <= one.high
+    against = np.array([[[1, 1], [1, -1]]])
+    (mixed,) = conflict_by_gap(against, np.ones((1, 2, 2), bool), [0, 4])
+    assert (mixed.split_samples.n, mixed.split_samples.value) == (1, 0.5)
+    assert mixed.split_samples.low < 0.5 < mixed.split_samples.high
     assert empty.same_samples == Undefined("no example in this bin")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from judging.methods.estimates import Undefined
-from judging.methods.proportions import wilson
-from judging.methods.rater_intervals import agreement_interval, share_by_question
+from judging.methods.rater_intervals import agreement_interval
 from judging.methods.raters import (
     category_counts,
     fleiss_kappa,
@@ -70,10 +69,8 @@ def test_without_two_votes_there_is_a_reason():
     assert interval_of(fleiss_kappa, np.zeros((0, 3)), []) == Undefined("no example has two votes")
 
 
-def test_a_share_is_wilsons_but_where_questions_repeat():
-    rng, agreed = np.random.default_rng(2), np.arange(40) % 4 > 0
-    assert share_by_question(agreed, np.arange(40), rng, "none") == wilson(30, 40)
-    repeated = share_by_question(np.repeat(agreed, 9), np.repeat(np.arange(40), 9), rng, "none")
-    assert repeated.value == 0.75
-    assert repeated.high - repeated.low > 2 * (wilson(270, 360).high - wilson(270, 360).low)
-    assert share_by_question([], [], rng, "none") == Undefined("none")
+def test_votes_that_agree_about_few_questions_have_no_interval_of_no_width():
+    counts = np.array([[3.0, 0, 0]] * 20 + [[0, 0, 3.0]] * 20)
+    found = interval_of(percent_agreement, counts, np.repeat(np.arange(8), 5))
+    assert (found.value, found.low, found.high) == (1, None, None)
+    assert "resample" in found.note

@@ -1,7 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from judging.methods.clustered import design_effect
 from judging.methods.estimates import Undefined
 from judging.methods.win_rate import (
     About,
@@ -157,3 +160,34 @@ def test_a_nearly_complete_audit_leaves_little_doubt(rng):
         half = stats.t.ppf(0.975, 59) * parts.plus_two_se_this_project
         assert figure.low <= parts.finite_centre - half
         assert figure.high >= parts.finite_centre + half
+
+
+def test_copies_of_a_question_are_no_new_examples(rng):
+    """Ten examples five times over have the interval of ten, whoever labelled them."""
+    values, copies = rng.choice([0, 0.5, 1], 10), 5
+    effect, questions = design_effect(np.tile(values, copies), np.tile(np.arange(10), copies))
+    # 50 q(1-q) over G/(G-1) times the sums of five: 5 G/(G-1)
+    assert (effect, questions) == (pytest.approx(copies * 10 / 9), 10)
+    five = everyone_labelled(np.tile(values, copies), effect=copies, questions=10)
+    once = everyone_labelled(values)
+    assert five.n == 50
+    assert (five.low, five.high) == pytest.approx((once.low, once.high))
+    labels = AuditedLabels(np.tile(values, copies), *[np.zeros(0)] * 3, copies, 10)
+    assert win_rate(labels).low == pytest.approx(once.low)
+    routed = AuditedLabels(values, np.ones(30), np.ones(20), np.ones(20))
+    worth = replace(routed, effect=4.0, questions=12)
+    assert win_rate(worth).high - win_rate(worth).low > win_rate(routed).high - win_rate(routed).low
+    assert design_effect(values, np.arange(10)) == (1, 10)
+    assert everyone_labelled(values, effect=10, questions=1).low is None
+
+
+def test_the_win_rate_covers_where_questions_repeat():
+    """40 questions of five examples that mostly agree. As 200 of their own, 75 % were covered."""
+    random, question, covered = np.random.default_rng(1), np.repeat(np.arange(40), 5), 0
+    for _ in range(400):
+        common, own = (random.choice([0, 0.5, 1], n, p=[0.3, 0.2, 0.5]) for n in (40, 200))
+        values = np.where(random.random(200) < 0.7, common[question], own)
+        effect, questions = design_effect(values, question)
+        found = everyone_labelled(values, effect=effect, questions=questions)
+        covered += found.low <= 0.6 <= found.high
+    assert covered >= 0.92 * 400
