@@ -77,6 +77,15 @@ def _without_judge(plan: Plan) -> Advice:
 
 def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
+    if needed > plan.n_frame - plan.m:
+        return Advice(
+            f"No β can be recommended for an accuracy yet ({reason}). To certify that at most "
+            f"{percent(epsilon)} of the unchecked labels are wrong takes an audit of {needed}, "
+            f"and only {count(plan.n_frame - plan.m)} would be unchecked: have people label "
+            "everything.",
+            f"the {number_of(plan.n_frame, 'example')} that there are",
+            warns=True,
+        )
     return Advice(
         f"No β can be recommended for an accuracy yet ({reason}). Begin with an audit of at least "
         f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "

@@ -91,7 +91,7 @@ def pace_plot(report: Json) -> Plot:
     lines = {
         "mark": {"type": "line", "point": {"size": 24}},
         "encoding": {
-            "x": x_axis("vote", "their votes so far"),
+            "x": x_axis("vote", "their votes so far") | {"axis": {"tickMinStep": 1}},
             "y": {"field": "seconds", "type": "quantitative", "title": "active seconds a vote"},
             "color": colour("annotator", names),
             "tooltip": tooltip("annotator", "votes", "seconds", "low", "high"),

@@ -94,7 +94,8 @@ def resume(
         changed = change(run.pk, dict.fromkeys(RESUMABLE, State.QUEUED), **fields)
         if changed:
             merge(run, "parameters", lambda kept: {**kept, "retry": retried})
-            detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": str(budget)}
+            raised = None if budget is None else str(budget)
+            detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": raised}
             record(run.project, user, "run resumed", run.name, **detail)
             if background:
                 send(run.pk)

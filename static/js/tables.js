@@ -82,8 +82,14 @@
     return groups(table.tBodies[0]).length > 1;
   }
 
+  // A column of buttons is named for those who can't see it, and there is nothing in it to sort by.
+  function isShown(head) {
+    const hidden = head.querySelector(".visually-hidden")?.textContent ?? "";
+    return head.textContent.trim() !== hidden.trim();
+  }
+
   function wireHead(table, head, column) {
-    if ("noSort" in head.dataset || head.colSpan > 1 || !head.textContent.trim()) return;
+    if ("noSort" in head.dataset || head.colSpan > 1 || !isShown(head)) return;
     head.setAttribute("aria-sort", "none");
     const button = document.createElement("button");
     button.type = "button";

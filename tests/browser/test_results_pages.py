@@ -89,6 +89,14 @@ def test_every_table_of_the_results_sorts_by_its_heads(log_in, researcher, proje
     assert costs == sorted(costs, reverse=True)
 
 
+def test_a_column_of_buttons_is_not_sorted_by(log_in, owner, project, voted):
+    page = log_in(owner, f"/p/{project.slug}/people")
+    members = page.get_by_role("region", name="Members").locator("thead th")
+    assert members.first.get_by_role("button").count() == 1
+    assert members.last.inner_text().strip() == "Actions"
+    assert members.last.get_by_role("button").count() == 0
+
+
 def test_the_people_page_draws_their_pace(log_in, owner, project, voted):
     page = log_in(owner, f"/p/{project.slug}/people")
     expect(page.locator("#people-pace figure svg")).to_be_visible()

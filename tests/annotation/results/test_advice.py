@@ -52,6 +52,15 @@ def test_without_labels_it_says_what_an_audit_would_need(judged):
     assert "no human labels" in found.sentence
 
 
+def test_no_audit_is_recommended_that_takes_more_examples_than_there_are(project):
+    run = make_run(project)
+    for example in make_examples(project, 11):
+        make_verdict(run, example, example.number / 11, rank=11 - example.number)
+    found = advised(run)
+    assert "takes an audit of 29, and only 10 would be unchecked" in found.sentence
+    assert "have people label everything" in found.sentence
+
+
 def test_where_errors_do_not_come_first_no_rank_is_recommended(judged, tmp_path):
     # Right by rank, then wrong now and then: less than random at first, a little more near the end.
     with_votes(judged, tmp_path, lambda n: n in (15, 40, 45, 70, 72))

@@ -1,16 +1,18 @@
 """Pace: the medians of timed votes, in the report, on the people's page, and from the ZIP."""
 
 import json
+import re
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
-from annotation.models import Item
+from annotation.models import Annotation, Item
 from annotation.results.analysis import Analysis
 from annotation.results.pace import by_person, pace_plot, times_of
 from annotation.results.packed import Unpacked, pack
 from annotation.results.report import report
+from annotation.results.vega import as_svg
 from annotation.rounds import RoundSettings, open_round
 from judging.methods.medians import median
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -68,3 +70,14 @@ def test_the_people_page_loads_it_and_strangers_do_not(client, owner, outsider, 
     assert "figure" in page
     client.force_login(outsider)
     assert client.get("/p/vicuna/people/pace").status_code == 404
+
+
+def test_the_axis_of_votes_counts_whole_ones(project, timed):
+    """Between 6 and 11 votes there is no vote 6.2."""
+    for vote in Annotation.objects.order_by("pk")[13:]:
+        vote.delete()
+    drawn = as_svg(pace_plot({"pace": by_person(times_of(project))}))
+    axis = drawn.partition("X-axis titled")[2].partition("Y-axis titled")[0]
+    ticks = re.findall(r">(\d+(?:\.\d+)?)</text>", axis)
+    assert len(ticks) > 2
+    assert not [tick for tick in ticks if "." in tick]

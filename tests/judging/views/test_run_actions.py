@@ -29,6 +29,7 @@ def test_pausing_stopping_and_resuming(act, project, examples, server):
     assert run.state == Run.State.CANCELLED
     actions = AuditEvent.objects.order_by("pk").values_list("action", flat=True)
     assert list(actions)[-3:] == ["run paused", "run resumed", "run stopped"]
+    assert AuditEvent.objects.get(action="run resumed").detail["budget"] is None
 
 
 def test_a_status_is_asked_again_only_when_a_person_says_so(act, project, examples, settings):
