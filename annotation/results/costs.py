@@ -4,11 +4,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from annotation.models import Item, Round
+from annotation.models import Round, Selection
 from annotation.results.people import PeopleSay, human_cost, people_for_run
 from annotation.selecting import frame
-from judging.methods.cost import Rate, human_usd, method_cost
+from judging.methods.cost import Rate, human_usd, paper_usd
 from judging.models import Project, Run
+
+SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
 
 
 @dataclass(frozen=True)
@@ -21,11 +23,13 @@ class RunCost:
 
 @dataclass(frozen=True)
 class PeopleTotals:
-    """What people did for a run: votes that count, their USD, and the examples they settled."""
+    """What people did for a run: votes that count, their USD, the examples they settled, and how
+    many were selected."""
 
     n_votes: int
     usd: Decimal
     settled: int
+    selected: int
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,8 @@ def judge_cost(run: Run) -> Decimal | None:
 def totals_of(says: Iterable[PeopleSay]) -> PeopleTotals:
     says = list(says)
     settled = sum(say.label is not None or bool(say.source) for say in says)
-    return PeopleTotals(sum(say.n_votes for say in says), human_cost(says), settled)
+    selected = sum(say.selection in SELECTED for say in says)
+    return PeopleTotals(sum(say.n_votes for say in says), human_cost(says), settled, selected)
 
 
 def run_totals(run: Run | None) -> PeopleTotals:
@@ -88,7 +93,9 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
         all_runs_usd=None if None in spent else sum(filter(None, spent), Decimal(0)),
         human_usd=people.usd,
         n_votes=people.n_votes,
-        paper_usd=_as_the_paper_counts(round_, n, votes, rate, judge_usd),
+        paper_usd=paper_usd(n, min(people.selected, n), people.usd, judge_usd)
+        if round_ and n
+        else None,
         by_hand_one=human_usd(n, rate),
         by_hand_same=human_usd(n * votes, rate),
         votes_an_example=votes,
@@ -98,14 +105,3 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
 def _newest_round(project: Project, run: Run | None) -> Round | None:
     rounds = Round.objects.filter(project=project, run=run, kind=Round.Kind.ROUTED)
     return rounds.order_by("-number").first()
-
-
-def _as_the_paper_counts(
-    round_: Round | None, n: int, votes: int, rate: Rate, judge_usd: Decimal | None
-) -> Decimal | None:
-    if round_ is None or not n:
-        return None
-    items = Item.objects.filter(round=round_)
-    m = items.filter(selection__kind__in=["top", "learn", "all"]).count()
-    audit = items.filter(selection__kind="audit").count()
-    return method_cost(n, min(m, n), votes, rate, judge_usd, audit).paper_usd

@@ -48,7 +48,8 @@ def expectation(sheet: Sheet, review: Review | Undefined, rng: np.random.Generat
     rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
     agree = sheet.ballots.counts.others_agree()[rows]
     measured = np.isfinite(agree)
-    right = float(agree[measured].mean()) if measured.any() else None
+    weight = review.weight[measured]
+    right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
     band = curve_band(
         review.level,
         review.earned,

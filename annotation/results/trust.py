@@ -36,6 +36,8 @@ class Audit:
     """The audit of one round, in the order of its draw. resolved: labelled from the first on,
     without a gap; all of them once the round is closed. planned: what the round stored.
 
+    runs: how many runs of the project have an audit to choose among.
+
     A cut that was extended later takes the most contested ones into the selected. It leaves the
     sets below it as they are, so that looks are still at prefixes of the whole order.
     """
@@ -46,6 +48,7 @@ class Audit:
     places: np.ndarray
     resolved: int
     scores: np.ndarray | None = None
+    runs: int = 1
 
 
 def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
@@ -87,7 +90,9 @@ def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
     opened_at = found[0].opened_at.isoformat()
     planned = found[0].certificate_plan
     scores = _scores_of(found[0], sheet.ids) if _by_routing(planned) else None
-    return Audit(found[0].number, opened_at, planned, in_order, resolved, scores)
+    audits = Selection.objects.filter(kind=Selection.Kind.AUDIT, round__project=run.project_id)
+    runs = audits.exclude(round__run=None).values("round__run").distinct().count()
+    return Audit(found[0].number, opened_at, planned, in_order, resolved, scores, runs)
 
 
 def score_name(audit: Audit) -> str:
@@ -194,13 +199,16 @@ def _tallies(sheet: Sheet, audit: Audit, grid: tuple[float, ...], look: int) -> 
 
 
 def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
-    """Bounds that hold for every threshold shown at once: what may be looked at freely."""
+    """Bounds that hold at once for every threshold shown, look planned, and run with an audit: what
+    may be looked at freely."""
     scores = _score(sheet, audit)[~sheet.selected]
     grid = np.unique(scores[np.isfinite(scores)])
     if not len(grid):
         return []
     shown_at = grid[np.unique(np.linspace(0, len(grid) - 1, MOST_SHOWN).astype(int))]
     counts = _tallies(sheet, audit, tuple(shown_at.tolist()), audit.resolved)
+    looks = len(audit.planned["looks"]) if audit.planned else 1
+    limits = simultaneous_bounds(counts, DEFAULT_ALPHA, looks, audit.runs)
     rows = zip(shown_at, counts.size, counts.audited, counts.wrong, strict=True)
     return [
         {
@@ -210,9 +218,7 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
             "n_wrong": int(wrong),
             "bound": float(bound),
         }
-        for (t, size, audited, wrong), bound in zip(
-            rows, simultaneous_bounds(counts, DEFAULT_ALPHA), strict=True
-        )
+        for (t, size, audited, wrong), bound in zip(rows, limits, strict=True)
     ]
 
 

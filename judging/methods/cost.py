@@ -46,36 +46,11 @@ def affordable(budget: Decimal, votes: int, audit: int, rate: Rate, n: int) -> i
     return min(labels - audit, n)
 
 
-@dataclass(frozen=True, slots=True)
-class MethodCost:
-    """The cost of judge and people together, ours and as the paper counts it.
+def paper_usd(n: int, m: int, people_usd: Decimal, judge_usd: Decimal | None) -> Decimal | None:
+    """Judge and people as the paper counts them: the judge on the part alone that nobody reviewed.
 
-    judge_usd: None where the price is not known; an unknown cost is never 0.
-    paper_usd: the judge on the unreviewed part only.
-    by_hand_one_vote, by_hand_same_votes: people label everything, with one vote an example or
-        with as many as in this round.
+    None where the judge's price is not known; an unknown cost is never 0.
     """
-
-    judge_usd: Decimal | None
-    human_usd: Decimal
-    total_usd: Decimal | None
-    paper_usd: Decimal | None
-    by_hand_one_vote: Decimal
-    by_hand_same_votes: Decimal
-
-
-def method_cost(
-    n: int, m: int, votes: int, rate: Rate, judge_usd: Decimal | None, audit: int = 0
-) -> MethodCost:
-    """The judge asks about all n examples; people label the m selected and the audit."""
     if not 0 <= m <= n or n == 0:
         raise ValueError(f"{m} of {n} examples can't be selected")
-    people = human_usd((m + audit) * votes, rate)
-    return MethodCost(
-        judge_usd=judge_usd,
-        human_usd=people,
-        total_usd=None if judge_usd is None else people + judge_usd,
-        paper_usd=None if judge_usd is None else people + judge_usd * (n - m) / n,
-        by_hand_one_vote=human_usd(n, rate),
-        by_hand_same_votes=human_usd(n * votes, rate),
-    )
+    return None if judge_usd is None else people_usd + judge_usd * (n - m) / n

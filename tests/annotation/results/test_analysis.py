@@ -8,6 +8,7 @@ from annotation import changes
 from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
+from annotation.results.costs import project_costs
 from annotation.results.figures_text import figure, report_lines
 from annotation.results.labels_table import label_rows
 from annotation.results.report import report
@@ -133,6 +134,22 @@ def test_the_unreviewed_are_those_that_were_not_selected_whatever_ties_with_the_
     lines = Analysis(project, run).lines()
     assert (lines.unreviewed.value, lines.unreviewed.n) == (1.0, 8)
     assert lines.accuracy.value == pytest.approx(1.0, abs=1e-12)
+
+
+def test_the_papers_way_of_counting_has_the_same_people_in_it(project, run):
+    """Two rounds, of 6 examples by rank and 1 of them, with audits of 1 and 8."""
+    run.price, run.spent_usd = {}, Decimal("1.00")
+    run.save()
+    person = make_annotator(project)
+    for beta, audit in ((60, 1), (10, 8)):
+        settings = RoundSettings(beta=Decimal(beta), votes=1, audit=audit, seed=3)
+        round_ = open_round(project, None, run, settings)
+        while isinstance(draft := claim_next(round_, person), Draft):
+            record_vote(draft, {"overall": "tie"})
+    costs = project_costs(project, run)
+    assert costs.human_usd == costs.n_votes * Decimal("0.375") > 7 * Decimal("0.375")
+    # The judge's dollar on the four that no round selected.
+    assert costs.paper_usd == costs.human_usd + Decimal("0.4")
 
 
 def test_an_audit_that_was_not_finished_gives_no_accuracy(project, run):

@@ -6,8 +6,10 @@ import pytest
 
 from annotation.results.analysis import Analysis
 from annotation.results.expecting import beta_for, expectation, expected_at, may_certify
+from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
-from tests.factories import make_examples, make_run, make_verdict
+from judging.models import Project
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 
 @pytest.fixture
@@ -62,3 +64,23 @@ def test_looks_share_the_error_among_them():
     first, last = may_certify([35, 61], [0.1])
     assert "36" in first.wrong[0].reason
     assert last.wrong[0] < may_certify([61], [0.1])[0].wrong[0]
+
+
+def test_a_reviewer_is_as_right_as_on_all_examples(project):
+    """Two voters always differ on the selected fifth, and agree on an audit that stands for the
+    rest: right four times in five, though they agree on half of what they saw."""
+    Project.objects.filter(pk=project.pk).update(no_majority=Project.NoMajority.TIE)
+    project.refresh_from_db()
+    run = make_run(project)
+    for example in make_examples(project, 100):
+        make_verdict(run, example, (100 - example.number) / 100, rank=example.number + 1)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=2, audit=20))
+    for place in range(2):
+        person = make_annotator(project)
+        for item in round_.items.select_related("selection", "round", "example"):
+            differs = item.selection.kind == "top" and place
+            make_vote(item, person, "lose" if differs else "win")
+    analysis = Analysis(project, run)
+    found = expectation(analysis.sheet, analysis.review, analysis.rng)
+    # With one other vote its label is the majority: 0 where they differ.
+    assert found["reviewer"] == pytest.approx(0.8)

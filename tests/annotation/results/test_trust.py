@@ -82,6 +82,18 @@ def test_an_audit_without_an_error_certifies_everything(run, audited):
     assert unchecked(run).value == 1
 
 
+def test_bounds_that_one_may_choose_among_share_their_error(project, run, audited):
+    """Two thresholds, two looks, and two runs with an audit: an eighth of 5 % each."""
+    sheet = audited(looks=(20, 40))
+    other = make_run(project)
+    for example in project.examples.all():
+        make_verdict(other, example, 0.5, rank=example.number + 1)
+    open_round(project, None, other, RoundSettings(beta=Decimal(10), votes=1, audit=5))
+    low, high = certificate(sheet, run)["bounds"]
+    for one in (low, high):
+        assert one["bound"] == upper_bound(one["n_set"], one["n_audited"], 0, 0.05 / 8)
+
+
 def test_too_many_errors_certify_nothing(run, audited):
     found = certificate(audited(lambda item: item.audit_order is not None), run)
     assert found["issued"] is False

@@ -7,29 +7,22 @@ from judging.methods.cost import (
     affordable,
     human_usd,
     human_usd_of_active_time,
-    method_cost,
+    paper_usd,
 )
 
 PAPER = Rate()
 
 
 def test_table_4_of_faireval_is_counted_in_full_and_as_the_paper_does():
-    cost = method_cost(80, 16, 3, PAPER, Decimal("6.38"))
-    assert cost.human_usd == 18
-    assert cost.total_usd == Decimal("24.38")
-    assert cost.paper_usd == Decimal("23.104")
-    assert cost.by_hand_one_vote == 30
-    assert cost.by_hand_same_votes == 90
+    people, judge = human_usd(16 * 3, PAPER), Decimal("6.38")
+    assert people == 18
+    assert people + judge == Decimal("24.38")
+    assert paper_usd(80, 16, people, judge) == Decimal("23.104")
+    assert (human_usd(80, PAPER), human_usd(80 * 3, PAPER)) == (30, 90)
 
 
 def test_an_unknown_price_is_unknown_and_never_nothing():
-    cost = method_cost(80, 16, 3, PAPER, None)
-    assert cost.human_usd == 18
-    assert (cost.judge_usd, cost.total_usd, cost.paper_usd) == (None, None, None)
-
-
-def test_the_audit_is_paid_for_too():
-    assert method_cost(80, 16, 3, PAPER, Decimal(0), audit=10).human_usd == Decimal("29.25")
+    assert paper_usd(80, 16, Decimal(18), None) is None
 
 
 def test_active_time_is_paid_by_the_second():
@@ -51,4 +44,4 @@ def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="a vote has a price"):
         affordable(Decimal(10), 3, 0, Rate(wage=Decimal(0)), 80)
     with pytest.raises(ValueError, match="81 of 80"):
-        method_cost(80, 81, 3, PAPER, None)
+        paper_usd(80, 81, Decimal(0), None)
