@@ -1,5 +1,6 @@
 """Who works on a run. A lease is taken by conditional UPDATE and must be renewed to be kept."""
 
+import logging
 import os
 import socket
 import threading
@@ -13,8 +14,11 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
+from judging.incidents import DATABASE_AWAY
 from judging.models import Batch, Run
 from judging.processes import ProcessIdentity
+
+log = logging.getLogger(__name__)
 
 LEASE = timedelta(seconds=20)
 RENEW_SECONDS = 5.0
@@ -71,12 +75,15 @@ def kept(run_id: int, holder: str) -> Iterator[None]:
     ended = threading.Event()
 
     def keep() -> None:
-        try:
-            while not ended.wait(RENEW_SECONDS):
-                if not renew(run_id, holder):
-                    return
-        finally:
-            connection.close()
+        held = True
+        while held and not ended.wait(RENEW_SECONDS):
+            try:
+                held = renew(run_id, holder)
+            except DATABASE_AWAY as error:
+                # It may be back before the lease has run out.
+                log.warning("The lease of run %s was not renewed: %s", run_id, error)
+                connection.close()
+        connection.close()
 
     keeper = threading.Thread(target=keep, name=f"lease of run {run_id}", daemon=True)
     keeper.start()

@@ -83,6 +83,26 @@ def test_a_lease_that_expired_is_taken_once(project):
     assert lease.renew(run.pk, "me")
 
 
+def test_a_lease_is_renewed_again_after_the_database_failed(project, monkeypatch):
+    run = held(project, "me", timedelta(seconds=1))
+    renew, asked, renewed = lease.renew, [], Event()
+
+    def failing_at_first(*values):
+        asked.append(values)
+        if len(asked) < 3:
+            raise OperationalError("database is locked")
+        done = renew(*values)
+        renewed.set()
+        return done
+
+    monkeypatch.setattr(lease, "RENEW_SECONDS", 0.01)
+    monkeypatch.setattr(lease, "renew", failing_at_first)
+    with lease.kept(run.pk, "me"):
+        assert renewed.wait(20)
+    before, _ = run.lease_until, run.refresh_from_db()
+    assert run.lease_until > before
+
+
 def test_a_dead_process_of_this_machine_is_not_waited_for(project, dead_holder):
     run = held(project, dead_holder, timedelta(seconds=15))
     assert lease.is_dead(dead_holder)
