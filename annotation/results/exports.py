@@ -105,6 +105,29 @@ def _lines(columns: Sequence[str], rows: Iterable[dict[str, Any]], wanted: Wante
         yield line(cells)
 
 
+class _Sent:
+    """What was handed over so far."""
+
+    def __init__(self) -> None:
+        self.digest, self.n_lines = hashlib.sha256(), 0
+
+    def pieces(self, lines: Iterator[str]) -> Iterator[bytes]:
+        piece: list[str] = []
+        for text in lines:
+            piece.append(text)
+            # The first line goes off at once: what a large project takes to gather comes after it.
+            if len(piece) >= _ROWS_A_PIECE or not self.n_lines:
+                yield self._piece(piece)
+                piece = []
+        yield self._piece(piece)
+
+    def _piece(self, lines: list[str]) -> bytes:
+        data = "".join(lines).encode()
+        self.digest.update(data)
+        self.n_lines += len(lines)
+        return data
+
+
 def _recorded(
     project: Project,
     run: Run | None,
@@ -113,38 +136,31 @@ def _recorded(
     lines: Iterator[str],
     preferences: Preferences | None = None,
 ) -> Iterator[bytes]:
-    digest, n_lines, piece = hashlib.sha256(), 0, []
-    for text in lines:
-        piece.append(text)
-        n_lines += 1
-        # The first line goes off at once: what a large project takes to gather comes after it.
-        if len(piece) >= _ROWS_A_PIECE or n_lines == 1:
-            data = "".join(piece).encode()
-            digest.update(data)
-            yield data
-            piece = []
-    data = "".join(piece).encode()
-    digest.update(data)
-    yield data
+    sent = _Sent()
+
+    def tell(action: str) -> dict[str, Any]:
+        n_rows = max(0, sent.n_lines - (wanted.format == "csv"))
+        facts = {"rows": n_rows, "sha256": sent.digest.hexdigest(), "names": wanted.names}
+        audit.record(project, user, action, file_name(project, run, wanted), **facts)
+        return facts
+
+    try:
+        yield from sent.pieces(lines)
+    except BaseException:
+        # Whoever breaks off keeps what was sent before.
+        tell("export broken off")
+        raise
     options: dict[str, Any] = {"names": wanted.names, "escape": wanted.escaped}
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
-    made = Export.objects.create(
+    facts = tell("exported")
+    Export.objects.create(
         project=project,
         run=run,
         what=wanted.what,
         format=wanted.format,
         options=options,
-        n_rows=n_lines - (wanted.format == "csv"),
-        sha256=digest.hexdigest(),
+        n_rows=facts["rows"],
+        sha256=facts["sha256"],
         created_by=user,
-    )
-    audit.record(
-        project,
-        user,
-        "exported",
-        file_name(project, run, wanted),
-        rows=made.n_rows,
-        sha256=made.sha256,
-        names=wanted.names,
     )

@@ -201,6 +201,19 @@ def test_an_export_is_put_on_record_with_its_hash(project, judged):
     assert AuditEvent.objects.filter(action="exported", detail__sha256=made.sha256).exists()
 
 
+def test_an_export_that_is_broken_off_is_on_record_with_what_was_sent(project, judged, owner):
+    make_examples(project, 500)
+    pieces = export(project, judged, owner, Wanted(names=True))
+    sent = next(pieces) + next(pieces)
+    pieces.close()
+    event = AuditEvent.objects.get(action="export broken off")
+    assert event.actor == owner.username
+    assert event.detail["rows"] == len(rows_of(sent)) == 200
+    assert event.detail["sha256"] == hashlib.sha256(sent).hexdigest()
+    assert event.detail["names"]
+    assert not Export.objects.exists()
+
+
 def test_samples_without_a_run_are_refused(project):
     with pytest.raises(UserError, match="run"):
         read(project, what="samples")
