@@ -122,10 +122,14 @@ def owned_alone(user: AbstractUser) -> list[str]:
 
 
 def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
+    """Raises UserError for the last owner, and where the membership ended meanwhile."""
     # Locked, so that two owners cannot remove each other at once; not its key, which votes are
     # stored with meanwhile.
     Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
-    membership.refresh_from_db(fields=["role"])
+    try:
+        membership.refresh_from_db(fields=["role"])
+    except Membership.DoesNotExist:
+        raise UserError("They are no member of the project any more.") from None
     if not leaving or membership.role != Role.OWNER:
         return
     others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)

@@ -49,6 +49,17 @@ def test_the_last_owner_stays(project, owner, researcher):
     assert list(project.memberships.values_list("user", flat=True)) == [researcher.pk]
 
 
+def test_who_was_removed_meanwhile_is_told_so(project, owner, researcher):
+    # As a second click finds them.
+    looked_at = Membership.objects.get(user=researcher)
+    remove_member(Membership.objects.get(user=researcher), owner)
+    with pytest.raises(UserError, match="no member"):
+        remove_member(looked_at, owner)
+    with pytest.raises(UserError, match="no member"):
+        change_role(looked_at, owner, Role.ANNOTATOR)
+    assert AuditEvent.objects.filter(action="member removed").count() == 1
+
+
 def test_adding_a_member_twice_keeps_the_role(project, owner):
     person = make_member(project, Role.RESEARCHER)
     add_member(project, owner, person, Role.ANNOTATOR)
