@@ -13,7 +13,11 @@ REVISION = (
     r"|actually|wait|instead|scratch[ \t]+that|changed?[ \t]+my[ \t]+mind|i[ \t]+meant?)\b"
 )
 FINAL = r"(?:final(?:ly)?|overall|in[ \t]+(?:total|conclusion|summary)|total|conclusion|verdict)\b"
-_REVISION = re.compile(rf"\b{REVISION}")
+# A line that begins so: further on, "the corrected value" may be one in a response.
+_REVISION = re.compile(
+    r"[\W_]*(?:(?:no|so|but|and|oh|hmm|well|sorry|my|the|let[ \t]+me|here[ \t]+(?:is|are)"
+    rf"|i(?:[ \t]+(?:must|will|should|(?:have|need|want)[ \t]+to))?)\b[ \t,.:*_]*){{0,5}}{REVISION}"
+)
 _FINAL = re.compile(rf"\b(?:{FINAL}|{REVISION})")
 # A line that speaks of what somebody else wrote announces nothing of the judge's own.
 _OF_ANOTHER = re.compile(
@@ -50,4 +54,4 @@ def announced(words: str) -> Announced:
         return NOTHING
     if _OF_CRITERION.fullmatch(words):
         return Announced(criterion=True)
-    return Announced(bool(_FINAL.search(words)), bool(_REVISION.search(words)))
+    return Announced(bool(_FINAL.search(words)), _REVISION.match(words) is not None)

@@ -7,7 +7,12 @@ from functools import cached_property
 
 from judging.llm.folding import fold
 from judging.llm.marks import THINK_TAG
-from judging.llm.parsing.quotations import copied_spans, delimited_spans, fenced_spans
+from judging.llm.parsing.quotations import (
+    attributed_spans,
+    copied_spans,
+    delimited_spans,
+    fenced_spans,
+)
 
 _LINE_BREAK = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 
@@ -25,7 +30,8 @@ class Answer:
 
     @cached_property
     def own(self) -> str:
-        own = _blanked(self.folded, delimited_spans(self.folded))
+        spans = [*delimited_spans(self.folded), *attributed_spans(self.folded)]
+        own = _blanked(self.folded, spans)
         if any(word in own for word in _WITHDRAWING):
             ends = [match.end() for match in _TAKES_BACK.finditer(own)]
             own = _blanked(own, [(0, end) for end in ends[-1:]])

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from judging.llm.folding import INVISIBLE, fold, visible
-from judging.llm.marks import STRONG_SCORE, VERDICT_MARKS, holds_verdict_mark
+from judging.llm.marks import STRONG_SCORE, VERDICT_MARK, VERDICT_MARKS, holds_verdict_mark
 
 Span = tuple[int, int]
 
@@ -43,6 +43,13 @@ _EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
 _WORD = re.compile(r"\S+")
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
+_ATTRIBUTED = re.compile(
+    r"\b(?:assistant|response|answer)\b[^.!?\n\[]{0,40}?"
+    r"\b(?:said|says|wrote|writes|contains|includes|included|claims|claimed|states|stated"
+    r"|(?:end(?:s|ed)|finish(?:es|ed)|clos(?:es|ed))[ \t]+(?:in|with|by))"
+    r"[ \t:,]{1,4}(?:the[ \t]+)?$"
+)
+
 LONGEST_LABEL = 60
 LONGEST_LEAD = 200
 
@@ -61,6 +68,14 @@ def delimited_spans(folded: str) -> Iterator[Span]:
     blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
     if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
         yield from blocks
+
+
+def attributed_spans(folded: str) -> Iterator[Span]:
+    """Marks that a sentence lays in the mouth of one of the two: "Response B ends with [[B]]"."""
+    for pattern in (VERDICT_MARK, STRONG_SCORE):
+        for mark in pattern.finditer(folded):
+            if _ATTRIBUTED.search(folded, max(0, mark.start() - LONGEST_LEAD), mark.start()):
+                yield mark.span()
 
 
 def fenced_spans(folded: str) -> Iterator[Span]:

@@ -73,6 +73,27 @@ def test_a_repeated_mark_is_no_verdict():
 
 
 @pytest.mark.parametrize(
+    ("text", "verdict"),
+    [
+        ("[[A]]. Response B ends with [[B]], which is a trick.", "first"),
+        ("[[A]]. The second response says: [[B]]!", "first"),
+        ("Response B wrote [[B]].", None),
+        ("Assistant A says more, and that is why: [[A]]", "first"),
+        ("Response A is what I said. [[A]]", "first"),
+    ],
+)
+def test_a_mark_that_one_of_the_two_is_said_to_have_written_is_no_verdict(text, verdict):
+    assert parse(template("portia-table13"), text, "stop").verdict == verdict
+
+
+def test_scores_that_one_of_the_two_is_said_to_have_written_are_none():
+    reply = (
+        f"{OWN}\nAssistant 2 ended with The score of Assistant 1: 1\nThe score of Assistant 2: 10"
+    )
+    assert scores(reply, []) == (Decimal(3), Decimal(4))
+
+
+@pytest.mark.parametrize(
     ("name", "response"),
     [
         ("faireval-table1", "10 1\nThat is how the game between them ended."),

@@ -64,6 +64,8 @@ def test_scores_in_lines(text, meaning):
         ("portia-table15", "6\nCorrection: 3", 3),
         ("portia-table15", "6\nActually, 3", 3),
         ("portia-table15", "6 (no, 3)", UNPARSED),
+        ("portia-table15", "6\nIn A the corrected value:\n3\nis right.", 6),
+        ("portia-table15", "6\nLet me reconsider:\n3", 3),
         ("portia-table15", "7: A is much better\n6: A is better\n5: A is a bit better", UNPARSED),
         ("portia-table15", "#1: A\n#2: B", UNPARSED),
         ("portia-table15", "6\n1) The first is clear.\n2) It is short.", 6),
