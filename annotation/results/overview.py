@@ -40,9 +40,10 @@ def overview(project: Project) -> Overview:
     run = project.primary_run or project.runs.order_by("-number").first()
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
     n = frame(project).count()
+    points = 0 if n else project.point_items.visible().count()
     steps = (
-        _importing(project, n),
-        _judging(project, run, n),
+        _scores(project, points) if points else _importing(project, n),
+        _judging(project, run, n or points),
         _routing(project, run, n),
         _annotating(project),
         _merging(project, run, n, people.settled),
@@ -59,6 +60,13 @@ def _importing(project: Project, n: int) -> Step:
     imports = reverse("imports", args=[project.slug])
     words = "examples" if n else "nothing imported yet"
     return Step("Import", state, count(n), words, imports, "Import pairs", imports)
+
+
+def _scores(project: Project, n: int) -> Step:
+    """Of a project that holds single responses alone."""
+    page = reverse("scores", args=[project.slug])
+    words = f"single response{'' if n == 1 else 's'}"
+    return Step("Import", "done", count(n), words, page, "Import scores", page)
 
 
 def _judging(project: Project, run: Run | None, n: int) -> Step:

@@ -47,9 +47,17 @@ def runs(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         **access.under("runs"),
         "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
-        "n_examples": access.project.examples.judged().count(),
+        **judgeable(access.project),
     }
     return render(request, "judging/runs/list.html", context)
+
+
+def judgeable(project: Project) -> dict[str, int]:
+    """How many pairs and how many single responses a run could be about."""
+    return {
+        "n_examples": project.examples.judged().count(),
+        "n_points": project.point_items.visible().count(),
+    }
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -114,7 +122,7 @@ def start_page(
         "form": form,
         "estimate": estimate,
         "problem": problem,
-        "n_examples": access.project.examples.judged().count(),
+        **judgeable(access.project),
     }
     part = request.htmx and request.htmx.target == "estimate"  # type: ignore[attr-defined]
     template = "_start_estimate.html" if part else "start.html"

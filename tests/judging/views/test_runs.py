@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
+from judging.imports.score_writing import import_scores
 from judging.models import Membership, Run
 from tests.factories import make_examples, make_run, make_verdict
 from tests.judging.runs.judging import ENDPOINT, loopback
@@ -68,6 +69,23 @@ def test_the_list_says_what_to_do_first(as_researcher, project):
     assert "There is nothing to judge yet." in get(as_researcher, project).content.decode()
     make_examples(project, 1)
     assert "No run yet." in get(as_researcher, project).content.decode()
+
+
+def test_a_project_of_single_responses_alone_can_start_a_run(
+    as_researcher, project, researcher, tmp_path
+):
+    path = tmp_path / "scores.csv"
+    path.write_text("input,output,criterion,rater,score\nq,a,fluency,ann,4\n")
+    import_scores(project, researcher, path)
+    page = get(as_researcher, project).content.decode()
+    assert f'href="{reverse("run_start", args=[project.slug])}">Start a run' in page
+    assert "No run yet." in page
+    page = get(as_researcher, project, "run_start").content.decode()
+    assert "asked about 1 single response:" in page
+    overview = as_researcher.get(reverse("project", args=[project.slug])).content.decode()
+    assert "single response" in overview
+    assert "nothing imported yet" not in overview
+    assert "Start a judge" in overview
 
 
 def test_a_run_is_listed_with_its_judge_coverage_and_cost(as_researcher, project, examples):
