@@ -8,7 +8,13 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from annotation.models import FinalLabel
-from annotation.results.people import PeopleSay, human_cost, people_alone, people_for_run
+from annotation.results.people import (
+    PeopleSay,
+    human_cost,
+    people_alone,
+    people_both_ways,
+    people_for_run,
+)
 from annotation.selecting import frame
 from judging.models import Example, Label, Project, Run, Verdict
 
@@ -63,17 +69,29 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
     while chunk := list(_after(examples, after)[:_CHUNK]):
         verdicts = _verdicts(run, chunk)
         for example in chunk:
-            verdict = verdicts.get(example.pk)
-            judge = Label(verdict.label) if verdict and verdict.label else None
             said, gold = asked.get(example.pk), everywhere.get(example.pk)
-            label, source, rule = merge(judge, said)
-            shown = said
-            if gold and _speaks(gold) and not (said and _speaks(said)):
-                # Why another run's round asked says nothing of this run.
-                shown = replace(gold, selection="", probability=None)
-            human = said.label if said and said.label else (gold.label if gold else None)
-            yield Merged(example, verdict, shown, label, source, rule, human)
+            yield _merged(example, verdicts.get(example.pk), said, gold)
         after = (chunk[-1].number, chunk[-1].pk)
+
+
+def merged_one(example: Example, run: Run) -> Merged:
+    """The same of one example, as it is now."""
+    everywhere, asked = people_both_ways(example.project, run, example=example)
+    verdict = _verdicts(run, [example]).get(example.pk)
+    return _merged(example, verdict, asked.get(example.pk), everywhere.get(example.pk))
+
+
+def _merged(
+    example: Example, verdict: Verdict | None, said: PeopleSay | None, gold: PeopleSay | None
+) -> Merged:
+    judge = Label(verdict.label) if verdict and verdict.label else None
+    label, source, rule = merge(judge, said)
+    shown = said
+    if gold and _speaks(gold) and not (said and _speaks(said)):
+        # Why another run's round asked says nothing of this run.
+        shown = replace(gold, selection="", probability=None)
+    human = said.label if said and said.label else (gold.label if gold else None)
+    return Merged(example, verdict, shown, label, source, rule, human)
 
 
 def _speaks(say: PeopleSay) -> bool:

@@ -18,7 +18,7 @@ from annotation.models import Adjudication, Item, Round, Selection, Slot
 from annotation.results.columns import CHUNK, as_read
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.methods.votes import majority_of
-from judging.models import Label, Project, Run
+from judging.models import Example, Label, Project, Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
 ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
@@ -84,10 +84,11 @@ def people_alone(project: Project) -> dict[int, PeopleSay]:
 
 
 def people_both_ways(
-    project: Project, run: Run
+    project: Project, run: Run, **only: Example
 ) -> tuple[dict[int, PeopleSay], dict[int, PeopleSay]]:
-    """People alone, and people for the run, from one reading of the votes."""
-    sayings = _sayings(_all_items(project))
+    """People alone, and people for the run, from one reading of the votes. only: `example`, where
+    one alone is wanted."""
+    sayings = _sayings(_all_items(project).filter(**only))
     asked = [one for one in sayings if _enters(one[0], run)]
     return _latest(_by_protocol(sayings)), _asked(asked)
 

@@ -4,10 +4,10 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from annotation.models import FinalLabel
 from annotation.rendering import render as rendered
+from annotation.results.merging import merged_one
 from judging.access import project_for
-from judging.models import Example, Role, Run, Verdict
+from judging.models import Example, Role, Run
 from judging.runs.portia.shown import shown_stages
 from judging.runs.transcript import transcript_of
 from judging.views.examples import asked_for
@@ -56,10 +56,11 @@ def neighbour(example: Example, condition: str, order: str) -> Example | None:
 
 def said_of(example: Example, run: Run) -> dict[str, object]:
     orders = transcript_of(run, example)
-    verdicts = Verdict.objects.filter(run=run, example=example)
+    found = merged_one(example, run)
     return {
-        "verdict": verdicts.first(),
+        "verdict": found.verdict,
+        # An attention check has a known label, and is merged nowhere.
+        "final": None if example.is_check else found,
         "order_rows": [orders[place : place + 2] for place in range(0, len(orders), 2)],
         "shown_stages": shown_stages(run, example, [order.part for order in orders]),
-        "final": FinalLabel.objects.filter(run=run, example=example).first(),
     }

@@ -1,9 +1,19 @@
+from decimal import Decimal
+
 import pytest
 from django.urls import reverse
 
-from annotation.models import FinalLabel
+from annotation.results.labels_table import label_rows
+from annotation.rounds import RoundSettings, open_round
 from judging.models import Call, Membership, Parse, Sample
-from tests.factories import make_examples, make_project, make_run, make_verdict
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_project,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 from tests.judging.runs.test_judge_report import record
 
 pytestmark = pytest.mark.django_db
@@ -90,14 +100,20 @@ def test_a_reply_that_was_asked_again_no_longer_counts(page, project, example):
     assert html.index("truncated") < html.index("replaced by a later one")
 
 
-def test_people_and_the_final_label_stand_beside_the_judge(page, project, example):
+def test_people_and_the_final_label_are_as_they_are_now(page, project, example):
+    """As in the export, and not as they were when somebody last wrote them down."""
     run = make_run(project)
-    FinalLabel.objects.create(
-        example=example, run=run, label="tie", source="majority", votes_tie=2, votes_win=1
-    )
+    make_verdict(run, example, 0.5, rank=1)
+    assert "from judge: the judge&#x27;s label" in page(run="1")
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(100), votes=3))
+    item = round_.items.get(example=example)
+    for label in ("tie", "win", "tie"):
+        make_vote(item, make_annotator(project), label)
     html = page(run="1")
-    assert "from majority" in html
+    assert "from majority: more than half of 3 votes (1–2–0)" in html
     assert "2 tie" in html
+    row = next(row for row in label_rows(project, run, names=False) if row["votes_tie"])
+    assert (row["final_label"], row["source"]) == ("tie", "majority")
 
 
 def test_what_a_judge_or_a_file_wrote_runs_nowhere(as_researcher, project):
@@ -136,5 +152,5 @@ def test_as_many_queries_for_fifty_samples_as_for_one(
         record(run, example, "original", slot, outcome="win")
     url = reverse("example", args=[project.slug, example.pk]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(12):
+    with django_assert_num_queries(16):
         as_researcher.get(url)
