@@ -88,7 +88,11 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
         "owner": owner, "superuser": make_user("sue", is_superuser=True),
     }  # fmt: skip
     # The outsider has the highest role somewhere else, which must not help here.
-    Membership.objects.create(project=make_project("another"), user=outsider, role="owner")
+    another = make_project("another")
+    Membership.objects.create(project=another, user=outsider, role="owner")
+    make_examples(another, 2)
+    make_run(another)
+    open_round(another, None, None, RoundSettings(everything=True, votes=1, seed=1))
     return World(users, arguments_of(project, annotator, tmp_path))
 
 
@@ -102,13 +106,7 @@ def arguments_of(project, annotator, folder):
     invitation = invite(project, None, Terms(uses=9))
     member = Membership.objects.get(project=project, user=annotator)
     uid = urlsafe_base64_encode(force_bytes(annotator.pk))
-    template = JudgeTemplate.objects.create(
-        project=project,
-        name="own",
-        form="score",
-        text="{question} {first} {second}",
-        output={"reply": "score_lines"},
-    )
+    template = template_of(project)
     here = {"slug": project.slug}
     numbers = {
         "import": {"number": import_with_refused_rows(project, folder).number},
@@ -145,6 +143,13 @@ def arguments_of(project, annotator, folder):
             name in SIGNED) else here | found  # fmt: skip
 
     return {name: arguments(name) for name in NAMES}
+
+
+def template_of(project):
+    text, output = "{question} {first} {second}", {"reply": "score_lines"}
+    return JudgeTemplate.objects.create(
+        project=project, name="own", form="score", text=text, output=output
+    )
 
 
 def scores_of(project):
@@ -220,6 +225,17 @@ def test_only_those_are_let_in_who_may(client, world, name):
             answered = True
             assert outcome(response) == expected(name, role), f"{role} {method}s {address}"
     assert answered
+
+
+@pytest.mark.parametrize("name", "example template template_retire member invitation_revoke "
+                         "round_item flag_settle".split())  # fmt: skip
+@pytest.mark.django_db
+def test_an_owner_reaches_nothing_of_another_project_from_their_own(client, world, name):
+    """What is named by a number of the whole site is looked for in the project alone."""
+    address = reverse(name, kwargs=world.arguments[name] | {"slug": "another"})
+    for method in ("get", "post"):
+        response = ask(client, method, address, world.users["outsider"])
+        assert response.status_code in (404, 405), f"{method} {address}"
 
 
 @pytest.mark.parametrize("query", UNBLINDING)
