@@ -7,7 +7,6 @@ Both orders of an example follow each other, and the samples of one order are on
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Protocol
 
 from django.db.models import Q
@@ -66,17 +65,18 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Statuses that a person asked for again, as far as they were recorded before that."""
+    """Statuses that a person asked for again, of the calls up to `through`, the last one then.
+
+    Not by time: the clocks of those who resume and of those who record may differ.
+    """
 
     statuses: frozenset[str] = frozenset()
-    before: datetime | None = None
+    through: int = 0
 
     @classmethod
     def of(cls, run: Run) -> "Retry":
-        asked = run.parameters.get("retry")
-        if not asked:
-            return cls()
-        return cls(frozenset(asked["statuses"]), datetime.fromisoformat(asked["before"]))
+        asked = run.parameters.get("retry", {})
+        return cls(frozenset(asked.get("statuses", ())), asked.get("through", 0))
 
 
 @dataclass(slots=True)
@@ -157,18 +157,17 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
 def add_samples(histories: Histories, run: Run, calls: Iterable[Call]) -> None:
     retry = Retry.of(run)
     samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
-    for subject_id, part, slot, attempt, status, at in samples.values_list(
+    for subject_id, part, slot, attempt, status, call_id in samples.values_list(
         f"call__{subject_field(run)}",
         "call__part",
         "slot",
         "attempt",
         "parses__status",
-        "call__finished_at",
+        "call_id",
     ):
         history = histories[subject_id, part]
         history.attempts[slot] = attempt
-        again = status in retry.statuses and retry.before is not None and at < retry.before
-        if again:
+        if status in retry.statuses and call_id <= retry.through:
             history.settled.discard(slot)
         else:
             history.settled.add(slot)

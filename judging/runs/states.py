@@ -5,6 +5,7 @@ from decimal import Decimal
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Max
 from django.utils import timezone
 
 from judging.audit import record
@@ -83,7 +84,6 @@ def resume(
     check_resumable(run, statuses)
     if budget is not None:
         check_budget(run)
-    retried = {"statuses": sorted(statuses), "before": timezone.now().isoformat()}
     fields: dict[str, Any] = {"reason": "", "holder": ""}
     fields["lease_until"] = timezone.now() + SEND_AGAIN
     if max_tokens is not None:
@@ -93,6 +93,8 @@ def resume(
     with transaction.atomic():
         changed = change(run.pk, dict.fromkeys(RESUMABLE, State.QUEUED), **fields)
         if changed:
+            last = run.calls.aggregate(last=Max("pk"))["last"] or 0
+            retried = {"statuses": sorted(statuses), "through": last}
             merge(run, "parameters", lambda kept: {**kept, "retry": retried})
             raised = None if budget is None else str(budget)
             detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": raised}

@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from judging.models import Call, Parse
+from judging.models import Call, Parse, Run
+from judging.runs import states
 from judging.runs.plan import Ask, asks_left
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded import record_sample, record_scores
@@ -17,10 +18,17 @@ def left(run):
     return [(a.subject.external_id, a.part, a.slots, a.attempt) for a in asks]
 
 
-def retried(project, *statuses, **fields):
-    before = (timezone.now() + timedelta(seconds=1)).isoformat()
-    retry = {"statuses": list(statuses), "before": before}
-    return make_run(project, parameters={"retry": retry}, **fields)
+def resumed(run, *statuses):
+    """The run after a person resumed it, so that these are asked again."""
+    Run.objects.filter(pk=run.pk).update(state=Run.State.DONE)
+    assert states.resume(run, retry=statuses, background=False)
+    run.refresh_from_db()
+    return run
+
+
+@pytest.fixture
+def run(project):
+    return make_run(project, method="ec", k=1, endpoint="local", base_url="http://local/v1")
 
 
 def record_status(run, example, status, attempt):
@@ -62,30 +70,32 @@ def test_slots_of_a_lost_call_are_asked_for_again(project):
     assert left(run) == [("e0", "original", (0,), 0)]
 
 
-def test_only_the_statuses_that_a_person_named_are_asked_again(project):
+def test_only_the_statuses_that_a_person_named_are_asked_again(project, run):
     cut, wrong = make_examples(project, 2)
-    run = retried(project, "error", method="ec", k=1)
     record_status(run, cut, "truncated", 0)
     record_status(run, wrong, "error", 0)
-    assert left(run) == [("e1", "original", (0,), 1)]
-
-
-def test_an_error_after_the_resume_waits_for_the_next_one(project):
-    (example,) = make_examples(project, 1)
-    run = retried(project, "error", method="ec", k=1)
-    record_status(run, example, "error", 0)
-    Call.objects.update(finished_at=timezone.now() + timedelta(minutes=1))
     assert left(run) == []
+    assert left(resumed(run, "error")) == [("e1", "original", (0,), 1)]
 
 
-def test_the_last_attempt_decides_whether_a_slot_is_asked_again(project):
+@pytest.mark.parametrize("minutes", [-5, 0, 5])
+def test_an_error_after_the_resume_waits_for_the_next_one(project, run, minutes):
+    """Whatever the clock says of the machine that records the calls."""
+    (example,) = make_examples(project, 1)
+    resumed(run, "error")
+    record_status(run, example, "error", 0)
+    Call.objects.update(finished_at=timezone.now() + timedelta(minutes=minutes))
+    assert left(run) == []
+    assert left(resumed(run, "error")) == [("e0", "original", (0,), 1)]
+
+
+def test_the_last_attempt_decides_whether_a_slot_is_asked_again(project, run):
     one, two = make_examples(project, 2)
-    run = retried(project, "error", method="ec", k=1)
     record_status(run, one, "truncated", 0)
     record_status(run, one, "error", 1)
     record_status(run, two, "error", 0)
     record_status(run, two, "truncated", 1)
-    assert left(run) == [("e0", "original", (0,), 2)]
+    assert left(resumed(run, "error")) == [("e0", "original", (0,), 2)]
 
 
 def test_a_server_that_gives_few_choices_gets_pieces(project):
