@@ -147,6 +147,8 @@ def test_the_page_is_one_file_that_fetches_nothing(project, audited, tmp_path):
     assert page.count("<svg") > 4
     for fetched in ("<script", "<link", "src=", 'href="/', "url("):
         assert fetched not in page
+    # What a screen reader leads to; all else stands in it.
+    assert page.index("<body>\n<main>") < page.index("<h1") < page.index("</main>\n</body>")
 
 
 def test_another_file_is_refused(tmp_path, project, audited):
