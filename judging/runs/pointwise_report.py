@@ -127,6 +127,7 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
             "scale": run.parameters["output"]["scale"][:2],
         },
         "items": len(points),
+        "score_mass": mean_mass(run),
         "likelihood_model": points.source or None,
         "criteria": {
             name: {
@@ -139,6 +140,13 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
         },
         "likelihood": bias_of(run, points, by_criterion) if with_bias else {},
     }
+
+
+def mean_mass(run: Run) -> float | None:
+    """What the score tokens together had of the probability; with little of it, the judge was
+    about to write something else, and its expected score is one over what it did not say."""
+    rows = Parse.objects.filter(current=True, sample__call__run=run, rating__isnull=False)
+    return rows.aggregate(mean=Avg("mass"))["mean"]
 
 
 def mean_of(values: Any) -> float | None:

@@ -45,3 +45,18 @@ def test_of_many_items_the_page_says_where_the_rest_is(run, client, researcher, 
     client.force_login(researcher)
     page = client.get(f"/p/{run.project.slug}/runs/{run.number}").content.decode()
     assert "manage.py report" in page
+
+
+def test_the_page_says_when_the_judge_meant_to_write_no_score(
+    run, project, settings, client, researcher
+):
+    client.force_login(researcher)
+    page = client.get(f"/p/{project.slug}/runs/{run.number}").content.decode()
+    assert shown_points(run)["score_mass"] > 0.5
+    assert "of the probability on average." in page
+    assert "mostly about" not in page
+    with loopback(settings, judge=PointJudge(shares={4: 0.03, 3: 0.01})):
+        doubtful = judged(project, form="pointwise", name="doubtful")
+    assert shown_points(doubtful)["score_mass"] == pytest.approx(0.04)
+    page = client.get(f"/p/{project.slug}/runs/{doubtful.number}").content.decode()
+    assert "mostly about to write something else" in page
