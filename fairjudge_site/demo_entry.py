@@ -7,6 +7,7 @@ opens nothing but the two logins that the demo made.
 from django.conf import settings
 from django.contrib.auth import get_user_model, login
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -14,12 +15,24 @@ from django.views.decorators.http import require_POST
 
 from annotation.results.demo import ANNOTATOR, OWNER, SLUG
 
+LONGEST_NAME = 150
 ENTRIES = {"owner": OWNER, "annotator": ANNOTATOR}
+
+
+class LoginForm(AuthenticationForm):
+    """Django tells browsers how long a name may be, and holds nobody else to it."""
+
+    def clean_username(self) -> str:
+        name: str = self.cleaned_data["username"]
+        if len(name) > LONGEST_NAME:
+            raise self.get_invalid_login_error()
+        return name
 
 
 class Login(LoginView):
     """The login page; in the demo with its two buttons."""
 
+    authentication_form = LoginForm
     redirect_authenticated_user = True
 
     def get_context_data(self, **extra: object) -> dict[str, object]:

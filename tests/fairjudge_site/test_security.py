@@ -53,6 +53,13 @@ def test_guessing_a_password_is_stopped_and_the_right_one_waits_too(client, ana)
     assert log_in(client, PASSWORD).status_code == 429
 
 
+@pytest.mark.databases
+def test_a_name_longer_than_any_is_a_wrong_name(client, db):
+    answer = client.post("/login/", {"username": "a" * 5000, "password": PASSWORD})
+    assert answer.status_code == 200
+    assert b"correct username and password" in answer.content
+
+
 def test_guessing_from_one_address_does_not_lock_the_owner_out_elsewhere(client, ana, settings):
     settings.FAIRJUDGE_PROXIES = 1
     for number in range(9):
