@@ -132,9 +132,7 @@ def estimate_run(
     full = n_examples if judge.adaptive is None else pilot_size(n_examples)
     least = 2 if run.stages else len(run.parts)
     most_parts = sum(map(len, asked)) / max(1, len(asked))
-    past = Call.objects.filter(
-        run__base_url=run.base_url, run__model=run.model, state=Call.State.DONE
-    )
+    past = calls_like(run)
     together = samples_a_call(judge, past)
     calls_a_part, most_a_part = (
         full * math.ceil(judge.k / (together or unseen)) + (n_examples - full) * judge.k
@@ -144,8 +142,7 @@ def estimate_run(
     prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
     timed = past.filter(batch=None) if not judge.batch else past.none()
     tokens, known = tokens_a_sample(past)
-    tokens = min(tokens, judge.max_tokens)
-    completion = round(tokens * judge.k * least * n_examples)
+    completion = round(min(tokens, judge.max_tokens) * judge.k * least * n_examples)
     pace = Pace(concurrency or usual_concurrency(judge.endpoint), rpm, tpm)
     return RunEstimate(
         n_examples,
@@ -162,6 +159,12 @@ def estimate_run(
         batch_hours(judge, n_examples > full),
         budget,
     )
+
+
+def calls_like(run: Run) -> QuerySet[Call]:
+    """What this judge has answered so far, in any project."""
+    judge = {"run__base_url": run.base_url, "run__model": run.model}
+    return Call.objects.filter(**judge, state=Call.State.DONE)
 
 
 def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:

@@ -27,49 +27,8 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", help="number, name or `latest`; default: the primary run")
-        how_much = parser.add_mutually_exclusive_group(required=True)
-        how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
-        how_much.add_argument("--budget", type=decimal_argument, help="human money in USD")
-        how_much.add_argument("--all", action="store_true", help="label everything")
-        parser.add_argument("--votes", type=int, default=3, help="votes an example (default 3)")
-        parser.add_argument("--audit", type=int, default=0, help="drawn at random from the rest")
-        parser.add_argument(
-            "--epsilon",
-            type=decimal_argument,
-            default=Decimal(10),
-            help="percent of wrong labels that the audit may certify (default 10)",
-        )
-        parser.add_argument(
-            "--confidence",
-            type=decimal_argument,
-            default=Decimal(95),
-            help="of the certificate, in percent (default 95)",
-        )
-        parser.add_argument(
-            "--looks",
-            type=int,
-            nargs="+",
-            default=[],
-            help="audit sizes at which to ask for the certificate; default: at the end",
-        )
-        parser.add_argument(
-            "--route",
-            choices=["bpde", "learned"],
-            default="bpde",
-            help="what to rank by: BPDE at once, or what a random sample of labels taught",
-        )
-        parser.add_argument(
-            "--learn",
-            type=int,
-            help=f"size of that sample, which the cut counts in (default {LEARN})",
-        )
-        parser.add_argument(
-            "--ties",
-            choices=["default", "paper"],
-            default="default",
-            help="order of equal BPDE: by what else tells them apart, or as imported",
-        )
-        parser.add_argument("--partial", action="store_true", help="the run need not be finished")
+        _add_selection(parser)
+        _add_certificate(parser)
         parser.add_argument(
             "--annotator",
             action="append",
@@ -123,6 +82,55 @@ class Command(FairJudgeCommand):
                 "Invite more on the page Settings → People and invitations, or close the round "
                 "early: what is there is merged then."
             )
+
+
+def _add_selection(parser: CommandParser) -> None:
+    how_much = parser.add_mutually_exclusive_group(required=True)
+    how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
+    how_much.add_argument("--budget", type=decimal_argument, help="human money in USD")
+    how_much.add_argument("--all", action="store_true", help="label everything")
+    parser.add_argument("--votes", type=int, default=3, help="votes an example (default 3)")
+    parser.add_argument("--audit", type=int, default=0, help="drawn at random from the rest")
+    parser.add_argument(
+        "--route",
+        choices=["bpde", "learned"],
+        default="bpde",
+        help="what to rank by: BPDE at once, or what a random sample of labels taught",
+    )
+    parser.add_argument(
+        "--learn",
+        type=int,
+        help=f"size of that sample, which the cut counts in (default {LEARN})",
+    )
+    parser.add_argument(
+        "--ties",
+        choices=["default", "paper"],
+        default="default",
+        help="order of equal BPDE: by what else tells them apart, or as imported",
+    )
+    parser.add_argument("--partial", action="store_true", help="the run need not be finished")
+
+
+def _add_certificate(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--epsilon",
+        type=decimal_argument,
+        default=Decimal(10),
+        help="percent of wrong labels that the audit may certify (default 10)",
+    )
+    parser.add_argument(
+        "--confidence",
+        type=decimal_argument,
+        default=Decimal(95),
+        help="of the certificate, in percent (default 95)",
+    )
+    parser.add_argument(
+        "--looks",
+        type=int,
+        nargs="+",
+        default=[],
+        help="audit sizes at which to ask for the certificate; default: at the end",
+    )
 
 
 def _annotator(project: Project, name: str) -> Annotator:

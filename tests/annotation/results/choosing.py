@@ -51,6 +51,14 @@ def make_choice_run(
         for example, gap in zip(examples, gaps, strict=True)
         for part in permutations
     ]
+    store(run, pairs)
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    return run
+
+
+def store(run: Run, pairs: list[tuple[Example, str, float]]) -> None:
+    """A call with one sample for each example, part, and probability of the first shown."""
     now = timezone.now()
     calls = Call.objects.bulk_create(
         Call(run=run, example=e, part=part, slots=[0], state="done", claimed_at=now)
@@ -70,9 +78,6 @@ def make_choice_run(
         )
         for sample, (_, part, p) in zip(samples, pairs, strict=True)
     )
-    rebuild_verdicts(run)
-    run.refresh_from_db()
-    return run
 
 
 def p_first(gap: float, part: str, position: float, token: float) -> float:

@@ -3,8 +3,8 @@
 import pytest
 
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Import, Role, Run
-from tests.factories import make_examples, make_import, make_project, make_run
+from judging.models import Import, Membership, Project, Role, Run
+from tests.factories import make_examples, make_import, make_project, make_run, make_user
 
 pytestmark = [pytest.mark.databases]
 
@@ -57,3 +57,13 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
         other.memberships.create(user=researcher, role=Role.OWNER)
         make_examples(other, 1)
     assert len(queries()) == 50
+
+
+def test_a_researcher_makes_a_project_and_others_cannot(client, db):
+    client.force_login(make_user("nina", researcher=True))
+    assert client.post("/", {"name": "My pairs"}).url == "/p/my-pairs/"
+    assert Membership.objects.get().role == Role.OWNER
+    client.force_login(make_user("stranger"))
+    refused = client.post("/", {"name": "Other pairs"})
+    assert refused.status_code == 422
+    assert Project.objects.count() == 1
