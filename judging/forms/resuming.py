@@ -7,6 +7,7 @@ from django import forms
 
 from judging.forms.amounts import MOST_TOKENS, dollars, plainly, whole
 from judging.models import Parse, Run
+from judging.runs.endpoints import LOCAL
 from judging.runs.states import RETRIABLE
 
 
@@ -33,7 +34,8 @@ class ResumeForm(forms.Form):
             for status, n in statuses.items()
             if status in RETRIABLE - {Parse.Status.ERROR}
         ]
-        self.priced = run.price is not None
+        # What this machine's own judge costs is nothing, and no budget holds it.
+        self.priced = run.price is not None and run.endpoint != LOCAL
 
     def shown_fields(self) -> list[forms.BoundField]:
         shown = {"retry": bool(self.fields["retry"].choices), "budget": self.priced}

@@ -49,6 +49,17 @@ def test_a_run_of_another_project_is_not_found(as_researcher, project):
     assert as_researcher.get(reverse("run", args=[project.slug, 1])).status_code == 404
 
 
+@pytest.mark.parametrize("state", [Run.State.RUNNING, Run.State.PAUSED])
+def test_a_budget_is_asked_for_where_something_can_cost(page, project, state):
+    price = {"input": "1", "output": "2"}
+    run = make_run(project, endpoint="default", price=price, state=state, ranked_at=None)
+    make_examples(project, 1)
+    assert "Budget, USD" in page()
+    run.endpoint = "local"
+    run.save()
+    assert "Budget, USD" not in page()
+
+
 def test_a_live_run_polls_and_says_how_far_it_is(page, project, examples, server):
     run = started(project, k=2, budget=Decimal(5), price=(Decimal(10), Decimal(30)), model=MODEL)
     html = page()
@@ -195,7 +206,6 @@ def test_what_a_judge_wrote_runs_nowhere(page, project, examples, settings):
     assert HOSTILE not in page()
 
 
-@pytest.mark.parametrize("n", [1, 50])
 def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
     page, project, examples, server
 ):
@@ -205,6 +215,7 @@ def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
     assert said in page(beta="50")
 
 
+@pytest.mark.parametrize("n", [1, 50])
 def test_the_page_takes_as_many_queries_for_one_example_as_for_fifty(
     as_researcher, project, server, django_assert_num_queries, n
 ):
