@@ -24,6 +24,8 @@ TINY = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Pride:
+    """The prior by the mean of log P; arithmetic: by the plain mean of P, as CalibraEval has it."""
+
     name: str = "pride"
     arithmetic: bool = False
 
