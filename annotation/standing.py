@@ -59,10 +59,6 @@ class Standing:
     def open(self) -> int:
         return self.n_items - self.done - self.undecided - self.in_work
 
-    @property
-    def votes_left(self) -> int:
-        return self.votes_asked - self.votes_given
-
 
 def standing_of(round_: Round, now: datetime | None = None) -> Standing:
     """A constant number of queries, whatever the size of the round."""
