@@ -2,12 +2,15 @@
 
 import ctypes
 import os
+import resource
 import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
+# The database, the log, the queue, and what modules open while they work.
+OTHER_FILES = 100
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,17 @@ def boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return ""
+
+
+def room_for(connections: int) -> int:
+    """As many of them as this process may have open at once beside its other files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(connections, soft - OTHER_FILES))
 
 
 def end_with_parent(parent: int, with_signal: int = signal.SIGTERM) -> None:

@@ -8,6 +8,7 @@ kill leaves, so a file tells something until the next boot only.
 
 import os
 from pathlib import Path
+from typing import Self
 
 from django.conf import settings
 
@@ -18,7 +19,10 @@ FOLDER = "departures"
 
 
 class Departures:
-    """One holder's file. Where it can't be kept it is removed: then nothing is certain."""
+    """One holder's file, which an error leaves behind as a kill does.
+
+    Where it can't be kept it is removed: then nothing is certain.
+    """
 
     def __init__(self, run_id: int, holder: str) -> None:
         self.path = path_of(run_id, holder)
@@ -45,13 +49,21 @@ class Departures:
         except OSError:
             whole = False
         if not whole:
+            forget(self.path)
             self.close()
 
     def close(self) -> None:
-        forget(self.path)
         if self.file is not None:
             os.close(self.file)
             self.file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+        if kind is None:
+            forget(self.path)
 
 
 def departed(run_id: int, holder: str) -> set[int] | None:

@@ -6,7 +6,7 @@ import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from threading import current_thread, main_thread
 from typing import Any
@@ -24,6 +24,7 @@ from judging.llm.limits import Limits, ProcessLimits, SharedLimits
 from judging.llm.retries import RetryPolicy
 from judging.local_judge import running_local_judge
 from judging.models import Run
+from judging.processes import room_for
 from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump
 from judging.runs.batches import usual_price, wants_batches
@@ -100,19 +101,19 @@ async def pumped(
 async def call_pump(
     desk: Desk, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[Pump]:
-    run = desk.run
-    with closing(Departures(run.pk, desk.holder)) as departures:
+    run, places = desk.run, room_for(desk.run.concurrency)
+    with Departures(run.pk, desk.holder) as departures:
         turns = StoppableLimits(shared_limits(endpoint), departures)
         async with JudgeClient(
             endpoint,
             key_of(endpoint),
-            Limits(run.concurrency, run.rpm, run.tpm),
+            Limits(places, run.rpm, run.tpm),
             shared=turns,
             retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
             learned={run.model: desk.known or Learned()},
         ) as client:
-            yield Pump(desk, client, turns, thread, run.concurrency, report)
+            yield Pump(desk, client, turns, thread, places, report)
 
 
 async def ask_alone(desk: Desk, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:

@@ -2,6 +2,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from judging.processes import ProcessIdentity
 from tests.processes import eventually
 
@@ -28,3 +30,14 @@ def test_a_command_whose_parent_is_already_gone_does_not_start():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "ran" not in done.stdout
+
+
+@pytest.mark.parametrize(("hard", "room"), [(1000, 300), (250, 150), (50, 1)])
+def test_there_is_room_for_as_many_connections_as_files_may_be_open(hard, room):
+    program = (
+        "import resource; from judging.processes import room_for\n"
+        f"resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, {hard}), {hard}))\n"
+        "print(room_for(300))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{room}\n", "")

@@ -1,9 +1,11 @@
 import resource
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import timedelta
 
 import pytest
+from django.db import OperationalError
 from django.utils import timezone
 
 from judging.models import Call, Run
@@ -79,10 +81,16 @@ def test_a_file_that_can_not_grow_is_removed(folder, dead_holder):
 def test_the_next_holder_takes_the_earlier_files_away(folder, dead_holder):
     Departures(RUN, dead_holder)
     Departures(RUN + 70, dead_holder)
-    departures = Departures(RUN, lease.new_holder())
-    assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"7", "77"}
-    departures.close()
+    with Departures(RUN, lease.new_holder()):
+        assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"7", "77"}
     assert [path.name for path in folder.iterdir()] == ["77-abc"]
+
+
+def test_an_error_leaves_the_file_behind_as_a_kill_does(folder, dead_holder):
+    with suppress(OperationalError), Departures(RUN, dead_holder) as departures:
+        departures.add(12)
+        raise OperationalError("database or disk is full")
+    assert departed(RUN, dead_holder) == {12}
 
 
 def claimed(run: Run, holder: str) -> list[int]:
