@@ -1,7 +1,7 @@
 """Marks in what a judge is shown are disarmed, and nothing else is touched."""
 
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from judging.llm.catalogue import names, template
@@ -92,6 +92,7 @@ def test_only_dots_are_added_and_no_mark_is_left(text):
     assert disarmed.replace(DISARMED, "") == text.replace(DISARMED, "")
 
 
+@settings(max_examples=25)
 @given(MARKED, MARKED)
 @pytest.mark.parametrize("name", names())
 def test_a_prompt_holds_the_marks_of_its_template_and_no_others(name, first, second):
