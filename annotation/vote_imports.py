@@ -58,7 +58,9 @@ def import_votes(
     with transaction.atomic():
         # Locked for the whole import: another one may hold the same votes.
         Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-        people = {name: annotator_named(project, name) for name in {row.annotator for row in rows}}
+        # In the order of the file, so that the same file gives the same pseudonyms.
+        names = dict.fromkeys(row.annotator for row in rows)
+        people = {name: annotator_named(project, name) for name in names}
         new, n_known, conflicts = _new_votes(rows, people, asked)
         round_ = _import_round(project, user, asked)
         _write(round_, new, people)

@@ -10,14 +10,13 @@ import scipy
 from annotation.results.fewer import Fewer
 from annotation.results.figures import Json
 from annotation.results.other_runs import OtherRun, settings_of
-from annotation.results.rightness import Agreement
+from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Known, Sheet
-from judging.methods.accuracy import accuracy, credit
+from judging.methods.accuracy import credit
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.comparison import Floats
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.kappa import kappa
 from judging.methods.proportions import holm, mcnemar
 from judging.models import Run
 
@@ -84,9 +83,7 @@ def _run_row(
     p_holm: float | None,
     rng: np.random.Generator,
 ) -> Json:
-    compared = sheet.comparison(other.judge, other.judged)
-    undefined = isinstance(compared, Undefined)
-    here = settings_of(run)
+    found, here = agreement(sheet.comparison(other.judge, other.judged), rng), settings_of(run)
     return {
         "run": other.name,
         "differs": {
@@ -94,8 +91,8 @@ def _run_row(
             for name, value in other.settings.items()
             if name != "name" and value != here[name]
         },
-        "accuracy": (compared if undefined else accuracy(compared, rng)).as_json(),
-        "kappa": (compared if undefined else kappa(compared, rng)).as_json(),
+        "accuracy": found.accuracy.as_json(),
+        "kappa": found.kappa.as_json(),
         "difference": paired.difference.as_json(),
         "p": paired.p,
         "p_holm": p_holm,

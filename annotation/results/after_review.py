@@ -4,11 +4,12 @@ What people reviewed is right by construction, and is no chance: the interval is
 An audited example is reviewed as well, and beside itself stands for others that nobody saw.
 """
 
+from copy import deepcopy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results.rightness import Agreement
+from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Sheet
 from judging.methods.accuracy import Ties, accuracy, credit
 from judging.methods.comparison import Booleans, Comparison
@@ -62,15 +63,11 @@ def agreement_after(sheet: Sheet, rng: np.random.Generator, ties: Ties) -> Agree
     if isinstance(found, Undefined):
         return Agreement(found, found, found)
     if not len(found.done):
-        return Agreement(
-            accuracy(found.rest, rng, ties=ties),
-            accuracy(found.rest, rng, ties=ties, unjudged_wrong=True),
-            kappa(found.rest, rng),
-        )
+        return agreement(found.rest, rng, ties)
     return Agreement(
-        _accuracy(found, rng, ties, over_all=False),
-        _accuracy(found, rng, ties, over_all=True),
-        found.counted_once(kappa(found.both, rng), found.rest.judged),
+        _accuracy(found, deepcopy(rng), ties, over_all=False),
+        _accuracy(found, deepcopy(rng), ties, over_all=True),
+        found.counted_once(kappa(found.both, deepcopy(rng)), found.rest.judged),
     )
 
 

@@ -19,17 +19,15 @@ from annotation.results.methods_table import prompt_share_of
 from annotation.results.other_runs import OtherRun, other_runs
 from annotation.results.position import position
 from annotation.results.review import HonestLines, Review, review_of
-from annotation.results.rightness import Agreement
+from annotation.results.rightness import Agreement, agreement
 from annotation.results.samples_array import Samples, samples_array
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet, sheet_of
 from annotation.results.trust import Audit, audit_of, audited_accuracy
-from judging.methods.accuracy import Ties, accuracy
+from judging.methods.accuracy import Ties
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
-from judging.methods.comparison import Comparison
 from judging.methods.estimates import Figure, Undefined
-from judging.methods.kappa import kappa
 from judging.methods.proportions import wilson
 from judging.models import Project, Run
 from judging.runs.progress import slot_counts, status_counts
@@ -107,20 +105,11 @@ class Analysis:
 
     def before(self, ties: Ties = Ties.HALF) -> Agreement:
         """The judge alone."""
-        return self._agreement(self.sheet.comparison(self.sheet.judge, self.sheet.judged), ties)
+        return agreement(self.sheet.comparison(self.sheet.judge, self.sheet.judged), self.rng, ties)
 
     def after(self, ties: Ties = Ties.HALF) -> Agreement:
         """The final labels; those that people reviewed are right by construction."""
         return agreement_after(self.sheet, self.rng, ties)
-
-    def _agreement(self, compared: Comparison | Undefined, ties: Ties) -> Agreement:
-        if isinstance(compared, Undefined):
-            return Agreement(compared, compared, compared)
-        return Agreement(
-            accuracy(compared, self.rng, ties=ties),
-            accuracy(compared, self.rng, ties=ties, unjudged_wrong=True),
-            kappa(compared, self.rng),
-        )
 
     @cached_property
     def reviewed(self) -> int:

@@ -3,13 +3,12 @@
 import numpy as np
 
 from annotation.results.figures import Json, undefined
+from annotation.results.rightness import agreement
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
 from annotation.results.win_rates import of_labels
-from judging.methods.accuracy import accuracy
 from judging.methods.comparison import Booleans, Comparison
 from judging.methods.estimates import Undefined
-from judging.methods.kappa import kappa
 from judging.methods.position import conflicts, order_labels
 
 # The rest has too few examples each to say anything.
@@ -36,9 +35,10 @@ def _category(
     rng: np.random.Generator,
 ) -> Json:
     part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
+    found = agreement(part, rng)
     return {
-        "accuracy": _of(part, lambda found: accuracy(found, rng)),
-        "kappa": _of(part, lambda found: kappa(found, rng)),
+        "accuracy": found.accuracy.as_json(),
+        "kappa": found.kappa.as_json(),
         "conflict_rate": _conflict_rate(sheet, samples, inside),
         "judge_win_rate": of_labels(sheet, sheet.judge, inside & sheet.judged).as_json(),
     }
@@ -50,10 +50,6 @@ def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison 
     if not rows.any():
         return Undefined("no known label in this category")
     return compared.at(rows)
-
-
-def _of(part: Comparison | Undefined, figure: object) -> Json:
-    return part.as_json() if isinstance(part, Undefined) else figure(part).as_json()
 
 
 def _conflict_rate(sheet: Sheet, samples: Samples | Undefined, inside: Booleans) -> Json:

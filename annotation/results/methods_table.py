@@ -11,10 +11,9 @@ from annotation.results.fewer import Fewer, is_adaptive
 from annotation.results.figures import Json, lacking, usd
 from annotation.results.other_runs import OtherRun
 from annotation.results.review import BETAS
-from annotation.results.rightness import Agreement
+from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
-from judging.methods.accuracy import accuracy
 from judging.methods.bands import CurveBand
 from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Undefined
@@ -164,14 +163,7 @@ def _reviewed(
 
 
 def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
-    compared = sheet.comparison(labels, there)
-    if isinstance(compared, Undefined):
-        return lacking(compared, "accuracy", "accuracy_over_all", "kappa")
-    return {
-        "accuracy": accuracy(compared, rng).as_json(),
-        "accuracy_over_all": accuracy(compared, rng, unjudged_wrong=True).as_json(),
-        "kappa": kappa(compared, rng).as_json(),
-    }
+    return agreement(sheet.comparison(labels, there), rng).as_json()
 
 
 def _own_row(run: Run, beta: float, more: str = "") -> Json:

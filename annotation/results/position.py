@@ -7,9 +7,9 @@ import numpy as np
 
 from annotation.results.fewer import ADAPTIVE, is_adaptive
 from annotation.results.figures import Json, lacking
+from annotation.results.rightness import agreement
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
-from judging.methods.accuracy import accuracy
 from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.gaps import conflict_by_gap as by_gap
@@ -98,12 +98,10 @@ def orders(sheet: Sheet, samples: Samples | Undefined, rng: np.random.Generator)
 
 
 def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
-    compared = sheet.comparison(labels, there)
-    if isinstance(compared, Undefined):
-        return {"accuracy": compared.as_json()}
+    found = agreement(sheet.comparison(labels, there), rng)
     return {
-        "accuracy": accuracy(compared, rng).as_json(),
-        "accuracy_over_all": accuracy(compared, rng, unjudged_wrong=True).as_json(),
+        "accuracy": found.accuracy.as_json(),
+        "accuracy_over_all": found.over_all.as_json(),
     }
 
 

@@ -4,13 +4,15 @@ from decimal import Decimal
 
 import pytest
 
+from annotation.models import Annotator
 from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.report import report
+from annotation.vote_imports import import_votes
 from judging.models import Example
 from judging.runs.judge_report import report_on
 from judging.runs.verdicts import rebuild_verdicts
-from tests.factories import make_examples, make_run
+from tests.factories import make_examples, make_run, make_verdict
 from tests.judging.runs.recorded import record_scores
 
 
@@ -54,3 +56,34 @@ def test_a_win_rate_has_one_interval_and_it_knows_of_questions_too(project, run)
     # Two questions are tied and three won: .8. As 20 examples of their own: .55 to .92.
     assert (judge["value"], judge["n"]) == (pytest.approx(0.8), 20)
     assert judge["low"] < 0.45
+
+
+def test_what_another_run_reaches_has_one_interval_too(project, run):
+    """In the rows of the methods and beside this run, and of its only category in that of all."""
+    for example in project.examples.all():
+        example.gold_label = "win" if example.number % 3 else "lose"
+        example.save()
+    other = make_run(project, k=1, method="vanilla", form=run.form, model=run.model)
+    for example in project.examples.all():
+        label = "win" if example.number % 4 else "lose"
+        make_verdict(other, example, 0.0, label=label, rank=example.number + 1)
+    shown = report(Analysis(project, run))
+    method = next(row for row in shown["methods"] if row.get("run") == other.name)
+    beside = next(row for row in shown["ablation"] if row["run"] == other.name)
+    own = next(row for row in shown["methods"] if row.get("run") == run.name)
+    (category,) = shown["by_category"]
+    for name in ("accuracy", "kappa"):
+        assert method[name] == beside[name]
+        assert own[name] == category[name]
+    assert method["kappa"]["low"] is not None
+
+
+def test_people_are_numbered_as_they_come_in_the_file(project, tmp_path):
+    """As a set they would be numbered otherwise in each process, and so would their figures."""
+    make_examples(project, 1)
+    names = ["kim", "lou", "mo", "ann", "zoe", "bo", "eve"]
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + "".join(f"e0,{n},win\n" for n in names))
+    import_votes(project, None, path)
+    numbered = Annotator.objects.order_by("number").values_list("name", flat=True)
+    assert list(numbered) == names
