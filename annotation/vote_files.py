@@ -16,6 +16,7 @@ from judging.errors import UserError
 from judging.imports import layouts
 from judging.imports.columns import plain
 from judging.imports.encodings import open_text, unstorable
+from judging.imports.examples import CONTROLS
 from judging.imports.problems import Problem, Refused, listed, quoted
 from judging.imports.records import Record
 from judging.models import Label
@@ -23,6 +24,8 @@ from judging.models import Label
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.
 LONGEST_SECONDS = 86_400
+LONGEST_NAME = 200
+A_NAME = f"a name of at most {LONGEST_NAME} characters on one line"
 _PANDALM = {"0": Label.TIE, "1": Label.WIN, "2": Label.LOSE}
 
 
@@ -75,6 +78,8 @@ def read_votes(path: Path, file_format: str, reading: Reading) -> Iterator[VoteR
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format}. Use one of {', '.join(FORMATS)}.")
     layouts.refuse_unreadable(path)
+    if reading.annotator and not is_name(reading.annotator):
+        raise UserError(f"--annotator should be {A_NAME}. Nothing was imported.")
     if file_format == "auto" and path.suffix == ".txt":
         file_format = "faireval"
     if file_format == "faireval":
@@ -88,6 +93,11 @@ def read_votes(path: Path, file_format: str, reading: Reading) -> Iterator[VoteR
             yield from _pandalm(record, reading, by_id)
         else:
             yield from _row(record, reading, by_id)
+
+
+def is_name(text: str) -> bool:
+    """Whether an annotator may be called so."""
+    return 0 < len(text.strip()) <= LONGEST_NAME and not CONTROLS.search(text)
 
 
 def _numbered(record: Record) -> bool:
@@ -119,10 +129,13 @@ def _row(
     example = by_id.get(text("external_id") or text("id") or text("idx"))
     annotator = (text("annotator") or reading.annotator).strip()
     label = reading.label(text("label"), example) if example else None
+    # Tables that hold whole numbers beside gaps write 1 as 1.0.
+    left = text("left_response").removesuffix(".0")
     faults = [
         (example is None, "external_id", "the id of an example of this project"),
         (example is not None and label is None, "label", "win, tie, lose, or a model's name"),
-        (not annotator or len(annotator) > 200, "annotator", "a name, or --annotator NAME"),
+        (not is_name(annotator), "annotator", f"{A_NAME}, or --annotator NAME"),
+        (left not in ("", "1", "2"), "left_response", "1, 2 or nothing"),
     ]
     problems = [
         _problem(record, column, expected, text(column)) for wrong, column, expected in faults
@@ -138,13 +151,12 @@ def _row(
     if problems or example is None or label is None:
         yield Refused(tuple(problems), record.raw)
         return
-    left = text("left_response")
     yield VoteRow(
         line=record.line,
         example=example,
         annotator=annotator,
         label=label,
-        left_response=int(left) if left in ("1", "2") else None,
+        left_response=int(left) if left else None,
         comment=text("comment"),
         active_seconds=seconds,
         submitted_at=moment,
@@ -167,6 +179,9 @@ def _pandalm(
         found = listed(record.values)
         yield Refused((_problem(record, "annotator1", expected, found),), record.raw)
     for name in people:
+        if not is_name(name):
+            yield Refused((_problem(record, "annotator", A_NAME, name),), record.raw)
+            continue
         label = _PANDALM.get(str(record.values[name]))
         if label is None:
             found = str(record.values[name])

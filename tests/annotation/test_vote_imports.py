@@ -166,6 +166,31 @@ def test_a_name_longer_than_its_column_is_one_person_however_often_it_comes(proj
     assert annotator_named(project, "a" * 201) == first
 
 
+@pytest.mark.parametrize("name", ["kim\nlou", "x" * 201, " "])
+def test_an_annotator_has_a_name_on_one_line_in_every_format(project, votes_file, name):
+    make_examples(project, 1)
+    row = json.dumps({"external_id": "e0", "label": "win", "annotator": name})
+    numbered = json.dumps([{"idx": "e0", f"annotator{name}": 1, "annotator1": 1}])
+    files = [votes_file(row, "votes.jsonl")]
+    files += [] if name == " " else [votes_file(numbered, "votes.json")]
+    for path in files:
+        with pytest.raises(UserError, match="line 1: annotator should be a name of at most 200"):
+            import_votes(project, None, path)
+    with pytest.raises(UserError, match="--annotator should be a name"):
+        import_votes(project, None, votes_file("win", "votes.txt"), annotator=name)
+    assert not Annotation.objects.exists()
+
+
+def test_a_side_that_no_response_has_is_refused_by_line(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("external_id,annotator,label,left_response\ne0,kim,win,7\n")
+    with pytest.raises(UserError, match="line 2: left_response should be 1, 2 or nothing"):
+        import_votes(project, None, path)
+    path = votes_file("external_id,annotator,label,left_response\ne0,kim,win,2.0\n")
+    import_votes(project, None, path)
+    assert Annotation.objects.get().left_response == 2
+
+
 @pytest.mark.parametrize("text", ["\ud800", "a\x00"])
 @pytest.mark.parametrize("column", ["comment", "annotator", "raw_answer", "external_id"])
 def test_what_no_database_stores_is_refused_by_line(project, tmp_path, column, text):
