@@ -42,6 +42,7 @@ class FairJudgeCommand(BaseCommand):
     def execute(self, *args: Any, **options: Any) -> str | None:
         try:
             refuse_undecodable(options)
+            self.refuse_empty(options)
             if self.prepares_database:
                 prepare_database()
             done = super().execute(*args, **options)
@@ -59,6 +60,14 @@ class FairJudgeCommand(BaseCommand):
             raise CommandError(trouble(error)) from error
         except KeyboardInterrupt:
             raise CommandError("Stopped. What was recorded is kept.", returncode=130) from None
+
+    def refuse_empty(self, options: dict[str, Any]) -> None:
+        """What a shell leaves of an unset variable would stand for what is usual, or for all."""
+        for action in self.create_parser("manage.py", "")._actions:
+            value = options.get(action.dest)
+            if action.default is None and isinstance(value, str) and not value.strip():
+                name = next(iter(action.option_strings), action.metavar or action.dest)
+                raise UserError(f"{name} is given without a value. Nothing was changed.")
 
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator["Progress"]:

@@ -38,8 +38,6 @@ JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
-# What an unset variable of a shell would otherwise make the usual, or a new run that costs.
-NEVER_EMPTY = ("resume", "endpoint", "model", "template", "name")
 # What a run keeps as it was started.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Of these, saying again what the run has changes nothing.
@@ -167,9 +165,6 @@ class Command(FairJudgeCommand):
 
 def check_given(options: dict[str, Any]) -> None:
     """Refuse what would do something else than it says."""
-    for name in NEVER_EMPTY:
-        if options[name] is not None and not options[name].strip():
-            raise UserError(f"--{name} is given without a value. Nothing was sent.")
     if options["resume"] is None and (options["reparse"] or options["retry"]):
         raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
     asks = [name for name in ("max_tokens", "budget") if options[name] is not None]

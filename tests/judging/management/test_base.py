@@ -70,6 +70,21 @@ def test_what_the_machine_refuses_is_one_sentence(db, command, sentence):
         call_command(command)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["export", "vicuna", "--run", ""],
+        ["report", "vicuna", "--run", " "],
+        ["open_round", "vicuna", "--beta", "20", "--run", ""],
+    ],
+)
+def test_the_unset_variable_of_a_shell_does_not_stand_for_what_is_usual(db, project, command):
+    with pytest.raises(
+        CommandError, match=r"^--run is given without a value\. Nothing was changed"
+    ):
+        call_command(*command)
+
+
 def test_ctrl_c_is_no_traceback_and_its_own_exit_code(db):
     with pytest.raises(CommandError) as stopped:
         call_command(Interrupted())
