@@ -6,6 +6,8 @@ RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
 BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
+# What is imported is compiled once, and not anew by each of the hundred processes of a test run.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test check bench simulate faireval validation screenshots constraints
 
@@ -22,11 +24,11 @@ help:
 demo: $(INSTALLED)
 	$(RUN) manage.py demo
 
-# Three at once on two cores, since many tests wait for processes and pages. The full run comes
-# last, so that its summary is what one sees.
+# Four at once on two cores, since most of the time tests wait: for processes, pages and answers.
+# The full run comes last, so that its summary is what one sees.
 test: check
-	$(RUN) -m tests.postgresql -q -n 3 --dist worksteal
-	$(RUN) -m pytest -q -n 3 --dist worksteal
+	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal
+	$(RUN) -m pytest -q -n 4 --dist worksteal
 
 check: $(INSTALLED)
 	$(RUN) -m ruff check .

@@ -183,6 +183,12 @@ def environment_with_tables(own_environment, new_database):
     return own_environment
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Files without a test of databases are not read to find that out: all of them take long."""
+    is_test = collection_path.match("test_*.py") and config.option.markexpr == "databases"
+    return True if is_test and "mark.databases" not in collection_path.read_text("utf-8") else None
+
+
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.skipped and isinstance(report.longrepr, tuple):
         reason = report.longrepr[2].removeprefix("Skipped: ")

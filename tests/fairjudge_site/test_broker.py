@@ -10,7 +10,7 @@ from judging.tasks import pump_run
 from tests.fairjudge_site.messages import connection
 
 ROOT = Path(__file__).parents[2]
-MESSAGES = 4_000
+MESSAGES = 1_000
 
 
 @pytest.fixture

@@ -189,17 +189,17 @@ def test_a_choice_that_lacks_one_of_the_balanced_permutations_is_unjudged(projec
 
 
 def test_a_band_is_of_the_probability_in_the_label_and_between_the_orders(project):
-    """Within .05 of 1/2 is a tie: of .54 and of their mean, and not of .56."""
-    run = make_run(project, k=1, form="choice", parameters={"output": {"band": "0.05"}})
+    """Within .05 of 1/2 is a tie: .54 is one, as .50 is, and .56 is not."""
+    run = make_run(project, k=2, form="choice", parameters={"output": {"band": "0.05"}})
     near, apart = make_examples(project, 2)
-    for example, first, second in ((near, "0.54", "0.46"), (apart, "0.56", "0.44")):
+    for example, first, second in ((near, "0.54", "0.50"), (apart, "0.56", "0.44")):
         for part, p_first in (("original", first), ("swapped", second)):
-            call = record_scores(run, example, part, [(8, 6)])
+            call = record_scores(run, example, part, [(8, 6), (8, 6)])
             fields = {"p_first": Decimal(p_first), "outcome": None, "score_1": None}
             Parse.objects.filter(sample__call=call).update(**fields)
     rebuild_verdicts(run)
-    found = dict(Verdict.objects.values_list("example__external_id", "label"))
-    assert found == {"e0": "tie", "e1": "win"}
+    found = Verdict.objects.order_by("example__number").values_list("label", "conflict")
+    assert list(found) == [("tie", False), ("win", False)]
 
 
 @pytest.mark.parametrize(

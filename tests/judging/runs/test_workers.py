@@ -5,12 +5,13 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
+from threading import Event
 
 import pytest
 
 from tests.judging.runs.judging import answered
 from tests.judging.runs.test_kills import ROOT, Site
-from tests.loopback import BiasedJudge, LoopbackServer, fixed
+from tests.loopback import BiasedJudge, LoopbackServer
 from tests.processes import eventually, processes_of
 
 PAIRS = 60
@@ -45,16 +46,18 @@ def run_state(site):
 
 
 def a_killed_worker_is_followed_by_another(folder, **variables):
-    judge = LoopbackServer(judge=BiasedJudge(), latency=fixed(0.1))
+    killed = Event()
+    judge = LoopbackServer(judge=BiasedJudge(), hold=lambda n: n >= 16 and not killed.is_set())
     with judge as server, Site(folder, server.base_url, **variables) as site:
         site.run("shell", "--verbosity", "0", "-c", MAKE_PROJECT)
         site.run("judge", "left", "--endpoint", "loop", "--concurrency", "2", "--background")
         with worker(site):
-            assert eventually(lambda: server.completed >= 8, 120)
+            assert eventually(lambda: server.completed >= 8, 240)
+        killed.set()
         claimed = site.calls("claimed")
         assert (run_state(site), site.calls("lost")) == ("running", set())
         with worker(site):
-            assert eventually(lambda: server.completed >= 2 * PAIRS, 120)
+            assert eventually(lambda: server.completed >= 2 * PAIRS, 240)
             assert eventually(lambda: run_state(site) == "done")
         done, lost = len(site.calls("done")), site.calls("lost")
         assert done == 2 * PAIRS
