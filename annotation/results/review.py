@@ -126,9 +126,12 @@ class Review:
         if remains < ROUNDING:
             return Undefined(EVERYTHING)
         order = np.argsort(-self.level, kind="stable")
-        left = order[np.cumsum(self.weight[order]) > m + ROUNDING]
+        first = np.cumsum(self.weight[order]) <= m + ROUNDING
+        done, left = order[first], order[~first]
         whole = abs(self.weight[left].sum() - remains) < ROUNDING
-        if whole and np.ptp(self.weight[left]) == 0:
+        # Where the cut falls among equal ranks the curve is a mean over who is left.
+        parted = not len(done) or self.level[done].min() > self.level[left].max()
+        if whole and parted and np.ptp(self.weight[left]) == 0:
             return share(self.earned[left], self.question[left], exact=True)
         return Estimate(float(self.curve.unreviewed_accuracy(m)), len(left))
 
