@@ -86,9 +86,9 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
         pair = _last_pair(scores, text)
         if pair is None:
             continue
-        if cut and _corrects(pair, kind):
-            return None
-        first, second = sorted(_corrected(pair, scores), key=lambda score: score.position)
+        # A correction that was cut off may not be all: the last complete verdict binds.
+        corrected = pair if cut else _corrected(pair, scores)
+        first, second = sorted(corrected, key=lambda score: score.position)
         if first.value is None or second.value is None:
             return Parsed(Status.UNPARSED)
         evidence = _evidence(answer, min(s.start for s in pair), max(s.end for s in pair))
@@ -170,12 +170,6 @@ def _corrected(pair: tuple[_Score, _Score], scores: Iterable[_Score]) -> list[_S
         if score.revises and score.start > max(one.end for one in pair):
             latest[score.position] = score
     return [latest[1], latest[2]]
-
-
-def _corrects(pair: tuple[_Score, _Score], statements: Statements) -> bool:
-    """Whether a reply that was cut off ends in corrected scores that may not be all."""
-    match, said = statements[-1]
-    return said.revision and match.start() >= max(score.end for score in pair)
 
 
 def _closeness(pair: tuple[_Score, _Score], text: str) -> tuple[bool, bool]:

@@ -149,9 +149,9 @@ def test_scores_in_lines(text, meaning):
         (lines(8, "7/10"), (8, 7)),
         (lines(8, 7) + "\nThe second is shorter, beca", (8, 7)),
         (lines(5, 5) + "\nThe score of Assistant 1: 7", (5, 5)),
-        # What is being corrected when a reply is cut off no longer holds, and is not all corrected.
-        (lines(5, 5) + "\nOn reflection:\nThe score of Assistant 1: 7", TRUNCATED),
-        (lines(5, 5) + "\nRevised:\nThe score of Assistant 1: 7\nThe score of", TRUNCATED),
+        # A correction that was cut off is no complete verdict: the last complete one binds.
+        (lines(5, 5) + "\nOn reflection:\nThe score of Assistant 1: 7", (5, 5)),
+        (lines(5, 5) + "\nRevised:\nThe score of Assistant 1: 7\nThe score of", (5, 5)),
         # A judge that writes decimals may have been about to write one more.
         (lines("8.5", 7), TRUNCATED),
         (lines("8.5", "7."), TRUNCATED),
