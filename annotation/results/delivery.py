@@ -15,6 +15,7 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 
 from annotation.results.analysis import Analysis
+from annotation.results.computed_by import code
 from annotation.results.exports import Wanted, export
 from annotation.results.figures import Json
 from annotation.results.packed import as_text, pack
@@ -138,7 +139,7 @@ def _write_zip(
         add("context.json", [as_text(context).encode()])
         certificate = signed(figures["certificate"], hashes["labels.csv"])
         add("certificate.json", [as_text(certificate).encode()])
-        archive.writestr(MANIFEST, as_text({"sha256": hashes}))
+        archive.writestr(MANIFEST, as_text({"sha256": hashes, "code": code()}))
 
 
 def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from annotation.results.computed_by import code
 from annotation.results.delivered_labels import compare_labels
 from annotation.results.delivered_samples import compare_samples, compare_verdicts
 from annotation.results.delivered_tables import rows
@@ -28,6 +29,10 @@ from judging.errors import UserError
 # Other releases of NumPy may add in another order.
 TOLERANCE = 1e-9
 MOST_LISTED = 20
+OTHER_CODE = (
+    "this report was made by another state of FairJudge's code, and a figure that is computed in "
+    "another way since differs for that alone: verify it with the release that methods.md names"
+)
 # What reading a file that somebody has changed can raise.
 BROKEN = (
     ArithmeticError,
@@ -53,7 +58,8 @@ def verify(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
             files = {name: archive.read(name) for name in names}
-        hashes = dict(json.loads(files[MANIFEST])["sha256"])
+        manifest = json.loads(files[MANIFEST])
+        hashes = dict(manifest["sha256"])
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
     except (*BROKEN, RuntimeError, NotImplementedError) as error:
@@ -68,8 +74,10 @@ def verify(path: Path) -> list[str]:
     if isinstance(unpacked, str):
         return [*problems, unpacked]
     problems += _tables(files, unpacked)
-    problems += _part("the report", lambda: _figures(files, unpacked))
-    return problems
+    differing = _part("the report", lambda: _figures(files, unpacked))
+    if differing and manifest.get("code") != code():
+        differing.append(OTHER_CODE)
+    return problems + differing
 
 
 def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from django.core.management.base import CommandError
 from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results import delivery
-from annotation.results.verification import verify
+from annotation.results.verification import OTHER_CODE, verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
@@ -128,6 +128,21 @@ def test_a_changed_number_is_computed_to_be_wrong(delivered):
 
     problems = verify(rewritten(delivered, "report.json", better))
     assert any(problem.startswith("win_rate.people.value is 0.5") for problem in problems)
+    assert OTHER_CODE not in problems
+
+
+def test_a_report_of_another_state_of_the_code_says_so_where_a_figure_differs(delivered):
+    def by_other_code(text):
+        return json.dumps(json.loads(text) | {"code": "0"}).encode()
+
+    assert verify(rewritten(delivered, "manifest.json", by_other_code)) == []
+
+    def more(text):
+        figures = json.loads(text)
+        figures["coverage"]["examples"] += 1
+        return json.dumps(figures).encode()
+
+    assert OTHER_CODE in verify(rewritten(delivered, "report.json", more))
 
 
 def test_the_certificate_names_the_labels_that_it_is_about(delivered):
