@@ -157,3 +157,12 @@ def test_of_earlier_votes_the_first_count_and_the_rest_find_no_room(project, ana
     Annotation.objects.filter(annotator=ana).update(submitted_at=timezone.now() - 2 * LEASE)
     third = everything(project)
     assert Slot.objects.get(round=third).vote.annotator == ana
+
+
+def test_whoever_voted_is_asked_again_where_another_question_is_asked(project, ana):
+    make_examples(project, 1)
+    record_vote(claim_next(everything(project), ana), {"overall": "left"})
+    assert claim_next(everything(project), ana) == NoItem("done")
+    project.question_asked = "Which one is kinder?"
+    project.save()
+    assert isinstance(claim_next(everything(project), ana), Draft)

@@ -1,6 +1,8 @@
 import json
 import tracemalloc
 
+import pytest
+
 from judging.imports import checking
 from judging.imports.checking import check
 
@@ -45,6 +47,19 @@ def test_labels_of_0_and_1_alone_are_pointed_out(tmp_path):
         if notice.kind == "no lose"
     )
     assert "0 as tie" in notice.sentence
+
+
+@pytest.mark.parametrize("labels", [(1, 1), (0, 0), (0, 1, 2), ("win", "lose")])
+def test_labels_that_can_be_meant_as_they_are_read_are_not(tmp_path, labels):
+    rows = [{"id": n, "label": label} for n, label in enumerate(labels)]
+    notices = check([write(tmp_path / "pairs.jsonl", rows)]).notices
+    assert "no lose" not in [notice.kind for notice in notices]
+
+
+def test_a_column_that_is_to_be_left_out_may_be_missing(tmp_path):
+    path = write(tmp_path / "pairs.jsonl", [{"id": 1}])
+    assert check([path], mapping={"nothing": "ignore"}).acceptable
+    assert not check([path], mapping={"nothing": "category"}).acceptable
 
 
 def test_problems_are_counted_beyond_those_that_are_shown(tmp_path):

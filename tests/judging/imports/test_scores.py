@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from judging.errors import UserError
 from judging.imports.score_writing import import_scores, undo_scores
 from judging.models import Call, HumanScore, Import, PointItem, Project
-from tests.factories import make_run
+from tests.factories import make_project, make_run
 
 HEADER = "input,output,criterion,rater,score,model\n"
 ROWS = HEADER + (
@@ -46,6 +46,14 @@ def test_the_same_file_again_adds_nothing(project, file):
     again = import_scores(project, None, path)
     assert (again.items, again.scores, again.known) == (0, 0, 4)
     assert HumanScore.objects.count() == 4
+
+
+def test_two_projects_may_hold_the_same_scores(project, file):
+    for each in (project, make_project()):
+        found = import_scores(each, None, file(ROWS))
+        assert (found.items, found.scores, found.known) == (2, 4, 0)
+        numbers = PointItem.objects.filter(project=each).order_by("number")
+        assert list(numbers.values_list("number", flat=True)) == [0, 1]
 
 
 def test_another_score_by_the_same_rater_is_listed_and_the_earlier_stays(project, file):
