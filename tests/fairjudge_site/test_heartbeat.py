@@ -45,5 +45,8 @@ def test_a_worker_takes_up_readings_whose_reader_died(transactional_db, monkeypa
     alive = heartbeat.Heartbeat("quick@here", ["quick"])
     alive.start()
     assert eventually(lambda: sent)
-    alive.end()
+    # To its very end: it must not meet the tables when they are emptied.
+    alive.ended.set()
+    alive.join(60)
+    assert not alive.is_alive()
     assert sent == [run.pk]
