@@ -89,7 +89,7 @@ def claims_in(desk: Desk, batch: Batch) -> dict[str, Claim]:
     for call in calls:
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
         request = desk.questioner.request(ask.subject, ask.part, len(ask.slots))
-        found[f"call-{call.pk}"] = Claim(call, ask, request)
+        found[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
     return found
 
 

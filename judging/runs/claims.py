@@ -29,11 +29,12 @@ LAST_SEQS = """
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A call that is ours to send."""
+    """A call that is ours to send, and what it holds of the budget until it is recorded."""
 
     call: Call
     ask: Ask
     request: JudgeRequest
+    reserved: Decimal | None
 
 
 def claim(
@@ -73,7 +74,8 @@ def claim(
         ]
         rows.insert(Call, calls)
     return [
-        Claim(call, ask, request) for call, ask, request in zip(calls, asks, requests, strict=False)
+        Claim(call, ask, request, call.reserved_usd)
+        for call, ask, request in zip(calls, asks, requests, strict=False)
     ]
 
 

@@ -6,7 +6,7 @@ within a moment is written together.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,8 +14,10 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.db import connections
 from django.utils import timezone
 
+from judging.incidents import DATABASE_AWAY
 from judging.llm.client import JudgeClient
 from judging.llm.errors import CallFailure
 from judging.llm.limits import Pause
@@ -31,6 +33,9 @@ from judging.stopping import stop_requested
 # A transaction costs as much as the rows of some calls.
 GATHER_SECONDS = 0.1
 WATCH_SECONDS = 0.5
+# What came back is paid for, so a database that is away is waited for, and no longer than that.
+DATABASE_PATIENCE = 60.0
+DATABASE_WAIT = 1.0
 # After a stop, calls in flight get this long to end, or twice the longest call so far.
 LEAST_PATIENCE = 30.0
 # A worker that ends is itself ended by force soon after.
@@ -55,6 +60,7 @@ class Pump:
     longest: float = 0.0
     stopped_at: float | None = None
     worker_ends: bool = False
+    away: Exception | None = None
     arrived: list[Arrival] = field(default_factory=list)
     unsent: list[Claim] = field(default_factory=list)
     sending: set[asyncio.Task[Outcome]] = field(default_factory=set)
@@ -72,14 +78,19 @@ class Pump:
         return max(1, self.concurrency // 2)
 
     async def run(self) -> None:
-        """Ask until nothing is left or the run is stopped, and write everything that came back."""
+        """Ask until nothing is left or the run is stopped, and write everything that came back.
+
+        Raises what the database failed with, if it did; the run is then queued to go on, or still
+        this holder's where the database has not come back.
+        """
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(self.watch())
             writer = group.create_task(self.write())
-            if not self.desk.known_good:
-                await self.ask_alone()
             callers = [group.create_task(self.call()) for _ in range(self.concurrency)]
-            await self.feed()
+            try:
+                await self.feed()
+            except DATABASE_AWAY as error:
+                self.miss_database(error)
             for _ in callers:
                 await self.waiting.put(None)
             await asyncio.wait(callers)
@@ -88,8 +99,11 @@ class Pump:
             self.all_arrived.set()
             await writer
             watcher.cancel()
-        after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
+        goes_on = self.worker_ends or self.away is not None
+        after = Run.State.QUEUED if goes_on else Run.State.DONE
         await self.on_desk(self.desk.settle, self.unsent, after)
+        if self.away is not None:
+            raise self.away
 
     @property
     def note(self) -> str:
@@ -100,7 +114,17 @@ class Pump:
 
     async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self.thread, partial(work, *values))
+        try:
+            return await loop.run_in_executor(self.thread, partial(work, *values))
+        except DATABASE_AWAY:
+            # The next attempt connects anew.
+            await loop.run_in_executor(self.thread, connections.close_all)
+            raise
+
+    def miss_database(self, error: Exception) -> None:
+        """What was planned may be half claimed: send nothing more, and write what comes back."""
+        self.away = self.away or error
+        self.stop()
 
     async def ask_alone(self) -> None:
         """A judge that has not answered lately gets one call first: a bad key costs no more."""
@@ -118,6 +142,8 @@ class Pump:
 
     async def feed(self) -> None:
         """Keep the callers supplied until there is nothing more to ask."""
+        if not self.desk.known_good:
+            await self.ask_alone()
         while self.stopped_at is None:
             claimed = await self.claim(self.batch)
             for claim in claimed:
@@ -176,12 +202,23 @@ class Pump:
             self.something_arrived.clear()
             arrivals, self.arrived = self.arrived, []
             if arrivals:
-                known = self.client.learned(arrivals[0].claim.request.model)
-                await self.on_desk(self.desk.write, arrivals, known)
+                await self.write_down(arrivals)
                 self.open -= len(arrivals)
             self.something_written.set()
             if self.ended and not self.arrived:
                 return
+
+    async def write_down(self, arrivals: Sequence[Arrival]) -> None:
+        known = self.client.learned(arrivals[0].claim.request.model)
+        started = time.monotonic()
+        while True:
+            try:
+                return await self.on_desk(self.desk.write, arrivals, known)
+            except DATABASE_AWAY as error:
+                self.miss_database(error)
+                if time.monotonic() - started > DATABASE_PATIENCE:
+                    raise
+            await asyncio.sleep(DATABASE_WAIT)
 
     async def gather(self) -> None:
         """Let more arrive, unless all have that were claimed."""
@@ -197,7 +234,7 @@ class Pump:
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self.paused = await self.client.paused()
-            state = await self.on_desk(self.desk.look, self.standing())
+            state = await self.look()
             if state != Run.State.RUNNING:
                 self.stop()
             elif stop_requested.is_set() and self.stopped_at is None:
@@ -206,6 +243,14 @@ class Pump:
             self.report(self)
             if self.stopped_at is not None and (state is None or self.out_of_patience):
                 self.abandon()
+
+    async def look(self) -> str | None:
+        """The state of the run, as far as can be told."""
+        try:
+            return await self.on_desk(self.desk.look, self.standing())
+        except DATABASE_AWAY as error:
+            self.miss_database(error)
+            return Run.State.RUNNING
 
     def stop(self) -> None:
         """Send nothing more."""

@@ -70,9 +70,9 @@ def record(
     """Write the arrivals; what their replies left open comes back as further asks.
 
     A call that was marked lost in the meantime belongs to somebody else: its answer is dropped,
-    since its slots have been asked for again.
+    since its slots have been asked for again. Where the database failed, the same arrivals can be
+    written once more.
     """
-    before = {arrival.claim.call.pk: held(arrival.claim.call) for arrival in arrivals}
     for arrival in arrivals:
         fill_in(arrival, price)
     read = {arrival.claim.call.pk: list(samples_in(arrival, questioner)) for arrival in arrivals}
@@ -80,8 +80,9 @@ def record(
         still_ours = claimed_calls(run_id, holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
-        released = sum((before[call.pk] - held(call) for call in calls), ZERO)
-        budget.reconcile(run_id, released, sum(map(cost, calls), ZERO))
+        before = sum((known(arrival.claim.reserved) for arrival in ours), ZERO)
+        released = before - sum((known(call.reserved_usd) for call in calls), ZERO)
+        budget.reconcile(run_id, released, sum((known(call.usd) for call in calls), ZERO))
         rows.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
@@ -113,7 +114,8 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.requests = outcome.requests
     call.request_id = outcome.request_id[:200]
     # Each request that may have been billed goes on holding what it can have cost.
-    call.reserved_usd = None if price is None else held(call) * outcome.possibly_billed
+    held = known(arrival.claim.reserved) * outcome.possibly_billed
+    call.reserved_usd = None if price is None else held
     if isinstance(outcome, CallFailure):
         call.state = Call.State.FAILED
         call.http_status = outcome.http_status
@@ -132,12 +134,8 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.usd = None if price is None else budget.rounded_up(price.cost(usage))
 
 
-def held(call: Call) -> Decimal:
-    return ZERO if call.reserved_usd is None else call.reserved_usd
-
-
-def cost(call: Call) -> Decimal:
-    return ZERO if call.usd is None else call.usd
+def known(usd: Decimal | None) -> Decimal:
+    return ZERO if usd is None else usd
 
 
 def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sample, Parse]]:

@@ -54,8 +54,8 @@ def work_on(
 ) -> bool:
     """Pump the run until it is done or stopped. False when another holder has it, or it is over.
 
-    A database that went away leaves the lease to run out, and the run is queued again by the
-    sweep; any other error would meet the next attempt too, and fails the run.
+    Where the database went away the run is queued again, or its lease is left to run out, and the
+    sweep goes on with it; any other error would meet the next attempt too, and fails the run.
     """
     holder = lease.new_holder()
     if not recovery.take_over(run, holder):

@@ -34,14 +34,6 @@ ELSEWHERE = "another-machine:12:34:abc"
 
 
 @pytest.fixture
-def sent(monkeypatch):
-    """The runs for which a worker was woken."""
-    runs = []
-    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", runs.append)
-    return runs
-
-
-@pytest.fixture
 def dead_holder():
     """A process of this machine that has ended."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
@@ -260,27 +252,6 @@ def test_an_unexpected_error_fails_the_run_and_keeps_what_was_recorded(
     lost = states_of(run)["lost"]
     assert server.completed <= states_of(run)["done"] + lost
     assert sum(answered(server.log).values()) >= 60
-
-
-def test_a_database_that_went_away_leaves_the_run_to_the_sweep(settings, monkeypatch, sent):
-    def away(*values):
-        raise OperationalError("the connection was closed")
-
-    with loopback(settings):
-        run = started(make_judged_project(3))
-        with monkeypatch.context() as broken:
-            broken.setattr(recording, "record", away)
-            with pytest.raises(OperationalError, match="the connection was closed"):
-                work_on(run)
-        run.refresh_from_db()
-        assert run.state == Run.State.RUNNING
-        Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
-        assert recovery.sweep() == 1
-        assert sent == [run.pk]
-        assert work_on(run)
-    run.refresh_from_db()
-    assert run.state == Run.State.DONE
-    assert every_slot_once(run)
 
 
 def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, monkeypatch, sent):
