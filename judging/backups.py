@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from django.conf import settings
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from judging.errors import UserError
@@ -24,6 +25,7 @@ _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
 _MANIFEST = "backup.json"
+_MIGRATIONS = "django_migrations"
 
 
 def back_up(path: Path) -> int:
@@ -60,6 +62,7 @@ def restore(path: Path) -> None:
         except (BadZipFile, OSError, KeyError, ValueError):
             raise UserError(f"{path} is no whole FairJudge backup. Nothing was changed.") from None
         database = Path(folder, _DATABASE[vendor])
+        _refuse_other_schema(_migrations(vendor, database))
         (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
         _put_uploads(Path(folder, _UPLOADS))
     # As many votes may be given again as were kept in, and are not the same.
@@ -94,6 +97,44 @@ def _check(packed: ZipFile, vendor: str) -> None:
         )
 
 
+def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
+    """A newer release's tables would break at some later page, with the old ones gone."""
+    if not any(app == Run._meta.app_label for app, _ in applied):
+        raise UserError("The database in this backup is none of FairJudge's. Nothing was changed.")
+    here = MigrationLoader(None).disk_migrations
+    known = set(here).union(*(migration.replaces for migration in here.values()))
+    if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
+        raise UserError(
+            "This backup was made by a newer FairJudge: its database has "
+            f"{', '.join(unknown)}, which this one does not know. Install that release or a later "
+            "one, and restore the backup there. Nothing was changed."
+        )
+
+
+def _migrations(vendor: str, database: Path) -> set[tuple[str, str]]:
+    """App and name of what was applied to the database that lies in this file."""
+    return (_sqlite_migrations if vendor == "sqlite" else _dumped_migrations)(database)
+
+
+def _sqlite_migrations(source: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(source)) as held:
+        if not _sound(held):
+            raise UserError("The database in this backup is damaged. Nothing was changed.")
+        tables = held.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if (_MIGRATIONS,) not in tables.fetchall():
+            return set()
+        return set(held.execute(f"SELECT app, name FROM {_MIGRATIONS}"))
+
+
+def _dumped_migrations(source: Path) -> set[tuple[str, str]]:
+    """From the rows as pg_restore writes them: id, app, name and time, with tabs between."""
+    rows = source.with_name("migrations.sql")
+    only = ["--data-only", f"--table={_MIGRATIONS}", f"--file={rows}"]
+    _run(["pg_restore", *only, str(source)])
+    found = (line.split("\t") for line in rows.read_text(encoding="utf-8").splitlines())
+    return {(cells[1], cells[2]) for cells in found if len(cells) == 4}
+
+
 def _copy_sqlite(target: Path) -> None:
     """SQLite's own backup: a consistent copy, also while others write."""
     with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
@@ -102,14 +143,14 @@ def _copy_sqlite(target: Path) -> None:
 
 def _put_sqlite(source: Path) -> None:
     connections.close_all()
-    with closing(sqlite3.connect(source)) as held:
-        if not _sound(held):
-            raise UserError("The database in this backup is damaged. Nothing was changed.")
-        try:
-            with closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target:
-                held.backup(target)
-        except sqlite3.Error as error:
-            raise UserError(f"The database cannot be put back: {error}.") from error
+    try:
+        with (
+            closing(sqlite3.connect(source)) as held,
+            closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target,
+        ):
+            held.backup(target)
+    except sqlite3.Error as error:
+        raise UserError(f"The database cannot be put back: {error}.") from error
 
 
 def _sound(database: sqlite3.Connection) -> bool:

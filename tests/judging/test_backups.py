@@ -14,6 +14,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 ROOT = Path(__file__).parents[2]
+# As a release to come leaves it once it has changed the tables.
+LATER = (
+    "INSERT INTO django_migrations (app, name, applied) "
+    "VALUES ('judging', '0099_later', '2030-01-01 00:00:00')"
+)
 
 
 @pytest.fixture
@@ -123,6 +128,16 @@ def test_the_same_on_postgresql(manage, tmp_path, server_database):
     run("restore", "all.zip", "--yes")
     assert slugs() == ["kept"]
 
+    with psycopg.connect(server_database, autocommit=True) as database:
+        database.execute(LATER)
+        run("backup", "newer.zip")
+        database.execute("DELETE FROM django_migrations WHERE name = '0099_later'")
+        database.execute("UPDATE judging_project SET slug = 'now'")
+    refused = manage("restore", "newer.zip", "--yes", DATABASE_URL=server_database)
+    assert refused.returncode == 1
+    assert "made by a newer FairJudge: its database has judging.0099_later" in refused.stderr
+    assert slugs() == ["now"]
+
 
 def test_a_backup_never_overwrites_a_file(manage, tmp_path):
     (tmp_path / "all.zip").write_text("mine")
@@ -155,6 +170,42 @@ def test_a_backup_whose_database_is_none_changes_nothing(manage, data, tmp_path)
         "CommandError: The database in this backup is damaged. Nothing was changed.\n"
     )
     assert rows(data, "PRAGMA quick_check") == ["ok"]
+
+
+def test_a_backup_of_a_newer_release_is_refused_before_anything_is_touched(manage, data, tmp_path):
+    upload = data / "uploads" / "imports" / "a" / "pairs.csv"
+    upload.parent.mkdir(parents=True, exist_ok=True)
+    upload.write_text("before")
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute(LATER)
+    assert manage("backup", "newer.zip").returncode == 0
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute("DELETE FROM django_migrations WHERE name = '0099_later'")
+    assert manage("import_examples", "mine", str(write_example(tmp_path))).returncode == 0
+    upload.write_text("now")
+
+    refused = manage("restore", "newer.zip", "--yes")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "CommandError: This backup was made by a newer FairJudge: its database has "
+        "judging.0099_later, which this one does not know. Install that release or a later one, "
+        "and restore the backup there. Nothing was changed.\n"
+    )
+    assert rows(data, "SELECT slug FROM judging_project") == ["mine"]
+    assert upload.read_text() == "now"
+    assert not list(data.glob(".restore-*"))
+
+
+def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data, tmp_path):
+    with sqlite3.connect(tmp_path / "other.sqlite3") as database:
+        database.execute("CREATE TABLE other (id)")
+    with ZipFile(tmp_path / "bad.zip", "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+        packed.write(tmp_path / "other.sqlite3", "database.sqlite3")
+    refused = manage("restore", "bad.zip", "--yes")
+    assert refused.returncode == 1
+    assert "none of FairJudge's. Nothing was changed." in refused.stderr
+    assert rows(data, "SELECT count(*) FROM judging_project") == [0]
 
 
 def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
