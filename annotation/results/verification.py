@@ -30,7 +30,7 @@ from judging.errors import UserError
 TOLERANCE = 1e-9
 MOST_LISTED = 20
 OTHER_CODE = (
-    "this report was made by another state of FairJudge's code, and a figure that is computed in "
+    "this report was made by another state of FairJudge's code, and what is kept or computed in "
     "another way since differs for that alone: verify it with the release that methods.md names"
 )
 # What reading a file that somebody has changed can raise.
@@ -70,11 +70,7 @@ def verify(path: Path) -> list[str]:
     problems = [f"{name} is there {n} times" for name, n in Counter(names).items() if n > 1]
     problems += _hashes(files, hashes)
     problems += _part("the certificate", lambda: _certificate(files))
-    unpacked = _unpacked(files)
-    if isinstance(unpacked, str):
-        return [*problems, unpacked]
-    problems += _tables(files, unpacked)
-    differing = _part("the report", lambda: _figures(files, unpacked))
+    differing = _computed(files)
     if differing and manifest.get("code") != code():
         differing.append(OTHER_CODE)
     return problems + differing
@@ -104,6 +100,14 @@ def _certificate(files: Files) -> Iterator[str]:
         yield "the certificate is not about these labels, or was changed"
     if found["certificate"] != json.loads(files["report.json"])["certificate"]:
         yield "the certificate is not the one of the report"
+
+
+def _computed(files: Files) -> list[str]:
+    """What this state of the code reads and computes otherwise than the report has it."""
+    unpacked = _unpacked(files)
+    if isinstance(unpacked, str):
+        return [unpacked]
+    return [*_tables(files, unpacked), *_part("the report", lambda: _figures(files, unpacked))]
 
 
 def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
