@@ -10,7 +10,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from annotation.models import Annotator, Item, Round, Seat, Slot
-from annotation.settling import could_vote
+from annotation.voters import voters_of
 from judging.counted import count_of
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.models import Project
@@ -38,7 +38,8 @@ class Standing:
 
     seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
     cost_left: of the votes that are still asked for, at the minutes assumed.
-    out_of_reach: open items that need more votes than all who could vote can give.
+    can_vote: people who may take items, owners and researchers who never did among them.
+    out_of_reach: open items that need more votes than all of these can give.
     """
 
     n_items: int
@@ -50,7 +51,7 @@ class Standing:
     seconds: float
     cost: Decimal
     cost_left: Decimal
-    could_vote: int
+    can_vote: int
     out_of_reach: int
     people: tuple[AtWork, ...]
     n_flags: int
@@ -73,7 +74,7 @@ def standing_of(round_: Round, now: datetime | None = None) -> Standing:
         seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
     )
     rate = Rate(round_.minutes_per_vote, round_.wage_usd)
-    voters = could_vote(round_)
+    voters, newcomers = voters_of(round_)
     return Standing(
         **items,
         votes_asked=slots["asked"],
@@ -81,27 +82,28 @@ def standing_of(round_: Round, now: datetime | None = None) -> Standing:
         seconds=slots["seconds"],
         cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
-        could_vote=len(voters),
-        out_of_reach=out_of_reach(round_, voters),
+        can_vote=len(voters) + newcomers,
+        out_of_reach=out_of_reach(round_, voters, newcomers),
         people=tuple(_people(round_, now)),
         n_flags=round_flags(round_),
     )
 
 
-def out_of_reach(round_: Round, voters: Collection[int]) -> int:
-    """Open items that would stay open if all these people voted.
+def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
+    """Open items that would stay open if all these people voted, and so many who never did.
 
     What one of them skipped is none of these: it comes to a decision in the end.
     """
-    if round_.state == Round.State.CLOSED or len(voters) >= round_.votes_per_item:
+    people = len(voters) + newcomers
+    if round_.state == Round.State.CLOSED or people >= round_.votes_per_item:
         return 0
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
+    items = items.annotate(missing=Count("slots", filter=Q(slots__vote=None)))
     if not voters:
-        return items.count()
+        # No vote is theirs, and SQL knows no list without a member.
+        return items.filter(missing__gt=newcomers).count()
     given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
-    items = items.annotate(
-        missing=Count("slots", filter=Q(slots__vote=None)), could_come=len(voters) - given_by_them
-    )
+    items = items.annotate(could_come=people - given_by_them)
     return items.filter(missing__gt=F("could_come")).count()
 
 

@@ -5,11 +5,12 @@ from decimal import Decimal
 
 from django.db.models import Avg, Count, Q
 
-from annotation.models import Annotation, Annotator
+from annotation.models import Annotation
 from annotation.protocols import current_protocol
 from annotation.results.costs import judge_cost
 from annotation.rounds import RoundSettings, cut_size, rate_of
 from annotation.selecting import check_audit, check_learning, frame, size_for_beta
+from annotation.voters import members_who_may_vote
 from judging.errors import UserError
 from judging.methods.cost import human_usd
 from judging.models import Project, Run, Verdict
@@ -90,7 +91,7 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
         usd=human_usd(votes, rate),
         usd_an_item=human_usd(settings.votes, rate),
         judge_usd=judge_cost(run) if run else Decimal(0),
-        people=Annotator.objects.filter(project=project, user__isnull=False, left_at=None).count(),
+        people=members_who_may_vote(project).count(),
         pending=_pending(run, n),
         learn=settings.learn,
         **_reach(project, None if settings.learn else run, m),

@@ -8,10 +8,10 @@ from django.core.management.base import CommandParser
 from annotation.annotators import annotator_of
 from annotation.models import Annotator, Item, Round
 from annotation.rounds import LEARN, RoundSettings, open_round
-from annotation.settling import could_vote
 from annotation.standing import out_of_reach
+from annotation.voters import voters_of
 from judging.errors import UserError
-from judging.figures import number_of
+from judging.figures import count, number_of
 from judging.management.arguments import add_project, decimal_argument
 from judging.management.base import FairJudgeCommand
 from judging.models import Project, Run
@@ -67,20 +67,20 @@ class Command(FairJudgeCommand):
         votes = number_of(round_.votes_per_item, "vote")
         self.stdout.write(
             f"Round {round_.number} is open: {number_of(items, 'item')}, {votes} each"
-            + (f"; earlier votes complete {complete} of them." if complete else ".")
+            + (f"; earlier votes complete {count(complete)} of them." if complete else ".")
         )
         if round_.stage == Round.Stage.LEARN:
             later = sum(round_.selections.values_list("n_items", flat=True)) - items
             self.stdout.write(
-                f"Once all of them are settled, {later} more are selected by what was learned, "
-                "and the round goes on by itself while a worker runs."
+                f"Once all of them are settled, {count(later)} more are selected by what was "
+                "learned, and the round goes on by itself while a worker runs."
             )
-        voters = could_vote(round_)
-        if too_many := out_of_reach(round_, voters):
+        voters, newcomers = voters_of(round_)
+        if too_many := out_of_reach(round_, voters, newcomers):
             self.stderr.write(
-                f"People who can vote: {len(voters)}; that is too few for {too_many} of the items. "
-                "Invite more on the page Settings → People and invitations, or close the round "
-                "early: what is there is merged then."
+                f"People who can vote: {len(voters) + newcomers}; that is too few for "
+                f"{count(too_many)} of the items. Invite more on the page Settings → People and "
+                "invitations, or close the round early: what is there is merged then."
             )
 
 

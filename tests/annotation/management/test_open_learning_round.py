@@ -32,6 +32,14 @@ def test_the_round_learns_first_and_says_how_it_goes_on(project, run, capsys):
     assert "50 more are selected by what was learned" in said
 
 
+def test_large_numbers_are_all_written_one_way(project, run, capsys):
+    make_examples(project, 1001)
+    call_command("open_round", project.slug, "--all", "--votes", "2")
+    said = capsys.readouterr()
+    assert "1\u202f401 items, 2 votes each" in said.out
+    assert "People who can vote: 1; that is too few for 1\u202f401 of the items." in said.err
+
+
 def test_the_sample_has_a_default_size(project, run):
     opened(project, run, "--route", "learned", "--beta", "20")
     assert Round.objects.get().parameters["learn"] == 60

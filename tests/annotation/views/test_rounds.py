@@ -62,11 +62,23 @@ def test_the_page_follows_the_work_until_the_round_is_closed(as_researcher, roun
 
 def test_it_warns_while_too_few_people_can_vote(as_researcher, round_, project):
     page = as_researcher.get(address(round_)).text
-    assert "Nobody can vote here, too few for 3 items that need 2 votes" in page
-    make_annotator(project)
-    assert "Only one person can vote here" in as_researcher.get(address(round_)).text
+    # The researcher who looks may vote as well.
+    assert "Only one person can vote here, too few for 3 items that need 2 votes" in page
+    assert "Owners and researchers are counted" in page
     make_annotator(project)
     assert "can vote here" not in as_researcher.get(address(round_)).text
+
+
+def test_nobody_can_vote_where_those_who_are_named_have_gone(as_researcher, project):
+    make_examples(project, 3)
+    ana = make_annotator(project)
+    settings = RoundSettings(everything=True, votes=1, annotators=[ana])
+    round_ = open_round(project, None, None, settings)
+    assert "can vote here" not in as_researcher.get(address(round_)).text
+    project.memberships.filter(user=ana.user).delete()
+    page = as_researcher.get(address(round_)).text
+    assert "Nobody can vote here, too few for 3 items that need 1 vote." in page
+    assert "Owners and researchers are counted" not in page
 
 
 def test_its_buttons_move_it_through_its_states(as_researcher, round_):

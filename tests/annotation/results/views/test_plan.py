@@ -50,15 +50,22 @@ def test_the_plan_says_of_k_what_is_known(client, owner, judged):
     assert beside in preview
 
 
-def test_the_plan_leads_to_the_invitations_where_nobody_can_vote(client, owner, researcher, judged):
+def test_the_plan_leads_to_the_invitations_where_too_few_can_vote(
+    client, owner, researcher, judged
+):
     client.force_login(owner)
-    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"}
+    sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "3", "audit": "0"}
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
-    assert "Nobody can vote yet.</strong> 1 vote an example needs 1 person." in preview
+    said = (
+        "Only 2 people can vote.</strong> 3 votes an example need 3 people; owners and researchers"
+    )
+    assert said in preview
     assert 'href="/p/vicuna/people"' in preview
     client.force_login(researcher)
     preview = client.get("/p/vicuna/plan/preview", sent).content.decode()
-    assert "Ask an owner to invite somebody" in preview
+    assert "Ask an owner to invite more" in preview
+    sent["votes"] = "2"
+    assert "can vote" not in client.get("/p/vicuna/plan/preview", sent).content.decode()
 
 
 def test_looks_are_chosen_with_the_plan(client, owner, judged):
