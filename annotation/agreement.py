@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from annotation.models import Annotator, Round, Selection, Slot
+from annotation.unblinded import leaving_out
 from judging.methods.estimates import Undefined
 from judging.methods.raters import (
     category_counts,
@@ -61,14 +62,16 @@ class Record:
 class Agreement:
     """Votes of a round, read once. Attention checks are counted apart and enter nothing else.
 
-    Votes of earlier rounds under the same protocol that count here are among them.
+    Votes of earlier rounds under the same protocol that count here are among them; those that the
+    project leaves out are not.
     """
 
     def __init__(self, round_: Round) -> None:
+        votes = Slot.objects.filter(round=round_, vote__isnull=False)
+        if leaving_out([round_.project_id]):
+            votes = votes.filter(vote__unblinded=False)
         self._rows = list(
-            Slot.objects.filter(round=round_, vote__isnull=False)
-            .order_by("item", "index")
-            .values_list(
+            votes.order_by("item", "index").values_list(
                 "item",
                 "item__selection__kind",
                 "item__example__gold_label",

@@ -43,7 +43,8 @@ class SettingsForm(forms.ModelForm):
         model = Project
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad", "criteria",
-            "rendering", "no_majority", "wage_usd", "minutes_per_vote", "cost_basis",
+            "rendering", "no_majority", "leave_out_unblinded", "wage_usd", "minutes_per_vote",
+            "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
@@ -51,6 +52,7 @@ class SettingsForm(forms.ModelForm):
             "both_bad": "Offer “both are bad” as a choice",
             "rendering": "Responses are shown as",
             "no_majority": "Where votes have no majority",
+            "leave_out_unblinded": "Leave out votes given unblinded",
             "wage_usd": "Wage, USD an hour",
             "minutes_per_vote": "Minutes a vote, assumed",
             "cost_basis": "Human cost is counted by",
@@ -58,6 +60,12 @@ class SettingsForm(forms.ModelForm):
         help_texts = {
             "name": "Annotators see it, so let it name neither model.",
             "guidelines": "Markdown. Annotators have them at hand on every item.",
+            "leave_out_unblinded": "Votes of people who had seen what the judge says in this "
+            "project. They stay on record and cost what they cost, but enter no result and no "
+            "final label: the label is the majority of an item's other votes. Without a majority "
+            "the choice above holds, as each round took it over; where no other vote is left, a "
+            "person decides. This holds at once, in rounds that are open or closed as well, so "
+            "choose before you look at results.",
             "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
         }
         widgets = {

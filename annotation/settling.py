@@ -10,6 +10,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.utils.functional import cached_property
 
 from annotation.models import Adjudication, Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.unblinded import leaving_out
 from annotation.waking import wake_when_learned
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
@@ -21,10 +22,13 @@ _CHUNK = 500
 
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
     """No majority, and the round's policy leaves it to a person. Audit and learning items always
-    do so when the policy is the judge, whose label may not measure or teach itself; attention
-    checks never do."""
+    do so when the policy is the judge, whose label may not measure or teach itself, and so does
+    what has no vote that counts; attention checks never do."""
     if kind == Selection.Kind.CHECK:
         return False
+    labels = list(labels)
+    if not labels:
+        return True
     if majority(Label(label) for label in labels) is not None:
         return False
     if round_.no_majority == Project.NoMajority.JUDGE:
@@ -55,6 +59,11 @@ def settle_all(items: QuerySet[Item]) -> None:
 def settle_skipped(items: QuerySet[Item]) -> None:
     """The skipped among these: fewer people can vote on them now, or more votes are asked for."""
     settle_all(items.filter(skips__isnull=False))
+
+
+def settle_unblinded(project: Project) -> None:
+    """The same for the items that stand otherwise when the project leaves such votes out."""
+    settle_all(Item.objects.filter(round__project=project, slots__vote__unblinded=True))
 
 
 def settle_locked(items: list[Item]) -> None:
@@ -106,7 +115,7 @@ def locked(keys: list[int]) -> QuerySet[Item]:
 @prepared
 def _labels(keys: list[int]) -> QuerySet[Slot, Any]:
     slots = Slot.objects.filter(item__pk__in=keys)
-    return slots.values_list("item", "vote__label", "vote__annotator")
+    return slots.values_list("item", "vote__label", "vote__annotator", "vote__unblinded")
 
 
 @prepared
@@ -119,9 +128,13 @@ class _Facts:
 
     def __init__(self, items: list[Item]) -> None:
         self.keys = [item.pk for item in items]
+        self.projects = {item.round.project_id for item in items}
         self.votes: dict[int, list[tuple[str | None, int | None]]] = defaultdict(list)
-        for key, label, annotator in _labels.all(keys=self.keys):
+        self.unblinded: set[tuple[int, int | None]] = set()
+        for key, label, annotator, unblinded in _labels.all(keys=self.keys):
             self.votes[key].append((label, annotator))
+            if unblinded:
+                self.unblinded.add((key, annotator))
         self.could_vote: dict[int, set[int]] = {}
 
     @cached_property
@@ -136,23 +149,35 @@ class _Facts:
         rows = Adjudication.objects.filter(item__in=self.keys)
         return set(rows.values_list("item", flat=True))
 
+    @cached_property
+    def leaving_out(self) -> set[int]:
+        # Asked only where it matters, which is seldom: most votes are blind.
+        return leaving_out(self.projects) if self.unblinded else set()
+
     def state_of(self, item: Item) -> str:
-        labels = [label for label, _ in self.votes[item.pk] if label is not None]
+        given = [one for one in self.votes[item.pk] if one[0] is not None]
         is_check = item.selection.kind == Selection.Kind.CHECK
-        if len(labels) < len(self.votes[item.pk]) and item.round.state != Round.State.CLOSED:
+        if len(given) < len(self.votes[item.pk]) and item.round.state != Round.State.CLOSED:
             if not self.skipped_by_all(item):
                 return Item.State.OPEN
             settled = is_check or item.pk in self.decided
             return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
         if item.pk in self.decided:
             return Item.State.COMPLETE
-        if not labels:
+        if not given:
             # Closed without a vote: there is nothing to merge, and the judge's label stays. What
             # everybody skipped still waits for a person.
             waits = self.skipped_by_all(item) and not is_check
             return Item.State.ADJUDICATE if waits else Item.State.OPEN
-        undecided = needs_decision(item.round, item.selection.kind, labels)
+        undecided = needs_decision(item.round, item.selection.kind, self.counted(item))
         return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+
+    def counted(self, item: Item) -> list[str]:
+        """The labels of the votes that enter the result."""
+        votes = self.votes[item.pk]
+        if item.round.project_id in self.leaving_out:
+            votes = [one for one in votes if (item.pk, one[1]) not in self.unblinded]
+        return [label for label, _ in votes if label is not None]
 
     def skipped_by_all(self, item: Item) -> bool:
         skipped = self.skips.get(item.pk)

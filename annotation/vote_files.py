@@ -26,6 +26,7 @@ FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 LONGEST_SECONDS = 86_400
 LONGEST_NAME = 200
 A_NAME = f"a name of at most {LONGEST_NAME} characters on one line"
+_MARKS = {"": False, "false": False, "0": False, "true": True, "1": True}
 _PANDALM = {"0": Label.TIE, "1": Label.WIN, "2": Label.LOSE}
 
 
@@ -50,6 +51,7 @@ class VoteRow:
     active_seconds: float | None = None
     submitted_at: datetime | None = None
     answer: dict[str, Any] | None = None
+    unblinded: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,11 +133,13 @@ def _row(
     label = reading.label(text("label"), example) if example else None
     # Tables that hold whole numbers beside gaps write 1 as 1.0.
     left = text("left_response").removesuffix(".0")
+    unblinded = _MARKS.get(text("unblinded").casefold().removesuffix(".0"))
     faults = [
         (example is None, "external_id", "the id of an example of this project"),
         (example is not None and label is None, "label", "win, tie, lose, or a model's name"),
         (not is_name(annotator), "annotator", f"{A_NAME}, or --annotator NAME"),
         (left not in ("", "1", "2"), "left_response", "1, 2 or nothing"),
+        (unblinded is None, "unblinded", "true, false or nothing"),
     ]
     problems = [
         _problem(record, column, expected, text(column)) for wrong, column, expected in faults
@@ -161,6 +165,7 @@ def _row(
         active_seconds=seconds,
         submitted_at=moment,
         answer={"overall": text("raw_answer")} if text("raw_answer") else None,
+        unblinded=bool(unblinded),
     )
 
 

@@ -20,6 +20,7 @@ from annotation.counting import count_earlier_votes
 from annotation.models import Annotation, Annotator, Item, Protocol, Round, Selection, Slot
 from annotation.protocols import protocol_named
 from annotation.settling import needs_decision
+from annotation.unblinded import leaving_out
 from annotation.vote_files import Known, Reading, VoteRow, names_of, read_votes
 from judging import audit
 from judging.errors import UserError
@@ -224,15 +225,17 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Anno
         comment=row.comment,
         active_seconds=row.active_seconds,
         source=Annotation.Source.IMPORT,
+        unblinded=row.unblinded,
         submitted_at=row.submitted_at,
     )
 
 
 def _settle(round_: Round, items: Sequence[Item]) -> None:
     labels: dict[int, list[str]] = defaultdict(list)
-    for item_id, label in Slot.objects.filter(round=round_, vote__isnull=False).values_list(
-        "item", "vote__label"
-    ):
+    slots = Slot.objects.filter(round=round_, vote__isnull=False)
+    if leaving_out([round_.project_id]):
+        slots = slots.filter(vote__unblinded=False)
+    for item_id, label in slots.values_list("item", "vote__label"):
         labels[item_id].append(label)
     for item in items:
         undecided = needs_decision(round_, item.selection.kind, labels[item.pk])

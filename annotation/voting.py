@@ -9,7 +9,7 @@ from django.utils import timezone
 from annotation.answers import MAX_COMMENT, checked, label_of
 from annotation.counting import count_in
 from annotation.drafts import sane, save_draft
-from annotation.models import Annotation, AnnotationRevision, Draft, Item, Round, Slot
+from annotation.models import Annotation, AnnotationRevision, Annotator, Draft, Item, Round, Slot
 from annotation.queue import release, why_none
 from annotation.settling import settle, settle_locked, with_lock
 from annotation.taking_up import claim_slot_of
@@ -57,7 +57,7 @@ def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -
         save_draft(draft, given, comment, seconds)
         return recorded
     slot = _slot_for(draft)
-    unblinded = _has_seen_judge(draft)
+    unblinded = _has_seen_judge(draft.annotator)
     try:
         with transaction.atomic():
             save_draft(draft, given, comment, seconds)
@@ -116,6 +116,8 @@ def edit_vote(
             )
         vote.answer, vote.comment = given, comment[:MAX_COMMENT]
         vote.label = label
+        # What was said blind stays so while it is not changed.
+        vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
         vote.active_seconds = (vote.active_seconds or 0.0) + sane(added_seconds)
         vote.save()
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
@@ -214,11 +216,11 @@ def _open_rounds(example: Any, protocol: Any) -> QuerySet[Round]:
     return rounds.filter(kind=Round.Kind.ROUTED).exclude(state=Round.State.CLOSED).order_by("pk")
 
 
-def _has_seen_judge(draft: Draft) -> bool:
-    user = draft.annotator.user
+def _has_seen_judge(annotator: Annotator) -> bool:
+    user = annotator.user
     if user is None:
         return False
-    membership = _memberships.first(project=draft.item.round.project_id, user=user.pk)
+    membership = _memberships.first(project=annotator.project_id, user=user.pk)
     # A superuser outside the project sees every page of it.
     return user.is_superuser if membership is None else membership.unblinded_at is not None
 

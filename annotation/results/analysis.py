@@ -24,6 +24,7 @@ from annotation.results.samples_array import Samples, samples_array
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet, sheet_of
 from annotation.results.trust import Audit, audit_of, audited_accuracy
+from annotation.results.unblinded import unblinded
 from judging.methods.accuracy import Ties
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
@@ -63,6 +64,10 @@ class Analysis:
     @cached_property
     def audit(self) -> Audit | Undefined:
         return audit_of(self.sheet, self.run)
+
+    @cached_property
+    def unblinded(self) -> Json:
+        return unblinded(self.sheet)
 
     @cached_property
     def prompt_share(self) -> Decimal:

@@ -23,8 +23,8 @@ class RunCost:
 
 @dataclass(frozen=True)
 class PeopleTotals:
-    """What people did for a run: votes that count, their USD, the examples they settled, and how
-    many were selected."""
+    """What people did for a run: their votes, what these cost in USD, the examples they settled,
+    and how many were selected."""
 
     n_votes: int
     usd: Decimal
@@ -37,7 +37,7 @@ class Costs:
     """All in USD. None is unknown, and never 0.
 
     judge_usd: the run that the labels come from; all_runs_usd: every run of the project.
-    human_usd: the votes that count in rounds of this run.
+    human_usd: the votes in rounds of this run, those that do not enter its results among them.
     paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
     part only. None before a round was opened.
     by_hand_one, by_hand_same: people label everything, with one vote or with the round's.
@@ -67,7 +67,7 @@ def totals_of(says: Iterable[PeopleSay]) -> PeopleTotals:
     says = list(says)
     settled = sum(say.label is not None or bool(say.source) for say in says)
     selected = sum(say.selection in SELECTED for say in says)
-    return PeopleTotals(sum(say.n_votes for say in says), human_cost(says), settled, selected)
+    return PeopleTotals(sum(len(say.paid) for say in says), human_cost(says), settled, selected)
 
 
 def run_totals(run: Run | None) -> PeopleTotals:

@@ -23,6 +23,7 @@ from annotation.results.report import plots, report
 from annotation.results.report_page import page_context
 from annotation.results.state_of_data import fingerprint
 from annotation.results.trust import SCORES
+from annotation.results.unblinded import sentence
 from annotation.results.vega import as_svg
 from judging.errors import UserError
 from judging.models import Project, Run
@@ -86,6 +87,7 @@ def methods_text(figures: Json) -> str:
         f"Template: `{run['template'] or '–'}`, SHA-256 {run['template_sha256'] or '–'}.",
         f"Prices: {run['price_source'] or 'unknown'}.",
         f"Examples: {coverage['examples']}; compared with: {coverage['basis']}.",
+        *filter(None, [sentence(coverage["unblinded"])]),
         f"Certificate: {certificate_sentence(figures['certificate'])}",
         "",
         f"Computed with {', '.join(_versions())}.",

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from annotation.results.figures import Json
 from annotation.results.names import set_apart
 from annotation.results.trust import SCORES
+from annotation.results.unblinded import sentence
 from judging.figures import count, decimals, interval, percent
 
 EVEN = 0.5
@@ -27,6 +28,7 @@ def in_short(report: Json) -> list[Sentence]:
     return [
         *_better(report),
         *_accuracy(report),
+        *_unblinded(report),
         *_unchecked(report),
         *_position(report),
         *_ranking(report),
@@ -122,6 +124,12 @@ def _accuracy(report: Json) -> Iterator[Sentence]:
         f"against {against}{beside}.",
         "methods",
     )
+
+
+def _unblinded(report: Json) -> Iterator[Sentence]:
+    found = report["coverage"]["unblinded"]
+    if said := sentence(found):
+        yield Sentence(said, "people", warns=bool(found["counted"]))
 
 
 def _unchecked(report: Json) -> Iterator[Sentence]:

@@ -49,6 +49,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "prompt_share": str(analysis.prompt_share),
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
         "statuses": analysis.statuses,
+        "unblinded": analysis.unblinded,
         "band": str(analysis.run.band),
         "other_votes": _other_votes(analysis),
         "samples": samples.reason if isinstance(samples, Undefined) else None,
@@ -121,6 +122,7 @@ class Unpacked(Analysis):
             self.audit = Audit(**context["audit"], **own)
         self.costs = _costs(context["costs"])
         self.statuses = context["statuses"]
+        self.unblinded = context["unblinded"]
         self.kept = {
             name: _section(name, plain, arrays) for name, plain in context["sections"].items()
         }

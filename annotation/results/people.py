@@ -4,18 +4,18 @@ Two readings. For a run: the items that a round of that run selected, where vote
 label. For people alone: every vote under the newest protocol that the example has votes of.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 from typing import NamedTuple
 
-from django.db.models import Case, F, IntegerField, QuerySet, Value, When
+from django.db.models import QuerySet
 
 from annotation.changes import COVERS
-from annotation.models import Adjudication, Item, Round, Selection, Slot
-from annotation.results.columns import CHUNK, as_read
+from annotation.models import Adjudication, Item, Round, Selection
+from annotation.results.columns import CHUNK
+from annotation.results.votes import Vote, votes_on
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.methods.votes import majority_of
 from judging.models import Example, Label, Project, Run
@@ -28,15 +28,6 @@ _STRONGEST = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Sele
 _LABELS = tuple(Label.values)
 
 
-class Vote(NamedTuple):
-    annotator_id: int
-    label: str
-    active_seconds: float | None
-    both_bad: bool = False
-    unblinded: bool = False
-    left_response: int | None = None
-
-
 @dataclass(frozen=True)
 class PeopleSay:
     """The votes on an example and the label they come to, if they have come to one.
@@ -44,7 +35,8 @@ class PeopleSay:
     `source` is `majority`, `adjudicated`, `policy:tie`, `policy:judge`, or `` while undecided;
     `waits` is true where a person has yet to decide, `lapsed` where the round was closed before
     anybody voted. `selection` and `probability` say how the example came into the round, and are
-    empty for imported votes.
+    empty for imported votes. `left_out` are votes that do not count, as the project leaves out
+    those of people who had seen what the judge says; they were paid for all the same.
     """
 
     votes: tuple[Vote, ...]
@@ -61,10 +53,15 @@ class PeopleSay:
     minutes_per_vote: Decimal = Decimal(0)
     measured: bool = False
     counts: dict[str, int] = field(default_factory=dict)
+    left_out: tuple[Vote, ...] = ()
 
     @property
     def n_votes(self) -> int:
         return len(self.votes)
+
+    @property
+    def paid(self) -> tuple[Vote, ...]:
+        return self.votes + self.left_out
 
 
 def people_for_run(run: Run) -> dict[int, PeopleSay]:
@@ -75,12 +72,12 @@ def people_for_run(run: Run) -> dict[int, PeopleSay]:
     items = Item.objects.filter(
         round__run=run, round__kind=Round.Kind.ROUTED, selection__kind__in=ENTERS
     )
-    return _asked(_sayings(items))
+    return _asked(_sayings(items, run.project))
 
 
 def people_alone(project: Project) -> dict[int, PeopleSay]:
     """By example id: what people say under the newest protocol that the example has votes of."""
-    return _latest(_by_protocol(_sayings(_all_items(project))))
+    return _latest(_by_protocol(_sayings(_all_items(project), project)))
 
 
 def people_both_ways(
@@ -88,7 +85,7 @@ def people_both_ways(
 ) -> tuple[dict[int, PeopleSay], dict[int, PeopleSay]]:
     """People alone, and people for the run, from one reading of the votes. only: `example`, where
     one alone is wanted."""
-    sayings = _sayings(_all_items(project).filter(**only))
+    sayings = _sayings(_all_items(project).filter(**only), project)
     asked = [one for one in sayings if _enters(one[0], run)]
     return _latest(_by_protocol(sayings)), _asked(asked)
 
@@ -153,9 +150,9 @@ def _because(say: PeopleSay, selection: str, probability: float | None) -> Peopl
     return replace(say, selection=selection, probability=probability)
 
 
-def _sayings(items: QuerySet[Item]) -> list[Saying]:
+def _sayings(items: QuerySet[Item], project: Project) -> list[Saying]:
     """In the order of the rounds. Rounds and selections are few, and are read once."""
-    votes, decisions = _votes(items), _decisions(items)
+    votes, decisions = votes_on(items), _decisions(items)
     ids = items.order_by().values_list("round", flat=True).distinct()
     rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
     selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
@@ -169,16 +166,31 @@ def _sayings(items: QuerySet[Item]) -> list[Saying]:
             # The cut was extended over this audit item: it stands for itself alone.
             chosen, probability = covered[pk], 1.0
         item = Asked(pk, example, state, rounds[round_], chosen, probability)
-        sayings.append((item, _say(item, votes.get(pk, ()), decisions.get(pk))))
+        counted, left_out = _parted(votes.get(pk, ()), project.leave_out_unblinded)
+        sayings.append((item, _say(item, counted, left_out, decisions.get(pk))))
     return sayings
 
 
-def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> PeopleSay:
-    votes = tuple(votes)
+def _parted(votes: Iterable[Vote], leave_out: bool) -> tuple[tuple[Vote, ...], tuple[Vote, ...]]:
+    """Those that count, and those that do not."""
+    if not leave_out:
+        return tuple(votes), ()
+    blind = tuple(vote for vote in votes if not vote.unblinded)
+    return blind, tuple(vote for vote in votes if vote.unblinded)
+
+
+def _say(
+    item: Asked,
+    votes: tuple[Vote, ...],
+    left_out: tuple[Vote, ...],
+    decision: Adjudication | None,
+) -> PeopleSay:
     counts = dict.fromkeys(_LABELS, 0)
     for vote in votes:
         counts[vote.label] += 1
-    label, source, rule = _decide(item, tuple(counts.values()), decision)
+    label, source, rule = _decide(item, tuple(counts.values()), len(left_out), decision)
+    if left_out:
+        rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
     routed = item.round.kind == Round.Kind.ROUTED
     return PeopleSay(
         votes=votes,
@@ -186,7 +198,7 @@ def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> P
         source=source,
         rule=rule,
         waits=item.state == Item.State.ADJUDICATE and not source,
-        lapsed=not (votes or source) and item.round.state == Round.State.CLOSED,
+        lapsed=not (votes or left_out or source) and item.round.state == Round.State.CLOSED,
         selection=item.selection.kind if routed else "",
         probability=item.probability if routed else None,
         adjudicator=decision.decider if decision else "",
@@ -195,25 +207,28 @@ def _say(item: Asked, votes: Iterable[Vote], decision: Adjudication | None) -> P
         minutes_per_vote=item.round.minutes_per_vote,
         measured=item.round.cost_basis == Project.CostBasis.MEASURED,
         counts=counts,
+        left_out=left_out,
     )
 
 
 def _decide(
-    item: Asked, counts: tuple[int, ...], decision: Adjudication | None
+    item: Asked, counts: tuple[int, ...], n_left_out: int, decision: Adjudication | None
 ) -> tuple[Label | None, str, str]:
     if decision is not None:
         return Label(decision.label), "adjudicated", "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
     if not any(counts) or not settled:
-        return None, "", _unsettled(item, counts)
+        return None, "", _unsettled(item, counts, n_left_out)
     measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
     return _counted_out(counts, item.round.no_majority, measures)
 
 
-def _unsettled(item: Asked, counts: tuple[int, ...]) -> str:
+def _unsettled(item: Asked, counts: tuple[int, ...], n_left_out: int) -> str:
     """Why the votes have not come to a label, so that an export tells it of each example."""
-    given, asked = sum(counts), item.round.votes_per_item
+    given, asked = sum(counts) + n_left_out, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
+        if n_left_out and not any(counts):
+            return "no vote that counts: waits for a decision"
         if given < asked:
             return f"skipped by the others, {given} of {asked} votes: waits for a decision"
         return f"no majority ({_spread(counts)}): waits for a decision"
@@ -241,32 +256,6 @@ def _spread(counts: tuple[int, ...]) -> str:
     return "–".join(map(str, counts))
 
 
-def _votes(items: QuerySet[Item]) -> dict[int, list[Vote]]:
-    both_bad = When(vote__answer__overall="both_bad", then=Value(1))
-    rows = (
-        Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
-        .order_by("item", "index")
-        .annotate(
-            both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
-            unblinded=as_read(F("vote__unblinded")),
-        )
-        .values_list(
-            "item",
-            "vote__annotator",
-            "vote__label",
-            "vote__active_seconds",
-            "both_bad",
-            "unblinded",
-            "vote__left_response",
-        )
-    )
-    votes: dict[int, list[Vote]] = defaultdict(list)
-    for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
-        vote = Vote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
-        votes[item].append(vote)
-    return votes
-
-
 def _decisions(items: QuerySet[Item]) -> dict[int, Adjudication]:
     rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
     return {decision.item_id: decision for decision in rows}
@@ -274,7 +263,7 @@ def _decisions(items: QuerySet[Item]) -> dict[int, Adjudication]:
 
 def human_cost(says: Iterable[PeopleSay]) -> Decimal:
     """USD for these votes: each one costs wage × minutes, assumed or measured (SCIENCE: cost)."""
-    return sum((vote_cost(say, vote) for say in says for vote in say.votes), Decimal(0))
+    return sum((vote_cost(say, vote) for say in says for vote in say.paid), Decimal(0))
 
 
 def vote_cost(say: PeopleSay, vote: Vote) -> Decimal:

@@ -189,6 +189,7 @@ def coverage(analysis: Analysis) -> Json:
         "labels": analysis.shares,
         "final_labels": analysis.final_shares,
         "basis": analysis.sheet.basis,
+        "unblinded": analysis.unblinded,
         "known": known.as_json() if isinstance(known, Undefined) else len(known.rows),
     }
 

@@ -34,7 +34,9 @@ _ROUND = (
     "pk", "run", "state", "stage", "closed_at", "certificate_plan", "votes_per_item",
     "no_majority", "wage_usd", "minutes_per_vote", "cost_basis",
 )  # fmt: skip
-_PROJECT = ("name", "slug", "wage_usd", "minutes_per_vote", "cost_basis")
+_PROJECT = (
+    "name", "slug", "wage_usd", "minutes_per_vote", "cost_basis", "leave_out_unblinded",
+)  # fmt: skip
 
 
 def fingerprint(project: Project) -> str:

@@ -14,14 +14,17 @@ COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
+# The last of all, behind the criteria: whoever reads columns by their place finds them there.
+UNBLINDED = "unblinded"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
-    """The fixed columns, then one for each criterion that any protocol asked."""
+    """The fixed columns, one for each criterion that any protocol asked, and the mark."""
+    fixed = (*COLUMNS, UNBLINDED)
     criteria: dict[str, None] = {}
     for asked in Protocol.objects.filter(project=project).order_by("number"):
-        criteria |= dict.fromkeys(str(name) for name in asked.criteria if name not in COLUMNS)
-    return (*COLUMNS, *criteria)
+        criteria |= dict.fromkeys(str(name) for name in asked.criteria if name not in fixed)
+    return (*COLUMNS, *criteria, UNBLINDED)
 
 
 def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
@@ -43,6 +46,7 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
             "selection": vote.item.selection.kind,
             "probability": vote.item.probability,
             "source": vote.source,
+            UNBLINDED: vote.unblinded,
         }
         yield row | {
             name: value

@@ -14,6 +14,7 @@ from annotation.rendering import render as rendered
 from annotation.views.rounds import round_for
 from judging.counted import count_of
 from judging.errors import UserError
+from judging.models import Project
 
 PAGE = 50
 
@@ -23,7 +24,7 @@ def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Items that wait for a decision first, then those that were decided."""
     access, round_ = round_for(request, slug, number)
     page = Paginator(listed(round_), PAGE).get_page(request.GET.get("page"))
-    counts = _vote_counts([item.pk for item in page])
+    counts = _vote_counts([item.pk for item in page], access.project)
     found = {
         **access.under("rounds"),
         "round": round_,
@@ -107,8 +108,10 @@ def _votes_on(item: Item) -> QuerySet[Annotation]:
     return votes.order_by("counted_in__index")
 
 
-def _vote_counts(items: list[int]) -> dict[int, dict[str, int]]:
+def _vote_counts(items: list[int], project: Project) -> dict[int, dict[str, int]]:
     votes = Slot.objects.filter(item__in=items, vote__isnull=False)
+    if project.leave_out_unblinded:
+        votes = votes.filter(vote__unblinded=False)
     counts: dict[int, dict[str, int]] = {}
     for item, label, n in votes.values_list("item", "vote__label").annotate(n=Count("pk")):
         counts.setdefault(item, {"win": 0, "tie": 0, "lose": 0})[label] = n

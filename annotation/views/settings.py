@@ -9,6 +9,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.forms import ConfirmForm, SettingsForm
 from annotation.removal import delete_project
+from annotation.settling import settle_unblinded
 from annotation.trail import OF_EACH_ITEM, told
 from judging import audit
 from judging.access import project_for
@@ -26,6 +27,8 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     if request.method == "POST" and form.is_valid():
         with transaction.atomic():
             form.save()
+            if "leave_out_unblinded" in form.changed_data:
+                settle_unblinded(project)
             if made := form.changes():
                 audit.record(project, request.user, "settings changed", ", ".join(made), **made)
         messages.success(request, "The settings are saved. Open rounds keep what they asked.")

@@ -43,6 +43,7 @@ class Project(models.Model):
     criteria = models.JSONField(default=list, blank=True)
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
+    leave_out_unblinded = models.BooleanField(default=False)
 
     wage_usd = models.DecimalField(
         max_digits=10,
