@@ -7,7 +7,7 @@ from annotation.results.figures import Json
 from annotation.results.review import HonestLines
 from annotation.results.rightness import Agreement
 from annotation.results.tables import cost_table
-from judging.figures import decimals, interval, number_of, p_value, percent
+from judging.figures import count, decimals, interval, number_of, p_value, percent
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import ErrorsFound
 
@@ -25,14 +25,16 @@ def figure(found: Figure | Json, digits: int = 3) -> str:
     text = decimals(found.value, digits)
     if found.low is not None and found.high is not None:
         text += f" [{interval(found.low, found.high, digits)}]"
-    return f"{text}, n = {found.n}"
+    return f"{text}, n = {count(found.n)}"
 
 
 def report_lines(analysis: Analysis) -> Iterator[str]:
     """Coverage, agreement before and after, the honest lines, position and cost."""
     sheet = analysis.sheet
-    yield _line("examples", str(len(sheet)))
-    yield _line("samples", ", ".join(f"{n} {name}" for name, n in analysis.statuses.items() if n))
+    yield _line("examples", count(len(sheet)))
+    yield _line(
+        "samples", ", ".join(f"{count(n)} {name}" for name, n in analysis.statuses.items() if n)
+    )
     yield _line("coverage: examples with a judge's label", figure(analysis.coverage))
     yield _line("judge's labels", _counts(analysis.shares))
     yield from _agreement("judge alone, against people", analysis.before())
@@ -57,13 +59,13 @@ def _honest(lines: HonestLines | Undefined, audited: int) -> Iterator[str]:
         yield _line("what the review bought", f"– ({lines.reason})")
         return
     yield f"people reviewed {number_of(lines.m, 'example')}; these are right by construction:"
-    beside = f", the {audited} audited aside" if audited else ""
+    beside = f", the {count(audited)} audited aside" if audited else ""
     yield _line(f"  accuracy after the review{beside}", figure(lines.accuracy))
     yield _line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):
-        found = f"{errors.found:g} of {errors.m}, {errors.expected:.1f} expected by random choice"
-        found += f", one-sided p {p_value(errors.p)}"
+        found = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected by random "
+        found += f"choice, one-sided p {p_value(errors.p)}"
         yield _line("  (b) errors found among those reviewed", found)
     else:
         yield _line("  (b) errors found among those reviewed", f"– ({errors.reason})")
@@ -89,7 +91,7 @@ def _signed(found: Figure) -> str:
 def _counts(shares: dict[str, int]) -> str:
     total = sum(shares.values())
     return ", ".join(
-        f"{n} {name} ({percent(n / total if total else None)})" for name, n in shares.items()
+        f"{count(n)} {name} ({percent(n / total if total else None)})" for name, n in shares.items()
     )
 
 

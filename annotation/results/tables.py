@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from annotation.results.costs import Costs
 from annotation.results.merging import Merged
-from judging.figures import usd
+from judging.figures import count, number_of, usd
 
 _WIDTH = 22
 
@@ -33,13 +33,13 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
                 one.source,
             )
         )
-    yield "final labels: " + ", ".join(f"{n} {label}" for label, n in sorted(finals.items()))
+    yield "final labels: " + ", ".join(f"{count(n)} {label}" for label, n in sorted(finals.items()))
 
 
 def cost_table(costs: Costs) -> Iterator[str]:
     """Judge, people, together, and everything by hand."""
     yield f"judge                                {usd(costs.judge_usd)}"
-    yield f"people ({costs.n_votes} votes)".ljust(37) + usd(costs.human_usd)
+    yield f"people ({number_of(costs.n_votes, 'vote')})".ljust(37) + usd(costs.human_usd)
     yield f"together                             {usd(costs.total_usd)}"
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"

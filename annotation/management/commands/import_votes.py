@@ -45,6 +45,6 @@ class Command(FairJudgeCommand):
             f"{done.protocol}; there already: {count(done.known)}."
         )
         if done.filled:
-            self.stdout.write(f"{done.filled} of them fill places in open rounds.")
+            self.stdout.write(f"{count(done.filled)} of them fill places in open rounds.")
         for conflict in done.conflicts:
             self.stderr.write(f"conflict, {conflict}")

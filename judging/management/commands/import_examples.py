@@ -87,7 +87,7 @@ class Command(FairJudgeCommand):
         if found.unused:
             write(f"  not read: {', '.join(found.unused)}")
         if any(found.gold.values()):
-            shares = ", ".join(f"{n} {label}" for label, n in found.gold.items())
+            shares = ", ".join(f"{count(n)} {label}" for label, n in found.gold.items())
             write(f"  gold labels: {shares}")
         for notice in found.notices:
             lines = ", ".join(str(line) for line in notice.lines)
@@ -96,7 +96,9 @@ class Command(FairJudgeCommand):
         for problem in found.problems:
             self.stderr.write(str(problem))
         if found.n_problems > len(found.problems):
-            self.stderr.write(f"… and {found.n_problems - len(found.problems)} more problems.")
+            self.stderr.write(
+                f"… and {count(found.n_problems - len(found.problems))} more problems."
+            )
         for conflict in comparison.conflicts if comparison else ():
             self.stderr.write(str(conflict))
 

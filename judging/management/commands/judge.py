@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from judging.errors import UserError
-from judging.figures import count, duration
+from judging.figures import count, duration, number_of
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
 from judging.management.judge_arguments import (
@@ -116,7 +116,9 @@ class Command(FairJudgeCommand):
         if options["reparse"]:
             with self.progress("Reading", older(run).count()) as bar:
                 counts = reparse(run, lambda counts: bar.move_to(counts.read))
-            self.stdout.write(f"{counts.read} replies read again, {counts.changed} differently.")
+            self.stdout.write(
+                f"{count(counts.read)} replies read again, {count(counts.changed)} differently."
+            )
             if not options["retry"]:
                 return
         if run.state in (State.PAUSING, State.CANCELLING):
@@ -191,13 +193,13 @@ def check_fixed(run: Run, options: dict[str, Any]) -> None:
 
 
 def summary(run: Run, progress: Any) -> list[str]:
-    counts = ", ".join(f"{n} {status}" for status, n in progress.statuses.items()) or "none"
-    lines = [f"Samples: {counts}, of {progress.expected}."]
+    counts = ", ".join(f"{count(n)} {status}" for status, n in progress.statuses.items()) or "none"
+    lines = [f"Samples: {counts}, of {count(progress.expected)}."]
     lines += [
         f"Errors: {complaint.calls} × {complaint.message}" for complaint in progress.complaints
     ]
     if progress.calls_lost:
-        lines.append(f"Calls lost: {progress.calls_lost}, possibly billed.")
+        lines.append(f"Calls lost: {count(progress.calls_lost)}, possibly billed.")
     lines += [
         f"Batch {batch.remote_id or '(not handed in yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
@@ -211,9 +213,9 @@ def summary(run: Run, progress: Any) -> list[str]:
 
 
 def estimate_text(estimate: RunEstimate) -> str:
-    calls = f"{estimate.n_calls}"
+    calls = count(estimate.n_calls)
     if estimate.n_calls_most != estimate.n_calls:
-        calls += f" to {estimate.n_calls_most}"
+        calls += f" to {count(estimate.n_calls_most)}"
     cost = "unknown, as the price is"
     if estimate.usd is not None and estimate.usd_most is not None:
         cost = f"about {estimate.usd:.4f} USD; at most {estimate.usd_most:.4f} USD"
@@ -223,7 +225,8 @@ def estimate_text(estimate: RunEstimate) -> str:
     elif estimate.seconds is not None:
         time_needed = f"about {duration(estimate.seconds)}"
     lines = [
-        f"{estimate.model} at {estimate.endpoint}: {estimate.n_examples} examples, {calls} calls.",
+        f"{estimate.model} at {estimate.endpoint}: {number_of(estimate.n_examples, 'example')}, "
+        f"{calls} calls.",
         f"Tokens: about {count(estimate.prompt_tokens)} prompt, "
         f"{count(estimate.completion_tokens)} completion.",
         f"Cost: {cost}.",

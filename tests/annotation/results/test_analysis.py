@@ -200,4 +200,5 @@ def test_without_people_every_figure_about_them_has_a_reason(project, run):
 
 def test_a_figure_reads_as_in_a_paper():
     assert figure(Estimate(0.5, 80, 0.39, 0.61)) == ".500 [.39–.61], n = 80"
+    assert figure(Estimate(0.5, 1200)) == ".500, n = 1\u202f200"
     assert figure(Undefined("no votes")) == "– (no votes)"

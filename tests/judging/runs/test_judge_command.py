@@ -79,6 +79,14 @@ def test_resume_asks_again_what_is_named(project, settings, capsys):
     assert "0 replies read again" in capsys.readouterr().out
 
 
+def test_an_estimate_writes_all_its_numbers_one_way(project, settings, capsys):
+    make_examples(project, 1000)
+    with loopback(settings):
+        judge("--endpoint", "loop", "--estimate")
+    printed = capsys.readouterr().out
+    assert "1\u202f003 examples, 2\u202f006 calls" in printed
+
+
 @pytest.mark.parametrize(
     ("changing", "flags"),
     [
