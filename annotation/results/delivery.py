@@ -25,6 +25,7 @@ from annotation.results.state_of_data import fingerprint
 from annotation.results.trust import SCORES
 from annotation.results.unblinded import sentence
 from annotation.results.vega import as_svg
+from annotation.results.whole_file import whole_file
 from judging.errors import UserError
 from judging.models import Project, Run
 
@@ -41,8 +42,7 @@ _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
     """Write the report as .html or .zip, by the name of the file. Returns the figures."""
-    partial = path.with_name(path.name + ".part")
-    try:
+    with whole_file(path) as partial:
         for _ in range(TRIES):
             state = fingerprint(project)
             analysis = Analysis(project, run)
@@ -53,14 +53,10 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
                 partial.write_text(as_html(run, figures), encoding="utf-8")
             # A vote in between would be in the labels and not in the figures.
             if fingerprint(project) == state:
-                partial.replace(path)
                 return figures
-        partial.unlink()
-    except OSError as error:
-        raise UserError(f"{path} could not be written: {error.strerror}.") from error
-    raise UserError(
-        "Votes or verdicts came in while the report was written. Try again, or pause the round."
-    )
+        raise UserError(
+            "Votes or verdicts came in while the report was written. Try again, or pause the round."
+        )
 
 
 def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 
 from annotation.results.exports import FORMATS, KINDS, Wanted, export
+from annotation.results.whole_file import whole_file
 from judging.errors import UserError
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
@@ -50,15 +51,8 @@ class Command(FairJudgeCommand):
             sys.stdout.buffer.flush()
             self._tell_contradictory(project, wanted)
             return
-        # Written beside and moved into place, so that a file is whole or not there.
-        partial = path.with_name(path.name + ".part")
-        try:
-            with open(partial, "wb") as stream:
-                for piece in pieces:
-                    stream.write(piece)
-            partial.replace(path)
-        except OSError as error:
-            raise UserError(f"{path} could not be written: {error.strerror}.") from error
+        with whole_file(path) as partial, open(partial, "wb") as stream:
+            stream.writelines(pieces)
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
         self._tell_contradictory(project, wanted)
 

@@ -8,9 +8,11 @@ from django.core.management.base import CommandParser
 
 from annotation.results.analysis import Analysis
 from annotation.results.delivery import deliver
+from annotation.results.figures import Json
 from annotation.results.figures_text import report_lines
 from annotation.results.in_short import in_short
 from annotation.results.report import report
+from annotation.results.whole_file import whole_file
 from judging.errors import UserError
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
@@ -57,18 +59,18 @@ class Command(FairJudgeCommand):
             for line in report_lines(analysis):
                 self.stdout.write(line)
             return
-        text = json.dumps(report(analysis), indent=2, ensure_ascii=False)
-        if path is None:
-            self.stdout.write(text)
-        else:
-            path.write_text(text + "\n", encoding="utf-8")
+        self.tell(report(analysis), path)
 
     def pointwise(self, run: Run, path: Path | None) -> None:
         """Single responses have scores and no verdicts: their report is the judge's alone."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
-        text = json.dumps(whole_report(run), indent=2, ensure_ascii=False)
+        self.tell(whole_report(run), path)
+
+    def tell(self, figures: Json, path: Path | None) -> None:
+        text = json.dumps(figures, indent=2, ensure_ascii=False)
         if path is None:
             self.stdout.write(text)
-        else:
-            path.write_text(text + "\n", encoding="utf-8")
+            return
+        with whole_file(path) as partial:
+            partial.write_text(text + "\n", encoding="utf-8")
