@@ -19,5 +19,7 @@ def test_the_page_holds_the_recorded_figures_and_what_others_wrote(db, test_data
         neighbor, natural = ("| Adversarial/Neighbor", judge, "60"), ("| Natural", judge, "60")
         assert area[*neighbor, "learned"] > area[*neighbor, "BPDE"] + 0.25
         assert area[*natural, "learned"] > area[*natural, "BPDE"] - 0.05
+    # Set off from the table above it.
+    assert "n = 999 |\n\n<!-- what follows is kept -->\n## Simulations\n" in text
     assert text.endswith("## Simulations\n")
     assert not Project.objects.exists()

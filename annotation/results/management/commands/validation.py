@@ -36,7 +36,7 @@ class Command(FairJudgeCommand):
             transaction.set_rollback(True)
         path: Path = options["write"]
         before = path.read_text(encoding="utf-8") if path.is_file() else ""
-        kept = before[before.index(MARK) :] if MARK in before else ""
+        kept = "\n" + before[before.index(MARK) :] if MARK in before else ""
         path.write_text("\n".join(lines) + "\n" + kept, encoding="utf-8")
         for line in lines:
             self.stdout.write(line)
