@@ -87,7 +87,7 @@ def _merged(
     judge = Label(verdict.label) if verdict and verdict.label else None
     label, source, rule = merge(judge, said)
     shown = said
-    if gold and _speaks(gold) and not (said and (said.waits or _speaks(said))):
+    if said is None and gold and _speaks(gold):
         # Why another run's round asked says nothing of this run.
         shown = replace(gold, selection="", probability=None)
     human = said.label if said and said.label else (gold.label if gold else None)

@@ -3,6 +3,7 @@
 from decimal import Decimal
 
 import pytest
+from django.core.management import call_command
 
 from annotation import changes
 from annotation.adjudication import decide
@@ -10,9 +11,10 @@ from annotation.models import Annotation, Draft, FinalLabel, Item
 from annotation.queue import claim_next, skip
 from annotation.results import merging
 from annotation.results.merging import merged, rebuild_final_labels
+from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
-from judging.models import Example, Verdict
+from judging.models import Example, Project, Verdict
 from tests.factories import make_annotator, make_examples, make_run, make_user, make_verdict
 
 
@@ -165,3 +167,21 @@ def test_examples_of_two_imports_that_have_the_same_numbers_are_all_merged(
     monkeypatch.setattr(merging, "_CHUNK", 3)
     Example.objects.filter(project=project).update(number=1)
     assert [one.example.external_id for one in merged(project, run)] == [f"e{n}" for n in range(10)]
+
+
+def test_what_a_round_asks_about_is_not_covered_by_votes_given_elsewhere(project, run, tmp_path):
+    make_annotator(project, "ana")
+    open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1, audit=4, seed=1))
+    # Another question is another protocol, whose votes fill no place of the round.
+    Project.objects.update(question_asked="Which one is shorter?")
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + "".join(f"e{n},kim,lose\n" for n in range(9)))
+    call_command("import_votes", project.slug, str(path))
+    rows = list(merged(project, run))
+    kinds = [row.people.selection if row.people else "" for row in rows]
+    assert [kinds.count(kind) for kind in ("top", "audit", "")] == [2, 4, 4]
+    assert all(bool(row.people.votes) != bool(row.people.selection) for row in rows if row.people)
+    # The figures know it as asked as well, so that a report delivered meanwhile holds.
+    delivered = tmp_path / "report.zip"
+    call_command("report", project.slug, run="1", output=delivered)
+    assert verify(delivered) == []
