@@ -54,7 +54,8 @@ def problems(files, tmp_path):
         seal = signed(certificate, sha256(files["labels.csv"]))
         files["certificate.json"] = json.dumps(seal).encode()
         hashes = {name: sha256(files[name]) for name in files if name != "manifest.json"}
-        files["manifest.json"] = json.dumps({"sha256": hashes}).encode()
+        manifest = json.loads(files["manifest.json"]) | {"sha256": hashes}
+        files["manifest.json"] = json.dumps(manifest).encode()
         path = tmp_path / "forged.zip"
         with zipfile.ZipFile(path, "w") as archive:
             for name, content in files.items():
