@@ -20,7 +20,7 @@ class Command(FairJudgeCommand):
         add_project(parser)
         parser.add_argument("file", type=Path, help="of votes, one a row")
         add_format(parser, FORMATS)
-        parser.add_argument("--annotator", default="", help="whose votes, where no column says it")
+        parser.add_argument("--annotator", help="whose votes, where no column says it")
         parser.add_argument("--protocol", help="what was asked; default: the project's current one")
         parser.add_argument(
             "--map",
@@ -36,7 +36,7 @@ class Command(FairJudgeCommand):
             None,
             options["file"],
             file_format=options["format"],
-            annotator=options["annotator"],
+            annotator=options["annotator"] or "",
             protocol=options["protocol"],
             maps=options["map"],
         )

@@ -28,7 +28,7 @@ class Command(FairJudgeCommand):
         )
         add_format(parser, FORMATS)
         parser.add_argument(
-            "--name", metavar="RUN", default="", help="of the run; default: its model and method"
+            "--name", metavar="RUN", help="of the run; default: its model and method"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,7 +39,7 @@ class Command(FairJudgeCommand):
                 None,
                 options["files"],
                 file_format=options["format"],
-                name=options["name"],
+                name=options["name"] or "",
                 advance=progress.advance,
             )
         verdicts = Verdict.objects.filter(run=run)

@@ -28,7 +28,7 @@ class Command(FairJudgeCommand):
             help="columns input, output, criterion, rater, score; model and external_id if known",
         )
         add_format(parser, FORMATS)
-        parser.add_argument("--rater", default="", help="who scored, where no column says it")
+        parser.add_argument("--rater", help="who scored, where no column says it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument("--owner", metavar="USER", help="who owns a new project")
         parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
@@ -40,7 +40,7 @@ class Command(FairJudgeCommand):
             return
         if options["file"] is None:
             raise UserError("No file was named. Nothing was imported.")
-        given = {"file_format": options["format"], "rater": options["rater"].strip()}
+        given = {"file_format": options["format"], "rater": (options["rater"] or "").strip()}
         existing = Project.objects.filter(slug=slug).first()
         if options["dry_run"] or existing is None:
             # A file that is wrong makes no project.

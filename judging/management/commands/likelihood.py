@@ -33,10 +33,9 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
         parser.add_argument("--run", default="latest", help="number, name or `latest`")
-        parser.add_argument("--endpoint", default="", help="the run's own when left out")
+        parser.add_argument("--endpoint", help="the run's own when left out")
         parser.add_argument(
             "--model",
-            default="",
             type=named,
             help="whose likelihoods; default: the run's own judge",
         )
@@ -47,8 +46,8 @@ class Command(FairJudgeCommand):
         with self.progress("Likelihoods", len(texts_of(run))) as progress:
             asked = ask_likelihoods(
                 run,
-                endpoint=options["endpoint"],
-                model=options["model"],
+                endpoint=options["endpoint"] or "",
+                model=options["model"] or "",
                 say=self.stderr.write,
                 advance=progress.advance,
             )

@@ -20,6 +20,12 @@ def test_a_command_says_what_it_does_and_what_each_of_its_arguments_is(app, name
     assert unsaid == []
 
 
+@pytest.mark.parametrize(("app", "name"), OWN, ids=lambda part: part)
+def test_an_option_that_is_left_out_is_told_from_an_empty_one(app, name):
+    parser = load_command_class(app, name).create_parser("manage.py", name)
+    assert [action.option_strings for action in parser._actions if action.default == ""] == []
+
+
 def test_a_number_is_kept_as_written():
     assert str(decimal_argument("20.50")) == "20.50"
     assert decimal_argument("0") == Decimal(0)

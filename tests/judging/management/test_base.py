@@ -76,11 +76,13 @@ def test_what_the_machine_refuses_is_one_sentence(db, command, sentence):
         ["export", "vicuna", "--run", ""],
         ["report", "vicuna", "--run", " "],
         ["open_round", "vicuna", "--beta", "20", "--run", ""],
+        ["likelihood", "vicuna", "--model", ""],
+        ["import_judgments", "vicuna", "judgments.csv", "--name", ""],
     ],
 )
 def test_the_unset_variable_of_a_shell_does_not_stand_for_what_is_usual(db, project, command):
     with pytest.raises(
-        CommandError, match=r"^--run is given without a value\. Nothing was changed"
+        CommandError, match=r"^--\w+ is given without a value\. Nothing was changed"
     ):
         call_command(*command)
 

@@ -23,13 +23,13 @@ class Command(FairJudgeCommand):
         parser.add_argument("folder", type=Path, help="holds FairEval's files")
         parser.add_argument("--project", default="faireval", help="default: faireval")
         parser.add_argument("--endpoint", default="local", help="default: local")
-        parser.add_argument("--model", default="", help="default: the endpoint's only one")
+        parser.add_argument("--model", help="default: the endpoint's only one")
         parser.add_argument("--labels", type=Path, help="where the labels go")
         parser.add_argument("--write", type=Path, help="write the figures as a page")
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"], create=True)
-        job = prepare(options["folder"], project, options["endpoint"], options["model"])
+        job = prepare(options["folder"], project, options["endpoint"], options["model"] or "")
         started = time.monotonic()
         if job.run.state != Run.State.DONE:
             call_command("judge", project.slug, resume=str(job.run.number), stdout=self.stdout)
