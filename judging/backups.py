@@ -12,13 +12,13 @@ from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
 from django.conf import settings
+from django.core.management import call_command
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
 from judging.errors import UserError
 from judging.kept import shelf
-from judging.management.base import prepare_database
 from judging.models import Run
 
 _KIND = "fairjudge-backup"
@@ -67,7 +67,8 @@ def restore(path: Path) -> None:
         _put_uploads(Path(folder, _UPLOADS))
     # As many votes may be given again as were kept in, and are not the same.
     shelf.clear()
-    prepare_database()
+    # Of an older release; nobody else uses the tables meanwhile.
+    call_command("migrate", verbosity=0, interactive=False)
     at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
     Run.objects.filter(state__in=at_work).update(
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
@@ -169,10 +170,16 @@ def _dump_postgresql(target: Path) -> None:
 
 
 def _load_postgresql(source: Path) -> None:
+    """What is here goes first: --clean of pg_restore would trip over tables of a later release."""
+    introspection = connections["default"].introspection
+    tables = [*introspection.django_table_names(only_existing=True), _MIGRATIONS]
+    drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
+    names = ", ".join(connections["default"].ops.quote_name(table) for table in tables)
+    drops.write_text(f"DROP TABLE IF EXISTS {names} CASCADE;", encoding="utf-8")
     connections.close_all()
-    options = ["--clean", "--if-exists", "--no-owner", "--single-transaction", "--exit-on-error"]
-    database = connections["default"].settings_dict["NAME"]
-    _run(["pg_restore", *options, f"--dbname={database}", str(source)])
+    _run(["pg_restore", "--no-owner", f"--file={whole}", str(source)])
+    options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
+    _run(["psql", *options, "--output=/dev/null", f"--file={drops}", f"--file={whole}"])
 
 
 def _run(command: list[str]) -> None:
@@ -188,7 +195,9 @@ def _run(command: list[str]) -> None:
     environment = os.environ | given | {"PGDATABASE": str(where["NAME"])}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        reason = done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "no reason given"
+        # Notices may stand before it, and behind it what the tool was at.
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
         raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
 
 

@@ -13,6 +13,9 @@ import psycopg
 import pytest
 from django.core.management import CommandError, call_command
 
+from judging import backups
+from judging.errors import UserError
+
 ROOT = Path(__file__).parents[2]
 # As a release to come leaves it once it has changed the tables.
 LATER = (
@@ -137,6 +140,31 @@ def test_the_same_on_postgresql(manage, tmp_path, server_database):
     assert refused.returncode == 1
     assert "made by a newer FairJudge: its database has judging.0099_later" in refused.stderr
     assert slugs() == ["now"]
+
+
+def test_a_backup_of_an_older_release_is_restored_and_brought_up_to_date_on_postgresql(
+    manage, tmp_path, server_database
+):
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=server_database)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("migrate", "--verbosity=0")
+    run("migrate", "--verbosity=0", "annotation", "0001")
+    run("migrate", "--verbosity=0", "judging", "0001")
+    # The command itself asks for all tables of this version first.
+    run("shell", "-c", "from pathlib import Path; from judging.backups import back_up; "
+        "back_up(Path('old.zip'))")  # fmt: skip
+    run("migrate", "--verbosity=0")
+    run("import_examples", "later", str(write_example(tmp_path)))
+    assert "0 projects" in run("restore", "old.zip", "--yes")
+    assert "[ ]" not in run("showmigrations")
+
+
+def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
+    with pytest.raises(UserError, match='column "nonsense" does not exist'):
+        backups._run(["psql", f"--dbname={postgresql_url}", "--command=SELECT nonsense"])
 
 
 def test_a_backup_never_overwrites_a_file(manage, tmp_path):
