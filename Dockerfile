@@ -1,6 +1,9 @@
 # The checkout with its dependencies; what it runs is chosen by `runall --only`.
-FROM python:3.11-slim
+FROM python:3.11-slim-trixie
 
+# `backup` and `restore` call PostgreSQL's own programs, of the same major version as in compose.yaml.
+RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-client-17 \
+    && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 fairjudge \
     && mkdir /data && chown fairjudge /data
 WORKDIR /app
