@@ -155,3 +155,21 @@ def test_digits_answer_on_keyboards_that_print_them_above_other_signs(start):
             {"code": code, "key": key, "bubbles": True},
         )
         expect(page.get_by_role("radio", name=chosen)).to_be_checked()
+
+
+def test_a_key_right_after_a_dialog_has_closed_is_not_typed_into_it(start):
+    page = start()
+    settled(page)
+    # The browser takes the focus away with the next picture that it draws, not at once.
+    page.evaluate(
+        """() => {
+            const dialog = document.getElementById("flag");
+            const field = dialog.querySelector("[name=reason]");
+            dialog.showModal();
+            field.focus();
+            dialog.close();
+            const pressed = { key: "f", code: "KeyF", bubbles: true };
+            field.dispatchEvent(new KeyboardEvent("keydown", pressed));
+        }"""
+    )
+    expect(page.get_by_label("Reason")).to_be_visible()

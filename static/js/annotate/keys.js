@@ -5,12 +5,17 @@
   // Nobody has read a pair that has just appeared: the second press of a double one is not for it.
   const SETTLE = 300;
 
+  // A dialog that has just closed keeps the focus until the browser draws its next picture.
+  function isGone(target) {
+    return Boolean(target.closest("dialog:not([open])"));
+  }
+
   function isText(target) {
-    return target instanceof Element && Boolean(target.closest("textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])"));
+    return target instanceof Element && !isGone(target) && Boolean(target.closest("textarea, select, [contenteditable], input:not([type=radio], [type=checkbox])"));
   }
 
   function isPressable(target) {
-    return target instanceof Element && Boolean(target.closest("a, button, summary"));
+    return target instanceof Element && !isGone(target) && Boolean(target.closest("a, button, summary"));
   }
 
   // What is printed on the key, whatever alphabet the keyboard is set to, and with or without the
