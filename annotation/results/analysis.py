@@ -119,13 +119,12 @@ class Analysis:
     @cached_property
     def reviewed(self) -> int:
         """m: examples whose label people gave because a round of this run selected them."""
-        return int((self.sheet.selected & self.sheet.answered).sum())
+        return int(self.sheet.reviewed.sum())
 
     @property
     def audited(self) -> int:
         """Examples whose label people gave because an audit drew them."""
-        sheet = self.sheet
-        return int((sheet.audited & ~sheet.selected & sheet.answered).sum())
+        return int(self.sheet.audited_alone.sum())
 
     @cached_property
     def review(self) -> Review | Undefined:

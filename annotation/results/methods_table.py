@@ -133,11 +133,11 @@ def _hitlc(
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
         row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
         yield row | _reviewed(sheet, band, m, beta, rng)
-    done_by_people = sheet.selected & sheet.answered
+    done_by_people = sheet.reviewed
     if done_by_people.any():
         beta_done = 100 * float(done_by_people.mean())
         cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
-        audited = int((sheet.audited & ~sheet.selected & sheet.answered).sum())
+        audited = int(sheet.audited_alone.sum())
         done = {"m": int(done_by_people.sum()), "audited": audited, "done": True}
         row = _own_row(run, beta_done, "+HITLC") | cost | done
         yield row | after.as_json()

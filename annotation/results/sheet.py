@@ -84,6 +84,16 @@ class Sheet(VerdictRows):
     def everyone(self) -> bool:
         return self.basis != "round"
 
+    @property
+    def reviewed(self) -> Booleans:
+        """Whose label people gave because a round of this run selected them."""
+        return self.selected & self.answered
+
+    @property
+    def audited_alone(self) -> Booleans:
+        """Whose label people gave only because an audit drew them."""
+        return self.audited & ~self.selected & self.answered
+
     @cached_property
     def ballots(self) -> Ballots:
         return ballots_of([say.votes if say else () for say in self.people])

@@ -207,24 +207,25 @@ def test_an_erasure_waits_for_no_item_while_it_holds_others(project):
     assert outcome == [0]
 
 
-def test_a_vote_that_is_deleted_while_it_is_about_to_be_counted_is_not(project):
+def uncounted_vote(project):
+    """A vote of one round, and a second round that is still to count it."""
     make_examples(project, 1)
     ana = make_annotator(project)
     first = open_round(project, None, None, EVERYTHING)
     vote = record_vote(claim_next(first, ana), {"overall": "left"})
     second = open_round(project, None, None, EVERYTHING)
     Slot.objects.filter(round=second).update(vote=None)
+    return ana, vote, second
+
+
+def test_a_vote_that_is_deleted_while_it_is_about_to_be_counted_is_not(project):
+    ana, vote, second = uncounted_vote(project)
     erase_person(ana.user, None, remove_votes=True)
     assert count_in(vote, second) == 0
 
 
 def test_a_vote_that_is_counted_while_it_is_about_to_be_deleted_goes(project):
-    make_examples(project, 1)
-    ana = make_annotator(project)
-    first = open_round(project, None, None, EVERYTHING)
-    vote = record_vote(claim_next(first, ana), {"overall": "left"})
-    second = open_round(project, None, None, EVERYTHING)
-    Slot.objects.filter(round=second).update(vote=None)
+    ana, vote, second = uncounted_vote(project)
     with transaction.atomic():
         count_in(vote, second)
         erasing, outcome = in_thread(lambda: erase_person(ana.user, None, remove_votes=True))
