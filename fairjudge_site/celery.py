@@ -11,7 +11,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
 TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:Transport"
 STOP_WITHIN = 20.0
 
-app = Celery("fairjudge", task_cls="fairjudge_site.waking:WakingTask")
+app = Celery("fairjudge")
 app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 

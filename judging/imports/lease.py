@@ -13,9 +13,10 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from judging.core import waking
+from judging.core.leases import is_dead
 from judging.errors import UserError
 from judging.models import Import, Project
-from judging.runs.lease import is_dead
 
 State = Import.State
 LEASE = timedelta(seconds=60)
@@ -90,6 +91,4 @@ def _later() -> Any:
 
 
 def _send(import_id: int) -> None:
-    from judging.tasks import write_import
-
-    write_import.delay_on_commit(import_id)
+    waking.wake_on_commit(waking.WRITE_IMPORT, import_id)

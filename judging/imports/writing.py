@@ -13,6 +13,7 @@ from django.db.models import F, Max
 from django.utils import timezone
 
 from judging import audit
+from judging.core.leases import new_holder
 from judging.errors import UserError
 from judging.imports import lease
 from judging.imports.comparing import CHUNK, Comparison, compare
@@ -25,7 +26,6 @@ from judging.imports.refused import RefusedFiles
 from judging.imports.undoing import remove_leftovers
 from judging.imports.uploads import files_of, remove_uploads
 from judging.models import Example, Import, Project
-from judging.runs.lease import new_holder
 from judging.stopping import stop_requested
 from judging.table_statistics import rows_came
 

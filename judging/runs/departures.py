@@ -12,8 +12,8 @@ from typing import Self
 
 from django.conf import settings
 
+from judging.core.leases import is_dead
 from judging.processes import boot
-from judging.runs.lease import is_dead
 
 FOLDER = "departures"
 

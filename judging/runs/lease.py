@@ -1,10 +1,7 @@
 """Who works on a run. A lease is taken by conditional UPDATE and must be renewed to be kept."""
 
 import logging
-import os
-import socket
 import threading
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -14,9 +11,9 @@ from django.db.models import Q
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
+from judging.core.leases import is_dead
 from judging.incidents import DATABASE_AWAY
 from judging.models import Batch, Run
-from judging.processes import ProcessIdentity
 
 log = logging.getLogger(__name__)
 
@@ -24,20 +21,6 @@ LEASE = timedelta(seconds=20)
 RENEW_SECONDS = 5.0
 # A queued run has no holder: its `lease_until` says when to wake a worker once more.
 SEND_AGAIN = timedelta(seconds=60)
-
-
-def new_holder() -> str:
-    """A name for this piece of work: host, process, its start, and something nobody else has."""
-    me = ProcessIdentity.of(os.getpid())
-    return f"{socket.gethostname()}:{me.pid}:{me.started}:{uuid.uuid4().hex[:12]}"
-
-
-def is_dead(holder: str) -> bool:
-    """Whether the holder was a process of this machine that is gone. False where unknown."""
-    host, *process = holder.split(":")
-    if host != socket.gethostname() or len(process) != 3:
-        return False
-    return not ProcessIdentity(int(process[0]), int(process[1])).lives()
 
 
 def abandoned(run: Run) -> Q:

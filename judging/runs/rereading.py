@@ -15,6 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from judging.audit import record
+from judging.core import waking
 from judging.errors import UserError
 from judging.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.models import Run, Worker
@@ -88,10 +89,7 @@ def begin(run: Run, user: Any) -> Rereading:
 
 
 def send(run_id: int, token: str) -> None:
-    # The task ends here again.
-    from judging.tasks import reparse_run
-
-    reparse_run.delay_on_commit(run_id, token)
+    waking.wake_on_commit(waking.REPARSE_RUN, run_id, token)
 
 
 def resume_readings() -> int:

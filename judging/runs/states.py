@@ -9,6 +9,7 @@ from django.db.models import Max
 from django.utils import timezone
 
 from judging.audit import record
+from judging.core import waking
 from judging.errors import UserError
 from judging.json_fields import merge
 from judging.models import Form, Method, Parse, Project, Run
@@ -138,10 +139,7 @@ def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
 
 def send(run_id: int) -> None:
     """Wake a worker once the transaction is committed; the database stays the truth."""
-    # The task works on runs, which ends in states: imported here, there is no circle.
-    from judging.tasks import pump_run
-
-    pump_run.delay_on_commit(run_id)
+    waking.wake_on_commit(waking.PUMP_RUN, run_id)
 
 
 def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bool:

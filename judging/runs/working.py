@@ -14,6 +14,7 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
+from judging.core import leases
 from judging.errors import UserError
 from judging.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.llm.adaptation import Learned
@@ -57,7 +58,7 @@ def work_on(
     Where the database went away the run is queued again, or its lease is left to run out, and the
     sweep goes on with it; any other error would meet the next attempt too, and fails the run.
     """
-    holder = lease.new_holder()
+    holder = leases.new_holder()
     if not recovery.take_over(run, holder):
         return False
     run.refresh_from_db()

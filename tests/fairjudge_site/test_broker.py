@@ -81,7 +81,7 @@ def test_a_task_reaches_the_queue_it_is_for_and_no_other():
 @pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "amqp://127.0.0.1:1//"])
 def test_a_broker_that_is_away_fails_nothing_that_was_committed(own_environment, address):
     away = {**own_environment, "CELERY_BROKER_URL": address}
-    code = "from judging.tasks import pump_run; pump_run.delay_on_commit(0); print('went on')"
+    code = "from judging.core.waking import *; wake_on_commit(PUMP_RUN, 0); print('went on')"
     command = [sys.executable, "manage.py", "shell", "--no-imports", "--command", code]
     done = subprocess.run(command, cwd=ROOT, env=away, capture_output=True, text=True, check=False)
     assert done.stdout == "went on\n"

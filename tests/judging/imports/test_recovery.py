@@ -7,13 +7,13 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
+from judging.core.leases import new_holder
 from judging.imports import lease, writing
 from judging.imports.preparing import record_import
 from judging.imports.recovery import MOST_RESUMED, UNCONFIRMED_FOR, resume_imports, tidy_uploads
 from judging.imports.uploads import files_of, store
 from judging.imports.writing import import_files, write
 from judging.models import Example, Import
-from judging.runs.lease import new_holder
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 PAIRS = b"question,response_1,response_2\nWhich?,An oak,An elm\n"

@@ -7,5 +7,5 @@ import pytest
 def sent(monkeypatch):
     """The runs for which a worker was woken."""
     runs = []
-    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", runs.append)
+    monkeypatch.setattr("judging.core.waking.wake_on_commit", lambda task, run: runs.append(run))
     return runs

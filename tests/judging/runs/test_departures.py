@@ -8,9 +8,10 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
+from judging.core import leases
 from judging.models import Call, Run
 from judging.processes import ProcessIdentity, boot
-from judging.runs import lease, recovery
+from judging.runs import recovery
 from judging.runs.departures import Departures, departed, path_of
 from judging.runs.working import work_on
 from tests.factories import make_run
@@ -40,7 +41,7 @@ def dead_holder():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = ProcessIdentity.of(process.pid).started
         process.kill()
-    host = lease.new_holder().partition(":")[0]
+    host = leases.new_holder().partition(":")[0]
     return f"{host}:{process.pid}:{started}:abc"
 
 
@@ -53,7 +54,7 @@ def test_what_a_killed_process_began_to_send_is_known(folder, dead_holder):
 
 
 def test_of_a_living_process_nothing_is_certain_yet(folder):
-    me = lease.new_holder()
+    me = leases.new_holder()
     Departures(RUN, me).add(12)
     assert departed(RUN, me) is None
 
@@ -81,7 +82,7 @@ def test_a_file_that_can_not_grow_is_removed(folder, dead_holder):
 def test_the_next_holder_takes_the_earlier_files_away(folder, dead_holder):
     Departures(RUN, dead_holder)
     Departures(RUN + 70, dead_holder)
-    with Departures(RUN, lease.new_holder()):
+    with Departures(RUN, leases.new_holder()):
         assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"7", "77"}
     assert [path.name for path in folder.iterdir()] == ["77-abc"]
 
@@ -116,7 +117,7 @@ def claimed(run: Run, holder: str) -> list[int]:
 def test_of_a_dead_holders_claims_only_what_it_sent_is_lost(
     folder, settings, dead_holder, monkeypatch, by_sweep
 ):
-    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", lambda run_id: None)
+    monkeypatch.setattr("judging.core.waking.wake_on_commit", lambda task, run: None)
     with loopback(settings) as server:
         run = started(make_judged_project(3), price=(1, 1))
         Run.objects.filter(pk=run.pk).update(
@@ -146,5 +147,5 @@ def test_claims_of_a_holder_that_is_not_known_to_be_dead_are_all_lost(folder, pr
     run = make_run(make_judged_project(3), state=Run.State.RUNNING, holder=elsewhere)
     claimed(run, elsewhere)
     Departures(run.pk, elsewhere)
-    assert recovery.take_over(run, lease.new_holder())
+    assert recovery.take_over(run, leases.new_holder())
     assert states_of(run) == {"lost": 3}

@@ -109,7 +109,7 @@ def test_a_resume_says_what_it_would_not_change(project, settings, changing, fla
 
 def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
     woken = []
-    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", woken.append)
+    monkeypatch.setattr("judging.core.waking.wake_on_commit", lambda task, run: woken.append(run))
     with loopback(settings) as server:
         judge("--endpoint", "loop", "--background")
     assert server.requests == 0

@@ -4,12 +4,13 @@ from decimal import Decimal
 import pytest
 from django.db import IntegrityError
 
+from judging.core import leases
 from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure, FailureKind
 from judging.llm.replies import Choice, Reply
 from judging.llm.usage import Usage
 from judging.models import Call, Run, Sample
-from judging.runs import claims, lease, recovery, states
+from judging.runs import claims, recovery, states
 from judging.runs.budget import recount
 from judging.runs.desk import Desk
 from judging.runs.recording import Arrival
@@ -33,7 +34,7 @@ def desk(run):
 
 
 def taken(run) -> Desk:
-    holder = lease.new_holder()
+    holder = leases.new_holder()
     assert recovery.take_over(run, holder)
     run.refresh_from_db()
     return Desk(run, holder)

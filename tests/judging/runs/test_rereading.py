@@ -34,7 +34,9 @@ def run(settings, project):
 def messages(monkeypatch):
     """What the broker would carry."""
     sent = []
-    monkeypatch.setattr(reparse_run, "delay_on_commit", lambda *values: sent.append(values))
+    monkeypatch.setattr(
+        "judging.core.waking.wake_on_commit", lambda task, *values: sent.append(values)
+    )
     return sent
 
 

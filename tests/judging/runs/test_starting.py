@@ -45,7 +45,7 @@ def test_without_an_endpoint_the_local_judge_is_asked_in_json(project):
 
 def test_a_worker_is_woken_once_the_run_is_committed(project, settings, monkeypatch):
     woken = []
-    monkeypatch.setattr("judging.tasks.pump_run.delay_on_commit", woken.append)
+    monkeypatch.setattr("judging.core.waking.wake_on_commit", lambda task, run: woken.append(run))
     run = start_run(project, None)
     assert woken == [run.pk]
     assert run.state == Run.State.QUEUED

@@ -1,0 +1,37 @@
+"""Wake workers by the name of a task. The database says what is to be done.
+
+Tasks are named and never imported, so that a lower room can wake work that a higher one does.
+A message that is lost costs time and nothing else: a worker's sweep finds the work by itself.
+"""
+
+import logging
+from functools import partial
+from typing import Any
+
+from celery import current_app
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+logger = logging.getLogger(__name__)
+
+PUMP_RUN = "judging.tasks.pump_run"
+REPARSE_RUN = "judging.tasks.reparse_run"
+WRITE_IMPORT = "judging.tasks.write_import"
+GO_ON_WITH_ROUND = "annotation.results.tasks.go_on_with_round"
+RENEW_REPORT = "annotation.results.tasks.renew_report"
+NOTHING_LOST = "What was asked for is recorded; a worker takes it up once the broker is back."
+
+
+def wake(task: str, *values: Any) -> bool:
+    """Send the task's message now. Returns False, with a warning in the log, without a broker."""
+    try:
+        current_app.send_task(task, values)
+    except (OperationalError, OSError) as error:
+        logger.warning("The broker does not answer (%s). %s", error, NOTHING_LOST)
+        return False
+    return True
+
+
+def wake_on_commit(task: str, *values: Any) -> None:
+    """Send the task's message once the transaction is committed."""
+    transaction.on_commit(partial(wake, task, *values), robust=True)
