@@ -4,18 +4,19 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
-BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
+BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # What is imported is compiled once, and not anew by each of the hundred processes of a test run.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench simulate faireval validation screenshots constraints
+.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
 	@echo "make test        set up, check, and run all tests"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure speed against the stated aims"
+	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
 	@echo "make simulate    check by simulation that the statistics keep their promises"
 	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
 	@echo "make screenshots             draw the docs' pictures from a running demo"
@@ -40,6 +41,9 @@ check: $(INSTALLED)
 
 bench: $(INSTALLED)
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
+
+walks: $(INSTALLED)
+	@$(RUN) -m benchmarks.walks $(ARGS)
 
 simulate: $(INSTALLED)
 	$(RUN) -m benchmarks.simulate
