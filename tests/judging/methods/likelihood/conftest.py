@@ -3,8 +3,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from judging.methods.likelihood.scores import expected_scores
-
 
 @dataclass(frozen=True)
 class Reference:
@@ -27,12 +25,15 @@ class Reference:
 def reference(test_data):
     path = test_data / "reference" / "likelihood_n30.csv"
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
-    scores = range(1, 6)
+    before, after = (
+        part / part.sum(axis=1, keepdims=True) for part in (rows[:, 3:8], rows[:, 8:13])
+    )
+    scores = np.arange(1, 6)
     return Reference(
         rows[:, 1],
         rows[:, 2],
-        expected_scores(rows[:, 3:8], scores),
-        expected_scores(rows[:, 8:13], scores),
+        before @ scores,
+        after @ scores,
     )
 
 
