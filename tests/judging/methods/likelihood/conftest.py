@@ -25,16 +25,14 @@ class Reference:
 def reference(test_data):
     path = test_data / "reference" / "likelihood_n30.csv"
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
-    before, after = (
-        part / part.sum(axis=1, keepdims=True) for part in (rows[:, 3:8], rows[:, 8:13])
-    )
-    scores = np.arange(1, 6)
     return Reference(
-        rows[:, 1],
-        rows[:, 2],
-        before @ scores,
-        after @ scores,
+        rows[:, 1], rows[:, 2], expected_scores(rows[:, 3:8]), expected_scores(rows[:, 8:13])
     )
+
+
+def expected_scores(probabilities):
+    """Equation 7 for scores 1 to 5. Sums, since a matrix product would break ties by rounding."""
+    return (probabilities * np.arange(1, 6)).sum(axis=1) / probabilities.sum(axis=1)
 
 
 @pytest.fixture(scope="session")
