@@ -10,7 +10,6 @@ from pathlib import Path
 from annotation.results.analysis import Analysis
 from annotation.results.exports import Wanted, export
 from annotation.results.figures_text import report_lines
-from annotation.results.merging import rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.errors import UserError
@@ -55,7 +54,6 @@ def label(job: Job, folder: Path) -> None:
     if not job.run.rounds.exists():
         settings = RoundSettings(beta=BETA, votes=1, seed=1)
         open_round(job.project, None, job.run, settings)
-    rebuild_final_labels(job.project, job.run)
 
 
 def deliver(job: Job, path: Path) -> None:

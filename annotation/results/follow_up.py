@@ -7,7 +7,6 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 
 from annotation.models import Round
-from annotation.results.merging import rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from judging import audit
 from judging.errors import UserError
@@ -43,8 +42,6 @@ def _follow(run: Run) -> bool:
             return False
         fresh.save(update_fields=["parameters"])
         round_ = _open(project, fresh, run.created_by, then)
-    if round_ is not None:
-        rebuild_final_labels(project, fresh)
     return round_ is not None
 
 
