@@ -49,14 +49,14 @@ simulate: $(INSTALLED)
 	$(RUN) -m benchmarks.simulate
 
 validation: $(INSTALLED) data-named
-	$(RUN) manage.py validation "$(DATA)"
+	$(RUN) -m benchmarks.published.validation "$(DATA)"
 
 # Draws from the demo that `make demo` shows meanwhile.
 screenshots: $(INSTALLED)
 	$(RUN) -m tests.screenshots
 
 faireval: $(INSTALLED) data-named
-	$(RUN) manage.py faireval "$(DATA)"
+	$(RUN) -m benchmarks.published.faireval "$(DATA)"
 
 .PHONY: data-named
 data-named:

@@ -15,7 +15,6 @@ from annotation.models import (
     AnnotationRevision,
     Annotator,
     Draft,
-    FinalLabel,
     Flag,
     Item,
     Round,
@@ -83,7 +82,6 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
             kept += erase_annotator(annotator, by, remove_votes=remove_votes)
         decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
         decided.update(decider=_ERASED, reason="")
-        FinalLabel.objects.filter(adjudicator=name).update(adjudicator=_ERASED)
         AccessAttempt.objects.filter(username=name).delete()
         _leave_the_trail(user)
         user.delete()

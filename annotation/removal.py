@@ -12,7 +12,6 @@ from annotation.models import (
     Annotation,
     AnnotationRevision,
     Draft,
-    FinalLabel,
     Flag,
     Item,
     Protocol,
@@ -76,7 +75,6 @@ def _layers(project: Project) -> Iterator[QuerySet[Model]]:
     for table in (Draft, Skip, Flag, Adjudication, Annotation):
         yield table.objects.filter(item__round__project=project)
     yield Slot.objects.filter(round__project=project)
-    yield FinalLabel.objects.filter(example__project=project)
     yield Item.objects.filter(round__project=project)
     yield Round.objects.filter(project=project)
     yield Protocol.objects.filter(project=project)

@@ -8,7 +8,6 @@ from annotation.learning import Learned, open_second_stage
 from annotation.models import Item, Round, Selection
 from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
-from annotation.results.merging import rebuild_final_labels
 from annotation.results.routing_columns import columns_of, texts_of
 from annotation.results.sheet import Sheet
 from judging.methods.auroc import AurocDifference
@@ -28,10 +27,7 @@ def select_what_was_learned(round_: Round) -> bool:
     if run is None:
         logger.warning("Round %s lost the run that it would select from.", round_.pk)
         return False
-    if not open_second_stage(round_, learned_of(round_, run)):
-        return False
-    rebuild_final_labels(round_.project, run)
-    return True
+    return open_second_stage(round_, learned_of(round_, run))
 
 
 def learned_of(round_: Round, run: Run) -> Learned:

@@ -130,10 +130,6 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         """The other arguments of `start_run`."""
         return {name: self.cleaned_data[name] for name in PACE_FIELDS}
 
-    def main_fields(self) -> list[forms.BoundField]:
-        names = "endpoint", "model", "method", "form", "template", "k", "temperature"
-        return [self[name] for name in (*names, "budget", "name")]
-
     def more_fields(self) -> list[forms.BoundField]:
         names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
         return [self[name] for name in names]

@@ -169,15 +169,6 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
     return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
 
 
-def bound_for_new_examples(audited: int, wrong: int, alpha: float) -> float:
-    """The binomial version, which speaks of examples like these and not of this project."""
-    return (
-        1.0
-        if wrong >= audited
-        else float(scipy.stats.beta.ppf(1 - alpha, wrong + 1, audited - wrong))
-    )
-
-
 def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
     """Audit labels in the certified set that certify epsilon when `wrong` of them are wrong.
 

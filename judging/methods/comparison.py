@@ -92,11 +92,6 @@ class Comparison:
         )
 
     @property
-    def coverage(self) -> float:
-        """Weighted share of the examples that the judge gave a label."""
-        return float(self.weight @ self.judged / self.weight.sum())
-
-    @property
     def questions_differ(self) -> bool:
         """Whether each question occurs once."""
         return all_differ(self.question)

@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation import removal
 from annotation.invitations import Terms, invite
-from annotation.models import Adjudication, Draft, FinalLabel, Flag, RoutingScores
+from annotation.models import Adjudication, Draft, Flag, RoutingScores
 from annotation.queue import claim_next, skip
 from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
@@ -57,7 +57,6 @@ def make_full_project(slug):
     Project.objects.filter(pk=project.pk).update(primary_run=run)
     for example in examples:
         make_verdict(run, example, 0.5)
-        FinalLabel.objects.create(example=example, run=run, source="judge")
     judged(run, examples[0])
     point = PointItem.objects.create(
         project=project, source=make_import(project), external_id="p", number=1

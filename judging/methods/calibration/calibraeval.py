@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from judging.methods.calibration.descent import Lbfgs, Optimiser
+from judging.methods.calibration.descent import Lbfgs
 from judging.methods.calibration.objective import (
     Codes,
     Objective,
@@ -81,7 +81,7 @@ class CalibraEval:
     name: str = "calibraeval"
     strength: float = STRENGTH
     objective: Objective = "both"
-    optimiser: Optimiser = field(default_factory=Lbfgs)
+    optimiser: Lbfgs = field(default_factory=Lbfgs)
 
     def fit(self, probabilities: ChoiceProbabilities) -> CurveCalibration | Undefined:
         if self.strength < 0:

@@ -24,14 +24,6 @@ def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
     return sum(score * share for score, share in probabilities.items()) / mass
 
 
-def expected_scores(probabilities: ArrayLike, scores: ArrayLike) -> Floats:
-    """The same of (N, n) probabilities of n scores; every row has a positive sum."""
-    shares = np.asarray(probabilities, dtype=np.float64)
-    # A matrix product may round rows that are equal up to their order differently.
-    weighted = shares * np.asarray(scores, dtype=np.float64)
-    return np.asarray(weighted.sum(axis=1) / shares.sum(axis=1))
-
-
 def of_mean_0_and_range_1(scores: Floats) -> Floats:
     """(x - mean) / (max - min) along the last axis; all 0 where there is no range."""
     if not scores.size:

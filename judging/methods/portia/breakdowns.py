@@ -14,7 +14,6 @@ from judging.methods.portia.coverage import NONE_INCONSISTENT, ratio
 from judging.methods.portia.stage_labels import OrderLabels, StageLabels
 from judging.methods.proportions import wilson
 
-Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
 
 # Characters: Table 5 sums the two responses, Table 7 takes their difference.
