@@ -25,7 +25,8 @@ from annotation.settling import settle, settle_skipped, with_lock
 from annotation.trail import WITH_REASON
 from judging import audit
 from judging.errors import UserError
-from judging.models import AuditEvent, Project
+from judging.models.audit import AuditEvent
+from judging.models.projects import Project
 from judging.numbering import next_number
 from judging.prepared import prepared
 from judging.projects import owned_alone

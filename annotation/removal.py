@@ -22,17 +22,12 @@ from annotation.models import (
 from judging import audit
 from judging.errors import UserError
 from judging.imports.uploads import remove_uploads
-from judging.models import (
-    Call,
-    Example,
-    HumanScore,
-    Parse,
-    PointItem,
-    Project,
-    Sample,
-    TextLikelihood,
-    Verdict,
-)
+from judging.models.calls import Call, Parse, Sample
+from judging.models.examples import Example
+from judging.models.likelihoods import TextLikelihood
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
+from judging.models.verdicts import Verdict
 
 _CHUNK = 500
 

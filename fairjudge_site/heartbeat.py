@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from annotation.learning import wake_due
 from judging.imports.recovery import resume_imports, tidy_uploads
-from judging.models import Worker
+from judging.models.workers import Worker
 from judging.runs.recovery import sweep
 from judging.runs.rereading import resume_readings
 

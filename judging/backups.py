@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from judging.errors import UserError
 from judging.kept import shelf
-from judging.models import Run
+from judging.models.runs import Run
 
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}

@@ -15,7 +15,9 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Import, Project, Role, Run
+from judging.models.imports import Import
+from judging.models.projects import Project, Role
+from judging.models.runs import Run
 from judging.people import grant_research
 from judging.projects import add_member, create_project
 from judging.runs.endpoints import LOCAL

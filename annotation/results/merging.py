@@ -14,7 +14,10 @@ from annotation.results.people import (
     people_for_run,
 )
 from annotation.selecting import frame
-from judging.models import Example, Label, Project, Run, Verdict
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 _CHUNK = 400
 

@@ -18,7 +18,9 @@ from annotation.results.columns import CHUNK
 from annotation.results.votes import Vote, votes_on
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.methods.votes import majority_of
-from judging.models import Example, Label, Project, Run
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
 ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)

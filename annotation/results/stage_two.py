@@ -10,11 +10,11 @@ from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.routing_columns import columns_of, texts_of
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Codes, Floats
 from judging.methods.auroc import AurocDifference
-from judging.methods.comparison import Codes, Floats
 from judging.methods.estimates import Undefined
 from judging.methods.routing import Routing, expected_errors, routing, wrongness
-from judging.models import Run
+from judging.models.runs import Run
 
 # How far ahead is looked.
 NEXT_LABELS = 20

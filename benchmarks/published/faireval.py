@@ -25,7 +25,9 @@ from annotation.vote_imports import import_votes
 from judging.errors import UserError
 from judging.imports.writing import import_files
 from judging.management.base import FairJudgeCommand
-from judging.models import Import, Project, Run
+from judging.models.imports import Import
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.projects import project_for_command
 from judging.runs.starting import start_run
 

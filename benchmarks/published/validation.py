@@ -22,7 +22,8 @@ from benchmarks.published.routing import DRAWS, routing_lines
 from judging.errors import UserError
 from judging.imports.writing import import_files
 from judging.management.base import FairJudgeCommand
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.recorded.writing import import_judgments
 
 SUBSETS = ("Natural", "Adversarial/Neighbor")

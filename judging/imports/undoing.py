@@ -10,7 +10,10 @@ from judging import audit
 from judging.errors import UserError
 from judging.imports.comparing import CHUNK
 from judging.imports.uploads import remove_uploads
-from judging.models import Example, Import, Run, Verdict
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 State = Import.State
 _AT_WORK = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.comparison import Booleans, Codes, Comparison, Signs
+from judging.methods.comparison import Comparison
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import stratified_share, wilson
-
-Floats = NDArray[np.float64]
 
 NOT_JUDGED = "the judge has given no label to any of these examples"
 

@@ -14,13 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Counts, Floats
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

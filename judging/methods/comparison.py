@@ -9,15 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Undefined
-
-Signs = NDArray[np.int8]
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
 

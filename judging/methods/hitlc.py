@@ -11,12 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.estimates import Undefined
-
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 # Above any entropy, so that the order of SCIENCE.md §2 is one number.
 INCONSISTENT_BONUS = 1_000.0

@@ -12,12 +12,8 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Counts, Floats, Integers
 from judging.methods.entropy import entropy
-
-Integers = NDArray[np.integer]
-Booleans = NDArray[np.bool_]
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 EXACT_FLOAT = 2**53
 LARGEST_TABLE = 2**22

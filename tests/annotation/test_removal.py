@@ -14,20 +14,14 @@ from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging.errors import UserError
-from judging.models import (
-    AuditEvent,
-    Batch,
-    Call,
-    Export,
-    HumanScore,
-    Import,
-    JudgeTemplate,
-    Parse,
-    PointItem,
-    Project,
-    Sample,
-    TextLikelihood,
-)
+from judging.models.audit import AuditEvent
+from judging.models.calls import Batch, Call, Parse, Sample
+from judging.models.endpoints import JudgeTemplate
+from judging.models.exports import Export
+from judging.models.imports import Import
+from judging.models.likelihoods import TextLikelihood
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
 from tests.factories import (
     make_annotator,
     make_examples,

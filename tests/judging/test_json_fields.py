@@ -4,7 +4,7 @@ import pytest
 
 from judging.json_fields import merge
 from judging.llm.adaptation import Learned
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs import adaptive, calibrating, states
 from judging.runs.learned import keep_for, recall_for
 from tests.factories import make_project, make_run

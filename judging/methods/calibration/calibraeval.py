@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
+from judging.methods.arrays import Codes, Floats
 from judging.methods.calibration.descent import Lbfgs
 from judging.methods.calibration.objective import (
-    Codes,
     Objective,
     Points,
     calibrated_values,
     loss_of_values,
 )
-from judging.methods.calibration.permutations import THREE, Floats
+from judging.methods.calibration.permutations import THREE
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
 

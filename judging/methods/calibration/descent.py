@@ -8,8 +8,8 @@ import numpy as np
 import scipy
 from threadpoolctl import threadpool_limits
 
+from judging.methods.arrays import Floats
 from judging.methods.calibration.objective import Objective, Points, loss_and_gradient
-from judging.methods.calibration.permutations import Floats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

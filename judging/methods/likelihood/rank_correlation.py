@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from judging.methods.arrays import Floats
 
 
 def average_ranks(values: ArrayLike) -> Floats:

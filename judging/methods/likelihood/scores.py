@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
 
 
 def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:

@@ -13,7 +13,9 @@ from annotation.results.report import report
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.methods.entropy import entropy
-from judging.models import Example, Parse, Verdict
+from judging.models.calls import Parse
+from judging.models.examples import Example
+from judging.models.verdicts import Verdict
 from judging.runs.wording import template_from
 from tests.factories import make_annotator, make_examples, make_project
 from tests.judging.runs.judging import judged, loopback

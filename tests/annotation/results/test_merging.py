@@ -14,7 +14,9 @@ from annotation.results.merging import merged
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
-from judging.models import Example, Project, Verdict
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.verdicts import Verdict
 from tests.factories import make_annotator, make_examples, make_run, make_user, make_verdict
 
 

@@ -12,7 +12,12 @@ from judging.errors import UserError
 from judging.imports import lease, writing
 from judging.imports.undoing import undo
 from judging.imports.writing import import_files
-from judging.models import AuditEvent, Call, Example, Import, Run, Verdict
+from judging.models.audit import AuditEvent
+from judging.models.calls import Call
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs.verdicts import rebuild_verdicts
 from judging.stopping import stop_requested
 from tests.factories import (

@@ -13,7 +13,7 @@ from annotation.results.demo import demo_project, demo_run, open_round_after
 from annotation.results.merging import merged
 from annotation.results.tables import cost_table, label_table
 from judging.management.base import FairJudgeCommand
-from judging.models import Run
+from judging.models.runs import Run
 
 
 class Command(FairJudgeCommand):
