@@ -17,12 +17,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.simulations.choices import CONFUSED
+from judging.methods.agreement.raters import category_counts, fleiss_kappa
 from judging.methods.calibration.calibraeval import CalibraEval
-from judging.methods.calibration.permutations import THREE
-from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.calibration.sums import Consistency, Recalls, signs
+from judging.methods.calibration.probabilities import THREE, ChoiceProbabilities
+from judging.methods.calibration.table import PermutationConsistency, Recalls, signs
 from judging.methods.likelihood.permutation_test import bias_test
-from judging.methods.raters import category_counts, fleiss_kappa
 
 SEED = 20230529
 FITS = {1_000: 0.1, 10_000: 5.0, 100_000: 90.0}
@@ -85,8 +84,8 @@ def rstd_of_table(predicted: np.ndarray, gold: np.ndarray) -> float:
 def of_sums(p: ChoiceProbabilities, truth: np.ndarray) -> object:
     content = p.of_response_1()
     said = signs(content)
-    sums = Consistency.columns(content, said, p.present).sum(axis=0)
-    consistency = Consistency(sums, said.shape[1])
+    sums = PermutationConsistency.columns(content, said, p.present).sum(axis=0)
+    consistency = PermutationConsistency(sums, said.shape[1])
     spread = [
         Recalls(Recalls.columns(said[:, j], truth, p.present[:, j]).sum(axis=0)).rstd()
         for j in range(said.shape[1])

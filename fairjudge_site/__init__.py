@@ -1,4 +1,7 @@
-"""The deployed site: settings, addresses, queue and processes."""
+"""The deployed site: settings, addresses, queue, processes, health and backups.
+
+Everything about judges and people belongs to `judging` and `annotation`.
+"""
 
 from fairjudge_site.celery import app as celery_app
 

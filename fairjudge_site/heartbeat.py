@@ -10,11 +10,11 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from annotation.learning import wake_due
-from judging.imports.recovery import resume_imports, tidy_uploads
-from judging.models.workers import Worker
-from judging.runs.recovery import sweep
-from judging.runs.rereading import resume_readings
+from annotation.rounds.changes import wake_due
+from judging.core.models import Worker
+from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.runs.engine.rereading import resume_readings
+from judging.runs.engine.sent_calls import sweep
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0

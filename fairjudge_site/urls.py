@@ -8,9 +8,9 @@ from django.views.generic import TemplateView
 
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
-from judging.glossary import GLOSSARY
+from judging.core.glossary import GLOSSARY
 
-handler400 = "fairjudge_site.refusals.bad_request"
+handler400 = "fairjudge_site.requests.bad_request"
 
 glossary = login_not_required(
     TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})

@@ -14,17 +14,16 @@ from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from annotation.annotators import annotator_of
-from annotation.invitations import Terms, invite, link_of
 from annotation.models import Flag
-from annotation.queue import claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.people.annotators import annotator_of
+from annotation.people.invitations import Terms, invite, link_of
+from annotation.queue.queue import claim_next
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.imports.preparing import record_import
-from judging.imports.refused import refused_path
-from judging.models.endpoints import JudgeTemplate
-from judging.models.imports import Import
-from judging.models.projects import Membership
+from judging.dataset.models import Import
+from judging.dataset.uploads import record_import, refused_path
+from judging.projects.models import Membership
+from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_examples,
     make_project,

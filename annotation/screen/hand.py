@@ -10,12 +10,11 @@ from django.db.models import F, QuerySet
 from django.http import Http404
 from django.urls import reverse
 
-from annotation.annotators import annotator_of
 from annotation.models import Annotation, Annotator, Draft, Round
-from annotation.queue import heartbeat
-from annotation.taking_up import claim_slot_of
-from judging.access import project_for
-from judging.prepared import prepared
+from annotation.people.annotators import annotator_of
+from annotation.queue.queue import claim_slot_of, heartbeat
+from judging.core.sql.prepared import prepared
+from judging.projects.access import project_for
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")

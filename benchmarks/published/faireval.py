@@ -17,19 +17,19 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 
-from annotation.results.analysis import Analysis
-from annotation.results.exports import Wanted, export
-from annotation.results.figures_text import report_lines
-from annotation.rounds import RoundSettings, open_round
-from annotation.vote_imports import import_votes
-from judging.errors import UserError
-from judging.imports.writing import import_files
-from judging.management.base import FairJudgeCommand
-from judging.models.imports import Import
-from judging.models.projects import Project
-from judging.models.runs import Run
-from judging.projects import project_for_command
-from judging.runs.starting import start_run
+from annotation.results.report.text import report_lines
+from annotation.results.sections.analysis import Analysis
+from annotation.results.tables.exports import ExportRequest, export
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.imports import import_votes
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.dataset.models import Import
+from judging.dataset.writing import import_files
+from judging.projects.members import project_for_command
+from judging.projects.models import Project
+from judging.runs.models import Run
+from judging.runs.planning.start import start_run
 
 QUESTIONS = "question.jsonl"
 ANSWERS = ("answer_gpt35.jsonl", "answer_vicuna-13b.jsonl")
@@ -72,7 +72,7 @@ def label(job: Job, folder: Path) -> None:
 
 def deliver(job: Job, path: Path) -> None:
     """The labels export, as a file."""
-    path.write_bytes(b"".join(export(job.project, job.run, None, Wanted())))
+    path.write_bytes(b"".join(export(job.project, job.run, None, ExportRequest())))
 
 
 def figures(job: Job) -> list[str]:

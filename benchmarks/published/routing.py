@@ -5,18 +5,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.results.analysis import Analysis
-from annotation.results.routing_columns import columns_of, texts_of
-from judging.figures import decimals
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.routing import columns_of, texts_of
+from judging.core.formatting import decimals
 from judging.methods.arrays import Booleans, Floats
-from judging.methods.auroc import auroc
-from judging.methods.estimates import Estimate, Undefined
-from judging.methods.hitlc import review_curve
-from judging.methods.jury import equal_weights, panel
-from judging.methods.routing import routing, wrongness
-from judging.methods.routing_features import Features
-from judging.models.projects import Project
-from judging.models.runs import Run
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.review.auroc import auroc
+from judging.methods.review.curve import review_curve
+from judging.methods.review.panels import equal_weights, panel
+from judging.methods.review.routing import Features, routing, wrongness
+from judging.projects.models import Project
+from judging.runs.models import Run
 
 LABELS = (30, 60)
 BETAS = (10, 20, 30)

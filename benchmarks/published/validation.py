@@ -13,17 +13,17 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from annotation.results.analysis import Analysis
-from annotation.results.figures import Json
-from annotation.results.figures_text import figure
-from annotation.results.report import report
-from annotation.vote_imports import import_votes
+from annotation.results.data.figures import Json
+from annotation.results.report.report import report
+from annotation.results.report.text import figure
+from annotation.results.sections.analysis import Analysis
+from annotation.votes.imports import import_votes
 from benchmarks.published.routing import DRAWS, routing_lines
-from judging.errors import UserError
-from judging.imports.writing import import_files
-from judging.management.base import FairJudgeCommand
-from judging.models.projects import Project
-from judging.models.runs import Run
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.dataset.writing import import_files
+from judging.projects.models import Project
+from judging.runs.models import Run
 from judging.runs.recorded.writing import import_judgments
 
 SUBSETS = ("Natural", "Adversarial/Neighbor")

@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.simulations.projects import LEVELS
 from judging.methods.arrays import Counts
-from judging.methods.certificate import Certificate, CertificatePlan, Tallies, certify
+from judging.methods.review.certificate import Certificate, CertificatePlan, Tallies, certify
 
 ALPHA = 0.05
 # SCIENCE.md §16: 5 % of 10,000 and what chance may add.

@@ -8,7 +8,7 @@ import os
 import socket
 import uuid
 
-from judging.processes import ProcessIdentity
+from judging.core.processes import ProcessIdentity
 
 
 def new_holder() -> str:

@@ -7,7 +7,8 @@ from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 
-from judging.llm.parts import is_swapped, order, stage_parts
+from judging.dataset.models import Example
+from judging.llm.prompts.parts import is_swapped, order, stage_parts
 from judging.methods.outcomes import (
     Label,
     Number,
@@ -17,19 +18,17 @@ from judging.methods.outcomes import (
     score_pair_from_scores,
 )
 from judging.methods.portia.stages import Stage, StageResult
-from judging.models.calls import Parse
-from judging.models.examples import Example
-from judging.models.runs import Form, Run
-from judging.runs.plan import pages
-from judging.runs.portia.settings import PortiaSettings
-from judging.runs.portia.splits import ExampleSplits
-from judging.runs.portia.standing import (
-    Standing,
+from judging.runs.forms.portia import (
+    ExampleSplits,
+    PortiaSettings,
+    StageProgress,
     begun_stages,
     label_of,
-    standing,
+    stage_progress,
     standing_of_recorded,
 )
+from judging.runs.models import Call, Form, Parse, Run
+from judging.runs.slots import pages
 
 PAGE = 500
 Pair = tuple[Number, Number]
@@ -85,7 +84,7 @@ class ExampleSamples:
     number: int
     samples: tuple[RecordedSample, ...]
     counted: tuple[str, ...] | None = None
-    standing: Standing | None = None
+    standing: StageProgress | None = None
 
     def of(self, order: str) -> list[RecordedSample]:
         """The samples that count in one order, whichever parts it was asked in."""
@@ -142,7 +141,7 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
     if settings is None:
         stands = standing_of_recorded([Stage(stage) for stage in run.stages], results)
     else:
-        stands = standing(settings, results, begun, ExampleSplits(example, settings))
+        stands = stage_progress(settings, results, begun, ExampleSplits(example, settings))
     counted = stage_parts(stands.last) if stands.last else ()
     return replace(found, counted=counted, standing=stands)
 
@@ -174,3 +173,68 @@ def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[Rec
         else:
             earlier.append(sample)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReply:
+    """A sample and what was read in it, its numbers turned back to responses 1 and 2.
+
+    `superseded`: the same slot was asked again later, so this reply no longer counts.
+    """
+
+    slot: int
+    attempt: int
+    parse: Parse
+    raw_text: str
+    reasoning: str
+    finish_reason: str
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTranscript:
+    part: str
+    replies: tuple[RecordedReply, ...]
+    unanswered: tuple[Call, ...]
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.replies or self.unanswered)
+
+
+def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
+    """In the method's order of asking; two queries, however many samples.
+
+    Of PORTIA's stages those that the example came to.
+    """
+    calls = Call.objects.filter(run=run, example=example)
+    parses = (
+        Parse.objects.filter(current=True, sample__call__in=calls)
+        .select_related("sample__call")
+        .order_by("sample__slot", "sample__attempt")
+    )
+    last = {(p.sample.call.part, p.sample.slot): p.sample.attempt for p in parses}
+    unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
+    replies = [(parse.sample.call.part, reply(parse, last)) for parse in parses]
+    orders = (
+        OrderTranscript(
+            part,
+            tuple(found for of, found in replies if of == part),
+            tuple(call for call in unanswered if call.part == part),
+        )
+        for part in run.parts
+    )
+    return tuple(order for order in orders if order.begun or not run.stages)
+
+
+def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
+    sample = parse.sample
+    return RecordedReply(
+        slot=sample.slot,
+        attempt=sample.attempt,
+        parse=parse,
+        raw_text=sample.raw_text or "",
+        reasoning=sample.reasoning,
+        finish_reason=sample.finish_reason,
+        superseded=last[sample.call.part, sample.slot] != sample.attempt,
+    )

@@ -8,7 +8,7 @@ import pytest
 from django.core.management import call_command
 
 from benchmarks.published import validation
-from judging.models.projects import Project
+from judging.projects.models import Project
 
 ROOT = Path(__file__).parents[2]
 

@@ -15,10 +15,10 @@ from django.core.management import CommandError, call_command
 
 from annotation.results.demo import wait_for_run_and_open_round
 from fairjudge_site.processes import Part, Supervisor
-from judging.errors import UserError
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.core.processes import status_at
 from judging.local_judge import local_judge
-from judging.management.base import FairJudgeCommand
-from judging.probing import status_at
 
 NAMES = ("web", "runs", "quick", "judge")
 

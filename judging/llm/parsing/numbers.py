@@ -1,10 +1,43 @@
-"""A number as a judge writes it, as an exact decimal."""
+"""Numbers out of HTML and LaTeX, each character of the markup in asterisks: positions stay."""
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.folding import INVISIBLE
-from judging.llm.templating import Scale
+from judging.llm.prompts.marks import INVISIBLE
+from judging.llm.prompts.templates import Scale
+
+_TAGS = re.compile(
+    r"(?P<open><(?P<tag>[a-z][a-z0-9_-]{0,15})>)(?P<inside>[^<>\n]{1,40})(?P<close></(?P=tag)>)"
+)
+_COMMANDS = re.compile(
+    r"(?P<open>\\(?:boxed|fbox|underline|text[a-z]{0,2}|math[a-z]{2})\{)"
+    r"(?P<inside>[^{}\n]{1,40})(?P<close>\})"
+)
+_SPACED = re.compile(r"\\(?=[()\[\],;:/%!_*])")
+_STARTS_WITH_A_NUMBER = re.compile(r"[ \t*_`$(\[\\]*[0-9]")
+# A box in bold in a formula; deeper is no way to write a number.
+DEEPEST = 3
+
+
+def unwrapped(folded: str) -> str:
+    """`folded` with its length; what is wrapped around anything but a number stays."""
+    if "<" not in folded and "\\" not in folded:
+        return folded
+    for _ in range(DEEPEST):
+        bare = _COMMANDS.sub(_in_asterisks, _TAGS.sub(_in_asterisks, folded))
+        if bare == folded:
+            break
+        folded = bare
+    return _SPACED.sub("*", folded)
+
+
+def _in_asterisks(match: re.Match[str]) -> str:
+    if not _STARTS_WITH_A_NUMBER.match(match["inside"]):
+        return match[0]
+    return "*" * len(match["open"]) + match["inside"] + "*" * len(match["close"])
+
 
 # Binary floats written out have up to 17 places; ten are kept.
 _NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,20})?")
@@ -105,3 +138,95 @@ def may_go_on(text: str, scale: Scale) -> bool:
     decimals = not scale.whole and _DECIMALS.search(text, max(0, match.start() - LAST_LINES))
     longer = text[-1].isdigit() and value * 10 <= scale.high
     return bool(longer or (value < scale.high and decimals))
+
+
+_SIDE = r"(?:(?:assistant|response|answer)[ \t*_`]*#?)?"
+_NAME = rf"{_SIDE}(?:(?P<first>[1a]|first)|(?P<second>[2b]|second))\b"
+_STATED = re.compile(
+    r"[ \t*_`#|,;&\n-]*(?:and[ \t]+)?(?:the[ \t]+)?(?:scores?[ \t]*(?:of|for)?[ \t*_`]*)?"
+    rf"{_NAME}[ \t*_`]*[:=][ \t*_`]*(?P<number>{NUMBER})"
+)
+_END = re.compile(r"[ \t*_`|.]*$")
+# "a" is a word too; a side is named by its letter only where the other is, or before a colon.
+_BOTH = re.compile(
+    rf"{_SIDE}\b(?:[2b]|second)\b[ \t*_`]*(?:and\b|vs\b\.?|[,&/|])[ \t*_`]*(?:the[ \t]+)?"
+    rf"{_SIDE}(?:[1a]|first)\b"
+)
+_ONLY_ONE = re.compile(r"(?:(?:for|of)[ \t]+)?(?:[12ab]|first|second)[ \t*_`]*$")
+
+
+def names_second_first(words: str) -> bool:
+    return _BOTH.search(words) is not None
+
+
+def names_one(label: str) -> bool:
+    """Whether a label ends in one of the two: "Preference for B"."""
+    return _ONLY_ONE.search(label) is not None and not re.search(r"\band\b|\bbetween\b|,", label)
+
+
+def sided_pair(text: str, scale: Scale) -> Sequence[Decimal | None] | None:
+    """Both scores of a text that holds nothing but one for each side; None where it does not."""
+    found: dict[str, Decimal | None] = {}
+    at = 0
+    while match := _STATED.match(text, at):
+        value, at = number_at(text, match.start("number"), match.end("number"), scale.high)
+        side = "first" if match["first"] else "second"
+        if side in found:
+            return None
+        found[side] = value if value is not None and value in scale else None
+    if len(found) != 2 or not _END.match(text, at):
+        return None
+    return found["first"], found["second"]
+
+
+# A longer line explains; it doesn't announce.
+LONGEST = 80
+
+REVISION = (
+    r"(?:correct(?:ed|ion|ing)?|revis(?:ed|ion|ing|e)|updated?|reconsider(?:ed|ing)?"
+    r"|reconsideration|(?:on|upon)[ \t]+(?:(?:second[ \t]+thoughts?)|(?:further[ \t]+)?reflection)"
+    r"|actually|wait|instead|scratch[ \t]+that|changed?[ \t]+my[ \t]+mind|i[ \t]+meant?)\b"
+)
+FINAL = r"(?:final(?:ly)?|overall|in[ \t]+(?:total|conclusion|summary)|total|conclusion|verdict)\b"
+# A line that begins so: further on, "the corrected value" may be one in a response.
+_REVISION = re.compile(
+    r"[\W_]*(?:(?:no|so|but|and|oh|hmm|well|sorry|my|the|let[ \t]+me|here[ \t]+(?:is|are)"
+    rf"|i(?:[ \t]+(?:must|will|should|(?:have|need|want)[ \t]+to))?)\b[ \t,.:*_]*){{0,5}}{REVISION}"
+)
+_FINAL = re.compile(rf"\b(?:{FINAL}|{REVISION})")
+# A line that speaks of what somebody else wrote announces nothing of the judge's own.
+_OF_ANOTHER = re.compile(
+    r"\b(?:assistant|response|answer|reply|text|line)s?\b|\b(?:wr[io]tes?|sa(?:ys?|id)|claims?)\b"
+)
+
+_CRITERION = (
+    r"(?:helpfulness|relevanc[ey]|accuracy|(?:level[ \t]+of[ \t]+)?details?|depth|creativity"
+    r"|clarity|correctness|completeness|coherence|conciseness|fluency|style|grammar|factuality"
+    r"|harmlessness|honesty|truthfulness|readability|structure|format(?:ting)?|usefulness"
+    r"|informativeness|engagement|originality|tone|length|instruction[ \t-]following)"
+)
+_OF_CRITERION = re.compile(
+    rf"[\W\d_]*(?:(?:for|on|the|in[ \t]+terms[ \t]+of|regarding)[ \t]+)*{_CRITERION}"
+    r"(?:[ \t]+(?:scores?|ratings?))?(?:[ \t]*\([^()\n]{0,40}\))?(?:[\W_]|the\b)*"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """`final` is true of a correction as well."""
+
+    final: bool = False
+    revision: bool = False
+    criterion: bool = False
+
+
+NOTHING = Announced()
+
+
+def announced(words: str) -> Announced:
+    """What `words`, the beginning of a line or the line above, announce."""
+    if not words.strip() or len(words) > LONGEST or _OF_ANOTHER.search(words):
+        return NOTHING
+    if _OF_CRITERION.fullmatch(words):
+        return Announced(criterion=True)
+    return Announced(bool(_FINAL.search(words)), _REVISION.match(words) is not None)

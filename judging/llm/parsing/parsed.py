@@ -9,8 +9,8 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
-from judging.llm.parts import is_swapped
-from judging.llm.templating import Form, Template
+from judging.llm.prompts.parts import is_swapped
+from judging.llm.prompts.templates import Form, Template
 from judging.methods.outcomes import (
     Label,
     outcome_of,

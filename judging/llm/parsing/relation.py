@@ -4,10 +4,10 @@
 import itertools
 import re
 
-from judging.llm.marks import VERDICT_MARK
-from judging.llm.parsing.announced import REVISION, announced
 from judging.llm.parsing.answer import Answer
+from judging.llm.parsing.numbers import REVISION, announced
 from judging.llm.parsing.parsed import Parsed, Preferred, Status
+from judging.llm.prompts.marks import VERDICT_MARK
 
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
 _BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*[abc]?[ \t*_`]*\]?$")

@@ -11,22 +11,19 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging import audit
-from judging.errors import UserError
-from judging.figures import number_of
-from judging.imports.preparing import digest
-from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
+from judging.core.queries import rows_came
+from judging.dataset.uploads import digest
+from judging.llm.prompts.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
-from judging.models.calls import Call, Parse, Sample
-from judging.models.projects import Project
-from judging.models.runs import Form, Method, Run
-from judging.models.verdicts import Verdict
-from judging.runs import states
-from judging.runs.recorded.formats import Line, read_judgments
-from judging.runs.recorded.rows import RecordedRow
-from judging.runs.starting import create
-from judging.runs.verdicts import rebuild_verdicts
-from judging.table_statistics import rows_came
+from judging.projects import audit
+from judging.projects.models import Project
+from judging.runs import lifecycle
+from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
+from judging.runs.planning.start import create
+from judging.runs.recorded.formats import Line, RecordedRow, read_judgments
+from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
 MOST_LISTED = 10
@@ -256,5 +253,5 @@ def finish(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(
         state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()
     )
-    states.make_primary(run)
+    lifecycle.make_primary(run)
     run.refresh_from_db()

@@ -5,14 +5,13 @@ from typing import Any
 
 from django.utils import timezone
 
-from judging.llm.catalogue import template
-from judging.llm.parts import first_token_is_first, is_swapped
-from judging.models.calls import Call, Parse, Sample
-from judging.models.examples import Example
-from judging.models.projects import Project
-from judging.models.runs import Form, Method, Run
-from judging.runs.verdicts import rebuild_verdicts
-from judging.runs.wording import output_of
+from judging.dataset.models import Example
+from judging.llm.prompts.parts import first_token_is_first, is_swapped
+from judging.llm.prompts.templates import template
+from judging.projects.models import Project
+from judging.runs.models import Call, Form, Method, Parse, Run, Sample
+from judging.runs.templates import output_of
+from judging.runs.verdicts.rebuild import rebuild_verdicts
 from tests.factories import make_examples, make_run
 
 

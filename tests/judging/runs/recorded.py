@@ -5,9 +5,8 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from judging.models.calls import Call, Parse, Sample
-from judging.models.examples import Example
-from judging.models.runs import Run
+from judging.dataset.models import Example
+from judging.runs.models import Call, Parse, Run, Sample
 
 Scores = tuple[object, object] | None
 

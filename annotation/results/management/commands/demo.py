@@ -8,12 +8,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 
-from annotation.results.costs import project_costs
+from annotation.results.data.runs import project_costs
 from annotation.results.demo import demo_project, demo_run, open_round_after
-from annotation.results.merging import merged
-from annotation.results.tables import cost_table, label_table
-from judging.management.base import FairJudgeCommand
-from judging.models.runs import Run
+from annotation.results.merge.final_labels import merged
+from annotation.results.report.text import cost_table, label_table
+from judging.core.commands import FairJudgeCommand
+from judging.runs.models import Run
 
 
 class Command(FairJudgeCommand):

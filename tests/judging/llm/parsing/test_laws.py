@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.llm.catalogue import names, template
-from judging.llm.parsing import Parsed, Preferred, Status, parse, turn_back
-from judging.llm.parts import PERMUTATIONS
-from judging.llm.prompts import render
-from judging.llm.templating import Form
+from judging.llm.parsing.parse import Parsed, Preferred, Status, parse, turn_back
+from judging.llm.prompts.parts import PERMUTATIONS
+from judging.llm.prompts.rendering import render
+from judging.llm.prompts.templates import Form, names, template
 from judging.methods.outcomes import Label
 
 ONE_OF_EACH_FORMAT = list({template(name).reply: name for name in names()}.values())

@@ -5,11 +5,15 @@ from hypothesis import strategies as st
 from scipy.special import logit
 
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.calibration.calibraeval import ALIKE, COLLAPSED, ONE, CalibraEval
-from judging.methods.calibration.objective import loss_of_values
-from judging.methods.calibration.permutations import THREE
-from judging.methods.calibration.probabilities import choice_probabilities
-from judging.methods.estimates import Undefined
+from judging.methods.calibration.calibraeval import (
+    ALIKE,
+    COLLAPSED,
+    ONE,
+    CalibraEval,
+    loss_of_values,
+)
+from judging.methods.calibration.probabilities import THREE, choice_probabilities
+from judging.methods.intervals.estimates import Undefined
 
 probability = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1))
 samples = st.lists(st.tuples(probability, probability, probability), min_size=1, max_size=15)

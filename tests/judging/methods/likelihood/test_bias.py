@@ -6,12 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.methods.estimates import Estimate, Undefined
-from judging.methods.likelihood.bias import TOTAL, likelihood_bias, likelihood_biases, with_total
-from judging.methods.likelihood.rank_correlation import (
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.likelihood.bias import (
+    TOTAL,
+    likelihood_bias,
+    likelihood_biases,
     partial_correlation,
     ranks_of_counts,
     spearman_of_counts,
+    with_total,
 )
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.estimates import Estimate, Undefined
+from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.outcomes import Label
 from judging.methods.portia.coverage import (
     NONE_INCONSISTENT,
@@ -10,14 +10,17 @@ from judging.methods.portia.coverage import (
     stage_use,
     stages_per_example,
 )
-from judging.methods.portia.stage_labels import (
+from judging.methods.portia.stages import (
     STAGES,
     OrderLabels,
+    Settled,
+    Stage,
     StageLabels,
+    StageResult,
+    next_stage,
     without_length,
     without_semantic,
 )
-from judging.methods.portia.stages import Settled, Stage, StageResult, next_stage
 
 LABEL = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE, None: None}
 
