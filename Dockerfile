@@ -20,5 +20,5 @@ ENV FAIRJUDGE_DATA=/data FAIRJUDGE_BIND=0.0.0.0:8000 PYTHONUNBUFFERED=1
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=30s --start-period=60s CMD python -c \
-    "from judging.probing import status_at; exit(status_at('127.0.0.1:8000', '/healthz', 10) != 200)"
+    "from judging.core.processes import status_at; exit(status_at('127.0.0.1:8000', '/healthz', 10) != 200)"
 CMD ["python", "manage.py", "runall"]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from django.core.cache import caches
 
 # The packages whose code computes what is kept.
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 CACHED_SECONDS = 7 * 24 * 3600
 

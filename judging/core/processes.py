@@ -81,7 +81,7 @@ def end_with_parent(parent: int, with_signal: int = signal.SIGTERM) -> None:
 
 
 def main() -> None:
-    """`python -m judging.core.processes PARENT COMMAND…` becomes the command, ending with the parent."""
+    """`python -m judging.core.processes PARENT COMMAND…` becomes COMMAND and ends with PARENT."""
     end_with_parent(int(sys.argv[1]))
     os.execvp(sys.argv[2], sys.argv[2:])
 

@@ -229,7 +229,7 @@ def agreement_interval(
 
     Where each question occurs once, rows are drawn from Dirichlet weights with one
     pseudo-observation, half of it an agreement and half a disagreement of one rater, as
-    `judging.methods.agreement.raters` has it for two: without it, votes that all agree have no width.
+    `kappa` has it for two: without it, votes that all agree have no width.
     """
     if not len(counts):
         return Undefined(TOO_FEW)

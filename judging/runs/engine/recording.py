@@ -169,9 +169,9 @@ def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
     """By ids throughout: setting related objects costs as much as the rest of a row."""
     rows.insert(Sample, [sample for sample, _ in pairs])
-    for sample, parse in pairs:
-        parse.sample_id = sample.pk
-    rows.insert(Parse, [parse for _, parse in pairs])
+    for sample, reading in pairs:
+        reading.sample_id = sample.pk
+    rows.insert(Parse, [reading for _, reading in pairs])
 
 
 def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:

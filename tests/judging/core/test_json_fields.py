@@ -92,7 +92,8 @@ def test_what_is_taken_again_is_unlearned(transactional_db):
 
 
 def test_runs_learn_at_the_same_moment(transactional_db):
-    new = [EndpointCapabilities(max_n=1), EndpointCapabilities(temperature=False), EndpointCapabilities(system_role=False),
+    new = [EndpointCapabilities(max_n=1), EndpointCapabilities(temperature=False),
+           EndpointCapabilities(system_role=False),
            EndpointCapabilities(max_tokens=99), EndpointCapabilities(schema="none")]  # fmt: skip
     assert at_once(lambda number: keep_for(URL, MODEL, new[number], None)) == [None] * 5
     expected = EndpointCapabilities(

@@ -14,7 +14,7 @@ from judging.llm.client.limits import Limits
 from judging.llm.endpoint import Endpoint
 from tests.judging.llm.asking import KNOWN, make_request, replied, until
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from tests.judging.llm.asking import (
 )
 from tests.loopback import LoopbackServer, rate_limited
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 # Asks when it is told to, and says afterwards how many requests it would have under way.
 WORKER = """
 import asyncio, sys

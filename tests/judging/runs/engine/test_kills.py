@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.judging.runs.judging import answered
 from tests.loopback import BiasedJudge, LoopbackServer, fixed
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 PAIRS = 150
 KILLS = 20
 MOST_AFTERWARDS = 6
