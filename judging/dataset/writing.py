@@ -43,7 +43,6 @@ from judging.dataset.uploads import (
 )
 from judging.projects import audit
 from judging.projects.models import Project
-from judging.runs.models import Run, Verdict
 
 State = Import.State
 LEASE = timedelta(seconds=60)
@@ -121,9 +120,6 @@ def _send(import_id: int) -> None:
     waking.wake_on_commit(waking.WRITE_IMPORT, import_id)
 
 
-_AT_WORK = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
-
-
 def undo(imported: Import, user: AbstractUser | None) -> bool:
     """Undo an import in whatever state it is; False when it was undone before.
 
@@ -149,18 +145,17 @@ def in_use(imported: Import) -> bool:
     A verdict of a run that has not come to the example is no use: it goes with the example.
     """
     return any(
-        _in_use(relation.related_model)
+        _uses(relation.related_model)
         .filter(**{f"{relation.field.name}__source": imported})
         .exists()
         for relation in Example._meta.related_objects
     )
 
 
-def _in_use(model: type[Model]) -> QuerySet[Model]:
+def _uses(model: type[Model]) -> QuerySet[Model]:
+    """Return the rows that use an example: all of them, unless the model knows better."""
     rows = model._default_manager.all()
-    if model is Verdict:
-        rows = rows.filter(Q(n_asked__gt=0) | Q(label__isnull=False))
-    return rows
+    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows
 
 
 def _refuse_if_needed(imported: Import) -> None:
@@ -170,7 +165,7 @@ def _refuse_if_needed(imported: Import) -> None:
             "voted on, so they stay. Nothing was changed."
         )
     # It holds the next examples in memory and would ask about one that is gone.
-    at_work = imported.project.runs.filter(state__in=_AT_WORK).order_by("number").first()
+    at_work = imported.project.runs.at_work().order_by("number").first()
     if at_work is not None:
         raise UserError(
             f"The run “{at_work.name}” is working through the project's examples. Pause it, and "

@@ -29,6 +29,13 @@ class Form(models.TextChoices):
     POINTWISE = "pointwise", "one response alone"
 
 
+class RunQuerySet(models.QuerySet["Run"]):
+    def at_work(self) -> "RunQuerySet":
+        """Return the runs that ask or may be about to ask, so hold examples in memory."""
+        busy = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+        return self.filter(state__in=busy)
+
+
 class Run(models.Model):
     class State(models.TextChoices):
         QUEUED = "queued", "waiting for a worker"
@@ -86,6 +93,8 @@ class Run(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
     ranked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -283,6 +292,12 @@ class Parse(models.Model):
         ]
 
 
+class VerdictQuerySet(models.QuerySet["Verdict"]):
+    def that_use_examples(self) -> "VerdictQuerySet":
+        """Leave out the rows of a run that has not come to the example: they go with it."""
+        return self.filter(models.Q(n_asked__gt=0) | models.Q(label__isnull=False))
+
+
 class Verdict(models.Model):
     """CS and BPDE as floats for reading and sorting; the label comes from the exact fractions."""
 
@@ -308,6 +323,8 @@ class Verdict(models.Model):
     conflict = models.BooleanField(null=True)
     outcomes = models.JSONField(default=dict, blank=True)
     usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
+
+    objects = VerdictQuerySet.as_manager()
 
     class Meta:
         constraints = [
