@@ -4,18 +4,19 @@ PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(
 VENV := .venv
 RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
-BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
+BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench simulate faireval validation screenshots constraints
+.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
 	@echo "make test        set up, check, and run all tests"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
 	@echo "make bench       measure the speed, and compare it with the targets"
+	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
 	@echo "make simulate    check by simulation that intervals and certificates hold"
 	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
 	@echo "make screenshots             take the pictures in the docs from a running demo"
@@ -41,18 +42,21 @@ check: $(INSTALLED)
 bench: $(INSTALLED)
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
 
+walks: $(INSTALLED)
+	@$(RUN) -m benchmarks.walks $(ARGS)
+
 simulate: $(INSTALLED)
 	$(RUN) -m benchmarks.simulate
 
 validation: $(INSTALLED) data-named
-	$(RUN) manage.py validation "$(DATA)"
+	$(RUN) -m benchmarks.published.validation "$(DATA)"
 
 # `make demo` must be running: the pictures show its pages.
 screenshots: $(INSTALLED)
 	$(RUN) -m tests.screenshots
 
 faireval: $(INSTALLED) data-named
-	$(RUN) manage.py faireval "$(DATA)"
+	$(RUN) -m benchmarks.published.faireval "$(DATA)"
 
 .PHONY: data-named
 data-named:

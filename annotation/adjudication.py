@@ -8,7 +8,7 @@ from annotation.settling import settle
 from annotation.trail import ADJUDICATED
 from judging import audit
 from judging.errors import UserError
-from judging.models import Label
+from judging.models.examples import Label
 
 
 def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudication:

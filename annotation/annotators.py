@@ -15,7 +15,6 @@ from annotation.models import (
     AnnotationRevision,
     Annotator,
     Draft,
-    FinalLabel,
     Flag,
     Item,
     Round,
@@ -26,7 +25,8 @@ from annotation.settling import settle, settle_skipped, with_lock
 from annotation.trail import WITH_REASON
 from judging import audit
 from judging.errors import UserError
-from judging.models import AuditEvent, Project
+from judging.models.audit import AuditEvent
+from judging.models.projects import Project
 from judging.numbering import next_number
 from judging.prepared import prepared
 from judging.projects import owned_alone
@@ -83,7 +83,6 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
             kept += erase_annotator(annotator, by, remove_votes=remove_votes)
         decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
         decided.update(decider=_ERASED, reason="")
-        FinalLabel.objects.filter(adjudicator=name).update(adjudicator=_ERASED)
         AccessAttempt.objects.filter(username=name).delete()
         _leave_the_trail(user)
         user.delete()

@@ -9,7 +9,8 @@ from typing import Any
 
 from annotation.models import Protocol
 from judging.errors import UserError
-from judging.models import Label, Project
+from judging.models.examples import Label
+from judging.models.projects import Project
 
 BOTH_BAD = "both_bad"
 THREE = ("left", "tie", "right")

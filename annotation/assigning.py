@@ -12,7 +12,7 @@ from annotation.models import Annotator, Round, Seat
 from annotation.seats import fresh_seat
 from judging import audit
 from judging.errors import UserError
-from judging.models import Project
+from judging.models.projects import Project
 
 
 def assignable(project: Project) -> QuerySet[Annotator]:

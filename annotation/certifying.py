@@ -7,7 +7,8 @@ from typing import Any
 from annotation.selecting import Drawn
 from judging.errors import UserError
 from judging.methods.certificate import CertificatePlan, certificate_plan
-from judging.models import Run, Verdict
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 EPSILON, ALPHA = 0.1, 0.05
 

@@ -12,7 +12,8 @@ from django.db import IntegrityError, transaction
 from annotation.assigning import assignable
 from annotation.invitations import MAX_DAYS, MAX_USES, Terms
 from annotation.models import Annotator, Round
-from judging.models import Label, Project, Role
+from judging.models.examples import Label
+from judging.models.projects import Project, Role
 
 _MOST_CRITERIA = 12
 _TAKEN = "This name is taken. Choose another, or log in with it."

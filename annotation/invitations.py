@@ -15,7 +15,7 @@ from annotation.annotators import annotator_of, people_changed
 from annotation.models import Invitation
 from judging import audit
 from judging.errors import UserError
-from judging.models import Membership, Project, Role
+from judging.models.projects import Membership, Project, Role
 from judging.projects import add_member
 
 _SALT = "fairjudge.invitation"

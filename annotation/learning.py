@@ -19,7 +19,8 @@ from annotation.selecting import Drawn, Ranked, draw, frame, ranked_examples
 from annotation.waking import GO_ON
 from judging import audit
 from judging.kept import shelf
-from judging.models import Example, Run
+from judging.models.examples import Example
+from judging.models.runs import Run
 
 ONE_WAKE_SECONDS = 60
 

@@ -15,7 +15,7 @@ from annotation.seats import fresh_seat
 from annotation.settling import locked, settle_locked
 from judging import audit
 from judging.errors import UserError
-from judging.models import Membership
+from judging.models.projects import Membership
 from judging.projects import remove_member
 
 

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from annotation.models import Protocol
 from judging.errors import UserError
-from judging.models import Project
+from judging.models.projects import Project
 from judging.numbering import next_number
 
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")

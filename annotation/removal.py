@@ -12,7 +12,6 @@ from annotation.models import (
     Annotation,
     AnnotationRevision,
     Draft,
-    FinalLabel,
     Flag,
     Item,
     Protocol,
@@ -23,17 +22,12 @@ from annotation.models import (
 from judging import audit
 from judging.errors import UserError
 from judging.imports.uploads import remove_uploads
-from judging.models import (
-    Call,
-    Example,
-    HumanScore,
-    Parse,
-    PointItem,
-    Project,
-    Sample,
-    TextLikelihood,
-    Verdict,
-)
+from judging.models.calls import Call, Parse, Sample
+from judging.models.examples import Example
+from judging.models.likelihoods import TextLikelihood
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
+from judging.models.verdicts import Verdict
 
 _CHUNK = 500
 
@@ -76,7 +70,6 @@ def _layers(project: Project) -> Iterator[QuerySet[Model]]:
     for table in (Draft, Skip, Flag, Adjudication, Annotation):
         yield table.objects.filter(item__round__project=project)
     yield Slot.objects.filter(round__project=project)
-    yield FinalLabel.objects.filter(example__project=project)
     yield Item.objects.filter(round__project=project)
     yield Round.objects.filter(project=project)
     yield Protocol.objects.filter(project=project)

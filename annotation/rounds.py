@@ -27,7 +27,9 @@ from annotation.selecting import (
 from judging import audit
 from judging.errors import UserError
 from judging.methods.cost import Rate
-from judging.models import Example, Project, Run
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.numbering import next_number
 
 _MAX_VOTES = 99

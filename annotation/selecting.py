@@ -15,7 +15,10 @@ from judging.methods.cost import Rate, affordable
 from judging.methods.estimates import Undefined
 from judging.methods.ranking import Candidate, cut, rank
 from judging.methods.verdicts import State
-from judging.models import Example, Project, Run, Verdict
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from annotation.unblinded import leaving_out
 from annotation.waking import wake_when_learned
 from judging.methods.outcomes import Label
 from judging.methods.votes import majority
-from judging.models import Project
+from judging.models.projects import Project
 from judging.prepared import prepared
 
 _CHUNK = 500

@@ -13,7 +13,7 @@ from annotation.models import Annotator, Item, Round, Seat, Slot
 from annotation.voters import voters_of
 from judging.counted import count_of
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
-from judging.models import Project
+from judging.models.projects import Project
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from judging.models import Project
+from judging.models.projects import Project
 
 
 def leaving_out(projects: Collection[int]) -> set[int]:

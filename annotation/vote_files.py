@@ -19,7 +19,7 @@ from judging.imports.encodings import open_text, unstorable
 from judging.imports.examples import CONTROLS
 from judging.imports.problems import Problem, Refused, listed, quoted
 from judging.imports.records import Record
-from judging.models import Label
+from judging.models.examples import Label
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.

@@ -25,7 +25,9 @@ from annotation.vote_files import Known, Reading, VoteRow, names_of, read_votes
 from judging import audit
 from judging.errors import UserError
 from judging.imports.problems import Refused, refuse
-from judging.models import Example, Import, Project
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.projects import Project
 from judging.numbering import next_number
 from judging.table_statistics import rows_came
 

@@ -4,7 +4,7 @@ from django.db.models import QuerySet
 
 from annotation.models import Annotator, Round
 from annotation.settling import could_vote
-from judging.models import Membership, Project
+from judging.models.projects import Membership, Project
 
 
 def members_who_may_vote(project: Project) -> QuerySet[Membership]:

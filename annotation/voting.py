@@ -15,7 +15,7 @@ from annotation.settling import settle, settle_locked, with_lock
 from annotation.taking_up import claim_slot_of
 from annotation.trail import VOTED, tell
 from judging.errors import UserError
-from judging.models import Membership
+from judging.models.projects import Membership
 from judging.prepared import prepared
 from judging.prepared_writes import Changed, prepared_update
 from judging.rows import insert_one

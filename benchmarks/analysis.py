@@ -27,7 +27,7 @@ LABELS = {1: "win", 0: "tie", -1: "lose"}
 def prepare(n: int) -> None:
     """A project whose judge errs more often where its samples disagree."""
     from judging.management.base import prepare_database
-    from judging.models import Project
+    from judging.models.projects import Project
 
     prepare_database()
     project = Project.objects.create(slug="benchmark", name="benchmark")
@@ -41,7 +41,8 @@ def prepare(n: int) -> None:
 
 
 def write_examples(project: object, n: int) -> list[int]:
-    from judging.models import Example, Import
+    from judging.models.examples import Example
+    from judging.models.imports import Import
 
     source = Import.objects.create(project=project, number=1, state=Import.State.DONE)
     words = "A sentence of a response that is judged. "
@@ -70,7 +71,8 @@ def write_run(project: object, examples: list[int], difference: np.ndarray) -> o
     from django.utils import timezone
 
     from judging.methods.verdict_arrays import verdict_arrays
-    from judging.models import Method, Run, Verdict
+    from judging.models.runs import Method, Run
+    from judging.models.verdicts import Verdict
 
     run = Run.objects.create(
         project=project,
@@ -111,7 +113,7 @@ def write_run(project: object, examples: list[int], difference: np.ndarray) -> o
 def write_samples(run: object, examples: list[int], difference: np.ndarray) -> None:
     from django.utils import timezone
 
-    from judging.models import Call, Parse, Sample
+    from judging.models.calls import Call, Parse, Sample
 
     now = timezone.now()
     calls = Call.objects.bulk_create(
@@ -174,7 +176,7 @@ def write_votes(
 def measure() -> None:
     """In a process of its own, so that the memory is that of the report."""
     from annotation.results.report_cache import current_report
-    from judging.models import Run
+    from judging.models.runs import Run
 
     run = Run.objects.select_related("project").get()
     spans = []

@@ -66,7 +66,9 @@ def run_once(
     from django.conf import settings
 
     from benchmarks.engine_transport import server
-    from judging.models import Call, EndpointLearned, Run
+    from judging.models.calls import Call
+    from judging.models.endpoints import EndpointLearned
+    from judging.models.runs import Run
     from judging.runs import recording
     from judging.runs.starting import start_run
     from judging.runs.working import work_on
@@ -130,7 +132,7 @@ def try_to_work_on(run_id: int) -> None:
     import django
 
     django.setup()
-    from judging.models import Run
+    from judging.models.runs import Run
     from judging.runs.recovery import take_over
 
     sys.stdout.write("tries\n")

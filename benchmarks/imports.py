@@ -48,7 +48,7 @@ def measure(path: Path) -> None:
     django.setup()
     from judging.imports.writing import import_files
     from judging.management.base import prepare_database
-    from judging.models import Project
+    from judging.models.projects import Project
 
     prepare_database()
     project = Project.objects.create(slug="benchmark", name="benchmark")

@@ -11,9 +11,8 @@ from django.db import close_old_connections, connection
 from django.utils import timezone
 
 from annotation.learning import wake_due
-from annotation.results.follow_up import follow_up
 from judging.imports.recovery import resume_imports, tidy_uploads
-from judging.models import Worker
+from judging.models.workers import Worker
 from judging.runs.recovery import sweep
 from judging.runs.rereading import resume_readings
 
@@ -40,7 +39,6 @@ class Heartbeat(threading.Thread):
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
                 self.attempt(resume_readings)
-                self.attempt(follow_up)
                 self.attempt(wake_due)
                 self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.http import Http404
 from django.utils import timezone
 
-from judging.models import Membership, Project, Role
+from judging.models.projects import Membership, Project, Role
 from judging.prepared import prepared
 
 _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}

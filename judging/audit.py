@@ -4,7 +4,8 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser
 
-from judging.models import AuditEvent, Project
+from judging.models.audit import AuditEvent
+from judging.models.projects import Project
 from judging.rows import insert_one
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length

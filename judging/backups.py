@@ -19,13 +19,14 @@ from django.utils import timezone
 
 from judging.errors import UserError
 from judging.kept import shelf
-from judging.models import Run
+from judging.models.runs import Run
 
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
 _MANIFEST = "backup.json"
 _MIGRATIONS = "django_migrations"
+_OWN_APPS = ("annotation", "judging")
 
 
 def back_up(path: Path) -> int:
@@ -172,9 +173,12 @@ def _dump_postgresql(target: Path) -> None:
 def _load_postgresql(source: Path) -> None:
     """What is here goes first: --clean of pg_restore would trip over tables of a later release."""
     introspection = connections["default"].introspection
-    tables = [*introspection.django_table_names(only_existing=True), _MIGRATIONS]
+    tables = {*introspection.django_table_names(only_existing=True), _MIGRATIONS}
+    # This release may have dropped a table that the database here still has, and the backup too.
+    own = tuple(f"{app}_" for app in _OWN_APPS)
+    tables.update(name for name in introspection.table_names() if name.startswith(own))
     drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
-    names = ", ".join(connections["default"].ops.quote_name(table) for table in tables)
+    names = ", ".join(connections["default"].ops.quote_name(table) for table in sorted(tables))
     drops.write_text(f"DROP TABLE IF EXISTS {names} CASCADE;", encoding="utf-8")
     connections.close_all()
     _run(["pg_restore", "--no-owner", f"--file={whole}", str(source)])

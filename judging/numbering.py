@@ -2,7 +2,7 @@
 
 from django.db.models import Max, Model
 
-from judging.models import Project
+from judging.models.projects import Project
 
 
 def next_number(project: Project, model: type[Model]) -> int:

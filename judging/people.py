@@ -15,7 +15,7 @@ from django.utils.http import urlsafe_base64_encode
 from judging import audit
 from judging.access import may_research
 from judging.errors import UserError
-from judging.models import Membership, Preferences, Role
+from judging.models.projects import Membership, Preferences, Role
 from judging.prepared import prepared
 from judging.projects import adopt_projects
 

@@ -7,7 +7,7 @@ from django.utils.text import slugify
 from judging import audit
 from judging.access import may_research
 from judging.errors import UserError
-from judging.models import Membership, Project, Role
+from judging.models.projects import Membership, Project, Role
 
 LONGEST_SLUG = Project._meta.get_field("slug").max_length
 

@@ -7,7 +7,7 @@ from django.db.models import F
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
-from judging.models import Example
+from judging.models.examples import Example
 
 NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
 

@@ -6,7 +6,7 @@ from celery import shared_task
 
 from judging.errors import UserError
 from judging.imports import writing
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs import rereading
 from judging.runs.judge_report import prepare_page
 from judging.runs.working import work_on

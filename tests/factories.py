@@ -8,7 +8,11 @@ from django.utils import timezone
 
 from annotation.models import Annotation, Annotator, Item, Slot
 from annotation.settling import settle
-from judging.models import Example, Import, Membership, Method, Project, Role, Run, Verdict
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.projects import Membership, Project, Role
+from judging.models.runs import Method, Run
+from judging.models.verdicts import Verdict
 
 _numbers = count(1)
 

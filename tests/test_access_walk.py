@@ -22,7 +22,9 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from judging.imports.preparing import record_import
 from judging.imports.refused import refused_path
-from judging.models import Import, JudgeTemplate, Membership
+from judging.models.endpoints import JudgeTemplate
+from judging.models.imports import Import
+from judging.models.projects import Membership
 from tests.factories import (
     make_examples,
     make_project,

@@ -13,7 +13,9 @@ from django.core.management import call_command
 
 from annotation.annotators import annotator_of
 from annotation.models import Annotation, Item
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from tests.factories import make_user
 from tests.loopback import BiasedJudge, LoopbackServer
 

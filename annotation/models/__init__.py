@@ -1,7 +1,6 @@
 """The tables of annotation, one module for each noun."""
 
 from annotation.models.adjudication import Adjudication
-from annotation.models.labels import FinalLabel
 from annotation.models.people import Annotator, Invitation, Seat
 from annotation.models.protocols import Protocol
 from annotation.models.queue import Draft, Flag, Item, Skip, Slot
@@ -15,7 +14,6 @@ __all__ = [
     "AnnotationRevision",
     "Annotator",
     "Draft",
-    "FinalLabel",
     "Flag",
     "Invitation",
     "Item",

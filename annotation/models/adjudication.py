@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 
 from annotation.models.queue import Item
-from judging.models import Label
+from judging.models.examples import Label
 
 
 class Adjudication(models.Model):

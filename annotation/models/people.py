@@ -4,7 +4,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from judging.models import Project, Role
+from judging.models.projects import Project, Role
 
 
 class Annotator(models.Model):

@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from judging.models import Project
+from judging.models.projects import Project
 
 
 class Protocol(models.Model):

@@ -5,7 +5,7 @@ from django.db.models import Q
 
 from annotation.models.people import Annotator
 from annotation.models.rounds import Round, Selection
-from judging.models import Example
+from judging.models.examples import Example
 
 
 class Item(models.Model):

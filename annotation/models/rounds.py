@@ -5,7 +5,8 @@ from django.db import models
 from django.db.models import Q
 
 from annotation.models.protocols import Protocol
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 
 class Round(models.Model):

@@ -6,7 +6,7 @@ from django.db.models import Q
 from annotation.models.people import Annotator
 from annotation.models.protocols import Protocol
 from annotation.models.queue import Item, Slot
-from judging.models import Example, Label
+from judging.models.examples import Example, Label
 
 
 class Annotation(models.Model):

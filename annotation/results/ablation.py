@@ -13,12 +13,12 @@ from annotation.results.other_runs import OtherRun, settings_of
 from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Known, Sheet
 from judging.methods.accuracy import credit
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.comparison import Floats
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.proportions import holm, mcnemar
-from judging.models import Run
+from judging.models.runs import Run
 
 NORMAL_95 = 1.959964
 

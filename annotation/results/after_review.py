@@ -12,7 +12,8 @@ import numpy as np
 from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Sheet
 from judging.methods.accuracy import Ties, accuracy, credit
-from judging.methods.comparison import Booleans, Comparison
+from judging.methods.arrays import Booleans
+from judging.methods.comparison import Comparison
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import joined, wilson

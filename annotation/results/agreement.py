@@ -7,8 +7,9 @@ import numpy as np
 from annotation.results.ballots import Ballots
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Booleans, Codes
 from judging.methods.clustered import share
-from judging.methods.comparison import Booleans, Codes, Comparison
+from judging.methods.comparison import Comparison
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.kappa import kappa
 from judging.methods.proportions import wilson

@@ -30,7 +30,8 @@ from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import wilson
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.progress import slot_counts, status_counts
 
 _NAMES = {"win": 1, "tie": 0, "lose": -1}

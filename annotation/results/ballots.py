@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from annotation.agreement import SIGN
 from annotation.models import Annotator
 from annotation.results.votes import Vote
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Signs
 from judging.methods.votes import VoteCounts
 
 

@@ -9,12 +9,12 @@ from annotation.results.calibration_data import read_calibration
 from annotation.results.figures import Json, lacking, shown
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Floats, Signs
 from judging.methods.calibration.catalogue import TITLES, method_named
 from judging.methods.calibration.comparison import compare_calibrations
 from judging.methods.calibration.interface import Method
 from judging.methods.calibration.probabilities import ChoiceProbabilities, choice_probabilities
 from judging.methods.calibration.rows import CalibrationComparison, CalibrationRow
-from judging.methods.comparison import Floats, Signs
 from judging.methods.estimates import Undefined
 
 SHARES = (10, 25, 50, 75)

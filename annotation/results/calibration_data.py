@@ -8,7 +8,7 @@ from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.sections import Data
 from judging.methods.estimates import Undefined
-from judging.models import Form, Run
+from judging.models.runs import Form, Run
 from judging.runs.calibrating import answers, by_kind, settings_of
 from judging.runs.probabilities import token_table
 

@@ -7,7 +7,8 @@ from annotation.results.rightness import agreement
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
 from annotation.results.win_rates import of_labels
-from judging.methods.comparison import Booleans, Comparison
+from judging.methods.arrays import Booleans
+from judging.methods.comparison import Comparison
 from judging.methods.estimates import Undefined
 from judging.methods.position import conflicts, order_labels
 

@@ -5,7 +5,7 @@ from django.db.models import ExpressionWrapper, Field
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from judging.methods.comparison import Codes, Floats
+from judging.methods.arrays import Codes, Floats
 
 # With many more rows at a time the collector of garbage goes through them all, again and again.
 CHUNK = 500

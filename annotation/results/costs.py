@@ -8,7 +8,8 @@ from annotation.models import Round, Selection
 from annotation.results.people import PeopleSay, human_cost, people_for_run
 from annotation.selecting import frame
 from judging.methods.cost import Rate, human_usd, paper_usd
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
 

@@ -8,9 +8,9 @@ from annotation.results.figures import Json, lacking, shown
 from annotation.results.review import BETAS, HonestLines, Review
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Floats
 from judging.methods.auroc import no_better_than_chance
 from judging.methods.bands import CurveBand
-from judging.methods.comparison import Floats
 from judging.methods.estimates import Undefined
 from judging.methods.hitlc import ReviewCurve, random_accuracy
 from judging.methods.independent import IndependentCurve, independent_curve

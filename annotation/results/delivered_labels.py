@@ -8,7 +8,7 @@ import numpy as np
 from annotation.results.delivered_tables import columns, numbers
 from annotation.results.sheet import Sheet
 from annotation.results.sheet_rows import signs
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Signs
 from judging.methods.votes import majority_of
 
 COLUMNS = (

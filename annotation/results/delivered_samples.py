@@ -14,7 +14,8 @@ from judging.llm.parts import is_swapped
 from judging.llm.parts import order as order_of
 from judging.methods.estimates import Undefined
 from judging.methods.verdict_arrays import verdict_arrays
-from judging.models import Form, Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Form, Run
 
 COLUMNS = (
     "external_id", "part", "slot", "attempt", "status", "score_1", "score_2", "rating", "p_first",

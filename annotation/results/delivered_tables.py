@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from judging.imports.escape import ESCAPE_COLUMN, unescape_cell
-from judging.methods.comparison import Floats
+from judging.methods.arrays import Floats
 
 
 def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:

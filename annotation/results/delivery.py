@@ -27,7 +27,8 @@ from annotation.results.unblinded import sentence
 from annotation.results.vega import as_svg
 from annotation.results.whole_file import whole_file
 from judging.errors import UserError
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 TABLES = ("labels", "votes", "samples")
 MANIFEST = "manifest.json"

@@ -16,7 +16,9 @@ from annotation.results.preferences_table import Preferences
 from judging import audit
 from judging.errors import UserError
 from judging.imports.escape import ESCAPE_COLUMN, ESCAPED, escape_cell
-from judging.models import Export, Project, Run
+from judging.models.exports import Export
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 KINDS = ("labels", "votes", "samples", "preferences")
 FORMATS = ("csv", "jsonl")

@@ -7,6 +7,7 @@ import numpy as np
 
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Known, Sheet
+from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.bootstrap import (
     ALIKE,
     WIDTH,
@@ -15,7 +16,6 @@ from judging.methods.bootstrap import (
     interval,
     resampled_counts,
 )
-from judging.methods.comparison import Codes, Floats, Signs
 from judging.methods.derived import (
     expected_labels,
     expected_right,
@@ -23,7 +23,7 @@ from judging.methods.derived import (
 )
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.kappa import cohen_kappa
-from judging.models import Run
+from judging.models.runs import Run
 
 ADAPTIVE = Undefined(
     "an adaptive run stops where its answers agree, which biases score gaps and what fewer "

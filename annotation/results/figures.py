@@ -1,6 +1,5 @@
 """A figure as the report writes it: value, interval and n, or the reason why there is none."""
 
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -23,11 +22,6 @@ def undefined(reason: str) -> Json:
 def lacking(reason: Undefined, *names: str) -> Json:
     """The same reason under each of these names."""
     return {name: reason.as_json() for name in names}
-
-
-def of(found: Any, pick: Callable[[Any], Any]) -> Json:
-    """One part of a result, or the reason why there is no result."""
-    return found.as_json() if isinstance(found, Undefined) else shown(pick(found))
 
 
 def usd(amount: Decimal | None) -> str | None:

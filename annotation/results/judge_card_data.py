@@ -5,7 +5,7 @@ import numpy as np
 from annotation.results.analysis import Analysis
 from annotation.results.columns import CHUNK, spread
 from annotation.results.sections import Data
-from judging.models import Verdict
+from judging.models.verdicts import Verdict
 from judging.runs.likelihood import pair_differences
 
 _COST = np.dtype([("example", "i8"), ("usd", "f8")])

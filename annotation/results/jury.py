@@ -16,7 +16,7 @@ from annotation.results.other_runs import OtherRun
 from annotation.results.routing_data import read_routing
 from annotation.results.sections import Data
 from judging.methods.accuracy import Ties, credit
-from judging.methods.comparison import Booleans, Floats
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.jury import (
     Panel,

@@ -5,7 +5,8 @@ from typing import Any
 
 from annotation.models import Annotator, RoutingScores
 from annotation.results.merging import Merged, merged
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 COLUMNS = (
     "external_id", "question", "response_1", "response_2", "model_1", "model_2", "category",

@@ -5,7 +5,7 @@ import numpy as np
 from annotation.results.figures import Json, lacking
 from annotation.results.sheet import Sheet
 from annotation.results.win_rates import of_labels
-from judging.methods.comparison import Booleans, Floats
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.covariates import (
     CovariateBias,
     CovariateEffect,

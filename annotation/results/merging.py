@@ -4,10 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from django.db import transaction
 from django.db.models import Q, QuerySet
 
-from annotation.models import FinalLabel
 from annotation.results.people import (
     PeopleSay,
     human_cost,
@@ -16,7 +14,10 @@ from annotation.results.people import (
     people_for_run,
 )
 from annotation.selecting import frame
-from judging.models import Example, Label, Project, Run, Verdict
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 _CHUNK = 400
 
@@ -96,34 +97,6 @@ def _merged(
 
 def _speaks(say: PeopleSay) -> bool:
     return bool(say.votes or say.source)
-
-
-def rebuild_final_labels(project: Project, run: Run | None) -> int:
-    """Write the cache anew. Returns how many examples have a final label."""
-    rows = [_row(one, run) for one in merged(project, run)]
-    with transaction.atomic():
-        FinalLabel.objects.filter(example__project=project, run=run).delete()
-        FinalLabel.objects.bulk_create(rows, batch_size=_CHUNK)
-    return sum(row.label is not None for row in rows)
-
-
-def _row(one: Merged, run: Run | None) -> FinalLabel:
-    people = one.people
-    counts = people.counts if people else {}
-    return FinalLabel(
-        example=one.example,
-        run=run,
-        label=one.label,
-        source=one.source,
-        rule=one.rule,
-        human_label=one.human_label,
-        votes_win=counts.get("win", 0),
-        votes_tie=counts.get("tie", 0),
-        votes_lose=counts.get("lose", 0),
-        selection=people.selection if people else "",
-        probability=people.probability if people else None,
-        adjudicator=people.adjudicator if people else "",
-    )
 
 
 def _after(examples: QuerySet[Example], place: tuple[int, int]) -> QuerySet[Example]:

@@ -14,12 +14,12 @@ from annotation.results.review import BETAS
 from annotation.results.rightness import Agreement, agreement
 from annotation.results.sheet import Sheet
 from judging.llm.prices import PriceSnapshot
+from judging.methods.arrays import Booleans, Signs
 from judging.methods.bands import CurveBand
-from judging.methods.comparison import Booleans, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.kappa import kappa
 from judging.methods.ranking import cut
-from judging.models import Form, Method, Run
+from judging.models.runs import Form, Method, Run
 
 NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
 HITLC_BETAS = (5, 10, 20, 30, 50)

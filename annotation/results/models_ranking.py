@@ -7,13 +7,13 @@ import numpy as np
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
 from annotation.results.win_rates import mean_of
+from judging.methods.arrays import Booleans
 from judging.methods.bradley_terry import (
     PairResult,
     RankedModel,
     bradley_terry,
     pairwise_results,
 )
-from judging.methods.comparison import Booleans
 from judging.methods.davidson import davidson
 from judging.methods.estimates import Figure, Undefined
 

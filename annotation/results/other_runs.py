@@ -9,8 +9,9 @@ from annotation.results.columns import CHUNK, as_read, places_of
 from annotation.results.costs import judge_cost
 from annotation.results.sheet import Sheet
 from annotation.results.sheet_rows import label_sign
-from judging.methods.comparison import Booleans, Signs
-from judging.models import Run, Verdict
+from judging.methods.arrays import Booleans, Signs
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 MOST_RUNS = 20
 FIELDS = ("name", "method", "form", "endpoint", "model", "k", "temperature", "template_name")

@@ -11,7 +11,10 @@ from annotation.results.names import set_apart
 from annotation.results.report_cache import kept_for
 from annotation.selecting import frame
 from judging.figures import count
-from judging.models import Import, Project, Run, Worker
+from judging.models.imports import Import
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.workers import Worker
 
 
 @dataclass(frozen=True)

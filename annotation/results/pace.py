@@ -10,7 +10,7 @@ from annotation.results.sections import Data
 from annotation.results.vega import Plot, colour, plot, tooltip, x_axis
 from judging.methods.estimates import Undefined
 from judging.methods.medians import median
-from judging.models import Project
+from judging.models.projects import Project
 
 NAME = "pace"
 # Points of one person's line; with fewer votes than this times five each point has five.

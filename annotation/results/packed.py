@@ -23,7 +23,8 @@ from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
 from annotation.results.trust import Audit
 from judging.methods.estimates import Undefined
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 _ARRAYS = [
     one.name

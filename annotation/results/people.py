@@ -4,7 +4,7 @@ Two readings. For a run: the items that a round of that run selected, where vote
 label. For people alone: every vote under the newest protocol that the example has votes of.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
@@ -18,7 +18,9 @@ from annotation.results.columns import CHUNK
 from annotation.results.votes import Vote, votes_on
 from judging.methods.cost import Rate, human_usd, human_usd_of_active_time
 from judging.methods.votes import majority_of
-from judging.models import Example, Label, Project, Run
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 # Where a vote enters the final label of a run. Imported votes elsewhere are gold.
 ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
@@ -48,7 +50,6 @@ class PeopleSay:
     selection: str = ""
     probability: float | None = None
     adjudicator: str = ""
-    round_number: int | None = None
     wage_usd: Decimal = Decimal(0)
     minutes_per_vote: Decimal = Decimal(0)
     measured: bool = False
@@ -202,7 +203,6 @@ def _say(
         selection=item.selection.kind if routed else "",
         probability=item.probability if routed else None,
         adjudicator=decision.decider if decision else "",
-        round_number=item.round.number,
         wage_usd=item.round.wage_usd,
         minutes_per_vote=item.round.minutes_per_vote,
         measured=item.round.cost_basis == Project.CostBasis.MEASURED,
@@ -276,10 +276,3 @@ def vote_cost(say: PeopleSay, vote: Vote) -> Decimal:
 @lru_cache(maxsize=100)
 def _assumed_usd(minutes: Decimal, wage: Decimal) -> Decimal:
     return human_usd(1, Rate(minutes, wage))
-
-
-def labelled(says: dict[int, PeopleSay]) -> Iterator[tuple[int, Label]]:
-    """Example ids that people have settled, with their label."""
-    for example_id, say in says.items():
-        if say.label is not None:
-            yield example_id, say.label

@@ -8,7 +8,8 @@ from django import forms
 
 from annotation.rounds import LEARN, RoundSettings
 from judging.methods.cost import Rate
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = 20

@@ -13,7 +13,9 @@ from annotation.selecting import check_audit, check_learning, frame, size_for_be
 from annotation.voters import members_who_may_vote
 from judging.errors import UserError
 from judging.methods.cost import human_usd
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 

@@ -13,7 +13,8 @@ from annotation.results.figures import Json, usd
 from annotation.results.portia_data import read_portia
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
-from judging.methods.comparison import Codes, Design
+from judging.methods.arrays import Codes
+from judging.methods.comparison import Design
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.portia.agreement import (
     agreement_with_people,

@@ -12,10 +12,13 @@ from annotation.results.figures import Json, usd
 from annotation.results.sections import Data
 from annotation.selecting import frame
 from judging.llm.parts import stage_parts
-from judging.methods.comparison import Booleans, Codes, Signs
+from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.portia.stage_labels import STAGES
-from judging.models import Parse, Project, Run, Sample, Verdict
+from judging.models.calls import Parse, Sample
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs.judge_report import difference, signs
 from judging.runs.portia.calls import last_stages, stage_calls
 from judging.runs.portia.settings import PortiaSettings

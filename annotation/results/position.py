@@ -10,7 +10,7 @@ from annotation.results.figures import Json, lacking
 from annotation.results.rightness import agreement
 from annotation.results.samples_array import Samples
 from annotation.results.sheet import Sheet
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.gaps import conflict_by_gap as by_gap
 from judging.methods.position import (
@@ -21,7 +21,7 @@ from judging.methods.position import (
     repetition_stability,
     win_rate_by_position,
 )
-from judging.models import Form, Run
+from judging.models.runs import Form, Run
 
 ONE_ORDER = Undefined("this run asked in one order only")
 NO_REPETITION = Undefined(

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from annotation.results.merging import Merged, merged
-from judging.models import Label, Project, Run, Verdict
+from judging.models.examples import Label
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 COLUMNS = (
     "prompt", "chosen", "rejected", "source", "reviewed", "p_chosen", "bpde", "external_id",

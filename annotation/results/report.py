@@ -54,7 +54,7 @@ from annotation.results.trust import alt_test, certificate
 from annotation.results.vega import Plot
 from annotation.results.win_rates import win_rates
 from judging.methods.estimates import Undefined
-from judging.models import Run
+from judging.models.runs import Run
 
 
 def _methods(of: Analysis) -> Json:

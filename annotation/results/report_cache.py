@@ -12,7 +12,9 @@ from annotation.results.report import report
 from annotation.results.state_of_data import fingerprint
 from annotation.selecting import frame
 from judging.kept import kept, key, shelf
-from judging.models import Project, Run, Worker
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.workers import Worker
 
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000

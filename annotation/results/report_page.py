@@ -6,7 +6,7 @@ from typing import Any
 from annotation.results.figures import Json
 from annotation.results.in_short import in_short
 from annotation.results.report import SECTIONS
-from judging.models import Run
+from judging.models.runs import Run
 
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
 _CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")

@@ -11,7 +11,8 @@ from django.db.models import Q
 from annotation.changes import COVERS
 from annotation.models import Item, Round, Selection
 from annotation.selecting import frame
-from judging.models import Run, Verdict
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import numpy as np
 
 from annotation.results.sheet import Sheet
 from judging.methods.accuracy import Ties, credit
+from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.auroc import auroc
 from judging.methods.bands import CurveBand, curve_band
 from judging.methods.clustered import share
-from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.hitlc import (
     ErrorsFound,

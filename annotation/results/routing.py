@@ -15,8 +15,8 @@ from annotation.results.routing_words import evidence, sentence
 from annotation.results.sections import Data
 from annotation.results.sheet import Known, Sheet
 from annotation.results.stage_two import NEXT_LABELS, described
+from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.auroc import auroc
-from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.design_totals import design_total
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.jury import equal_weights, panel

@@ -10,7 +10,7 @@ from annotation.results.samples_array import Samples
 from annotation.results.sections import Data
 from annotation.results.sheet import Sheet
 from annotation.selecting import frame
-from judging.methods.comparison import Floats
+from judging.methods.arrays import Floats
 from judging.methods.routing_features import (
     Feature,
     Features,
@@ -21,7 +21,9 @@ from judging.methods.routing_features import (
     jury_agreement,
     smoothed_entropies,
 )
-from judging.models import Form, Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Form, Run
+from judging.models.verdicts import Verdict
 from judging.runs.likelihood import pair_differences
 
 # Beyond it a probability's logit says more of rounding than of the judge.

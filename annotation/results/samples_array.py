@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from annotation.results.columns import CHUNK, as_read, places_of
 from judging.llm.parts import order as order_of
 from judging.llm.parts import stage_parts
-from judging.methods.comparison import Booleans, Codes, Signs
+from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
-from judging.models import Form, Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Form, Run
 from judging.runs.judge_report import difference
 from judging.runs.portia.calls import last_stages
 

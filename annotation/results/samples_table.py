@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from judging.llm.parts import order, stage_of
-from judging.models import Form, Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Form, Run
 from judging.runs.subjects import subject_field
 
 COLUMNS = (

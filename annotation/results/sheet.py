@@ -20,9 +20,12 @@ from annotation.results.sheet_rows import (
     verdict_rows,
 )
 from annotation.results.unsettled import why_unsettled
-from judging.methods.comparison import Booleans, Codes, Comparison, Design, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.comparison import Comparison, Design
 from judging.methods.estimates import Undefined
-from judging.models import Label, Project, Run
+from judging.models.examples import Label
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 _LABELS = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
 _BY_RANK = (Selection.Kind.TOP.value, Selection.Kind.ALL.value)

@@ -11,9 +11,11 @@ from numpy.typing import NDArray
 from annotation.agreement import SIGN
 from annotation.results.columns import CHUNK, as_read, places_of
 from annotation.selecting import frame
-from judging.methods.comparison import Booleans, Codes, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.hitlc import routing_level
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.questions import question_codes
 
 # Larger than any rank: what was not ranked comes last.

@@ -8,14 +8,13 @@ from annotation.learning import Learned, open_second_stage
 from annotation.models import Item, Round, Selection
 from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
-from annotation.results.merging import rebuild_final_labels
 from annotation.results.routing_columns import columns_of, texts_of
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Codes, Floats
 from judging.methods.auroc import AurocDifference
-from judging.methods.comparison import Codes, Floats
 from judging.methods.estimates import Undefined
 from judging.methods.routing import Routing, expected_errors, routing, wrongness
-from judging.models import Run
+from judging.models.runs import Run
 
 # How far ahead is looked.
 NEXT_LABELS = 20
@@ -28,10 +27,7 @@ def select_what_was_learned(round_: Round) -> bool:
     if run is None:
         logger.warning("Round %s lost the run that it would select from.", round_.pk)
         return False
-    if not open_second_stage(round_, learned_of(round_, run)):
-        return False
-    rebuild_final_labels(round_.project, run)
-    return True
+    return open_second_stage(round_, learned_of(round_, run))
 
 
 def learned_of(round_: Round, run: Run) -> Learned:

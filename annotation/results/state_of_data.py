@@ -23,7 +23,9 @@ from django.db.models.query import QuerySet
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
 from annotation.results.sheet_rows import label_sign
 from annotation.selecting import frame
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 # A prime: sums of a million rows stay far below what a database can add.
 _WEIGHTS = 9973

@@ -5,7 +5,7 @@ from celery import shared_task
 from annotation.learning import due
 from annotation.results.report_cache import current_report
 from annotation.results.stage_two import select_what_was_learned
-from judging.models import Run
+from judging.models.runs import Run
 
 
 @shared_task

@@ -10,6 +10,7 @@ from annotation.results.columns import places_of, spread
 from annotation.results.figures import Json, shown
 from annotation.results.sheet import Sheet
 from judging.methods.alt_test import AlternativeAnnotatorTest, alternative_annotator_test
+from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.certificate import (
     Certificate,
     CertificatePlan,
@@ -18,10 +19,9 @@ from judging.methods.certificate import (
     simultaneous_bounds,
     tallies,
 )
-from judging.methods.comparison import Booleans, Codes, Floats
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import clopper_pearson
-from judging.models import Run
+from judging.models.runs import Run
 
 DEFAULT_ALPHA = 0.05
 MOST_SHOWN = 20

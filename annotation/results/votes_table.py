@@ -7,7 +7,7 @@ from django.db.models import OuterRef, QuerySet
 
 from annotation.models import Annotation, Protocol
 from judging.counted import count_of
-from judging.models import Project
+from judging.models.projects import Project
 
 COLUMNS = (
     "external_id", "annotator", "label", "raw_answer", "left_response", "comment",

@@ -4,8 +4,8 @@ import numpy as np
 
 from annotation.results.figures import Json, lacking, shown
 from annotation.results.sheet import Sheet
+from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.clustered import design_effect
-from judging.methods.comparison import Booleans, Codes, Signs
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.win_rate import (
     AuditedLabels,

@@ -10,7 +10,7 @@ from django.utils.safestring import SafeString
 from annotation.models import Draft
 from annotation.rendering import differences, has_visible, render
 from annotation.rendering.responses import How
-from judging.models import Example
+from judging.models.examples import Example
 from judging.prepared import prepared
 
 View = Literal["rendered", "raw", "differences"]

@@ -8,7 +8,7 @@ from typing import Any
 from annotation.answers import FIVE, THREE, choices
 from annotation.drafts import save_draft
 from annotation.models import Draft, Protocol
-from judging.models import Project
+from judging.models.projects import Project
 
 # Longer than a browser keeps what waits.
 _LONGEST = 30 * 24 * 3600.0

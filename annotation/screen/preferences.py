@@ -2,7 +2,7 @@
 
 from django import forms
 
-from judging.models import Preferences
+from judging.models.projects import Preferences
 
 
 class PreferencesForm(forms.ModelForm):

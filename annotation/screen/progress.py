@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce
 
 from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
-from judging.models import Membership, Role
+from judging.models.projects import Membership, Role
 from judging.prepared import prepared
 
 # Enough votes for a steady figure, few enough to follow a change of pace.

@@ -14,7 +14,7 @@ from annotation.rendering import render as rendered
 from annotation.views.rounds import round_for
 from judging.counted import count_of
 from judging.errors import UserError
-from judging.models import Project
+from judging.models.projects import Project
 
 PAGE = 50
 

@@ -20,7 +20,7 @@ from annotation.leaving import leave_project
 from annotation.models import Annotator, Invitation
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.models import Membership, Role
+from judging.models.projects import Membership, Role
 from judging.people import reset_link
 from judging.projects import change_role
 

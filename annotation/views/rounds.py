@@ -18,7 +18,7 @@ from annotation.standing import listed, standing_of
 from judging import audit
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.models import Role
+from judging.models.projects import Role
 
 PAGE = 50
 

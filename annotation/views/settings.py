@@ -14,7 +14,7 @@ from annotation.trail import OF_EACH_ITEM, told
 from judging import audit
 from judging.access import project_for
 from judging.errors import UserError
-from judging.models import Role
+from judging.models.projects import Role
 
 _PAGE = 50
 

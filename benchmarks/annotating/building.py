@@ -21,7 +21,7 @@ def build(n_examples: int, beta: int, n_people: int) -> dict[str, Any]:
 
     from annotation.rounds import RoundSettings, open_round
     from annotation.screen.hand import address_of
-    from judging.models import Project, Role
+    from judging.models.projects import Project, Role
     from tests.factories import make_annotator, make_member
 
     call_command("migrate", verbosity=0, interactive=False)
@@ -72,7 +72,9 @@ def response(chance: Random, characters: int) -> str:
 
 
 def ranked_run(project: Any, n: int) -> Any:
-    from judging.models import Example, Run, Verdict
+    from judging.models.examples import Example
+    from judging.models.runs import Run
+    from judging.models.verdicts import Verdict
     from tests.factories import make_import, make_run
 
     source = make_import(project)

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from judging.methods.calibration.permutations import PERMUTATIONS, Floats, bears_t1
+from judging.methods.arrays import Floats
+from judging.methods.calibration.permutations import PERMUTATIONS, bears_t1
 from judging.methods.calibration.probabilities import ChoiceProbabilities, choice_probabilities
 
 SHOWN_FIRST = ("X0", "X3")

@@ -8,11 +8,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Signs
 from judging.methods.comparison import Design
 from judging.methods.ranking import cut
 from judging.methods.win_rate import AuditedLabels, Scale
-
-Signs = NDArray[np.int8]
 
 BETA = 20
 # Share of wins, ties and loses in the people's labels.

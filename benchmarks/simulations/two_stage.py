@@ -22,9 +22,10 @@ from benchmarks.simulations.coverage import (
     win_rate_here,
     win_rate_like_these,
 )
-from benchmarks.simulations.projects import HUMAN_SHARES, LEVELS, Project, Signs
+from benchmarks.simulations.projects import HUMAN_SHARES, LEVELS, Project
+from judging.methods.arrays import Floats, Signs
 from judging.methods.certificate import Certificate, certificate_plan, certify, tallies
-from judging.methods.comparison import Design, Floats
+from judging.methods.comparison import Design
 from judging.methods.estimates import Estimate, Figure
 from judging.methods.proportions import clopper_pearson
 from judging.methods.ranking import cut

@@ -6,7 +6,7 @@ from typing import Any
 from django import forms
 
 from judging.forms.amounts import whole
-from judging.models import Form, Run
+from judging.models.runs import Form, Run
 from judging.runs.choices import MOST_SHOTS, PERMUTATIONS, USUAL_PERMUTATIONS
 
 CHOICE_FIELDS = ("permutations", "ids", "band", "shots")

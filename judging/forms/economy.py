@@ -5,7 +5,7 @@ from typing import Any
 
 from django import forms
 
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs.usual import LEAST_CONFIDENCE
 
 MOST_CONFIDENCE = Decimal("0.999")

@@ -3,7 +3,10 @@
 from django import forms
 from django.utils.text import Truncator
 
-from judging.models import Example, Label, Project, Run, Verdict
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 MOST_CATEGORIES = 200
 LONGEST_SEARCH = 200

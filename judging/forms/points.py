@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from judging.models import Form, Run
+from judging.models.runs import Form, Run
 
 POINT_FIELDS = ("criteria", "scale")
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from django import forms
 
-from judging.models import Method, Run
+from judging.models.runs import Method, Run
 from judging.runs.portia.settings import FEWEST_PARTS, MOST_PARTS, PARTS, WITHOUT, PortiaSettings
 
 PORTIA_FIELDS = ("parts", "tokens", "unsplit_first", "without")

@@ -6,7 +6,8 @@ from typing import Any
 from django import forms
 
 from judging.forms.amounts import MOST_TOKENS, dollars, plainly, whole
-from judging.models import Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Run
 from judging.runs.endpoints import LOCAL
 from judging.runs.states import RETRIABLE
 

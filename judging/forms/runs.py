@@ -14,7 +14,9 @@ from judging.forms.points import POINT_FIELDS, PointsForm, points_settings_of
 from judging.forms.portia import PORTIA_FIELDS, PortiaForm, portia_settings_of
 from judging.llm.catalogue import templates_of
 from judging.llm.templating import Form as TemplateForm
-from judging.models import Form, JudgeTemplate, Method, Project, Run
+from judging.models.endpoints import JudgeTemplate
+from judging.models.projects import Project
+from judging.models.runs import Form, Method, Run
 from judging.runs.endpoints import default_endpoint_name, endpoint_names
 from judging.runs.judges import FORMS, METHODS, MOST_K
 from judging.runs.portia.settings import PortiaOptions
@@ -129,10 +131,6 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     def pace(self) -> dict[str, Any]:
         """The other arguments of `start_run`."""
         return {name: self.cleaned_data[name] for name in PACE_FIELDS}
-
-    def main_fields(self) -> list[forms.BoundField]:
-        names = "endpoint", "model", "method", "form", "template", "k", "temperature"
-        return [self[name] for name in (*names, "budget", "name")]
 
     def more_fields(self) -> list[forms.BoundField]:
         names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"

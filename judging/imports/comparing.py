@@ -8,7 +8,7 @@ from pathlib import Path
 
 from judging.imports.ids import FIELDS, differing
 from judging.imports.records import ExampleRow
-from judging.models import Example
+from judging.models.examples import Example
 
 CHUNK = 1000
 SHOWN_CONFLICTS = 100

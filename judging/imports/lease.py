@@ -16,7 +16,8 @@ from django.utils import timezone
 from judging.core import waking
 from judging.core.leases import is_dead
 from judging.errors import UserError
-from judging.models import Import, Project
+from judging.models.imports import Import
+from judging.models.projects import Project
 
 State = Import.State
 LEASE = timedelta(seconds=60)

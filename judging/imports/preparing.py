@@ -17,7 +17,8 @@ from judging.imports.comparing import Comparison, Conflict
 from judging.imports.layouts import refuse_unreadable
 from judging.imports.reading import mapping_faults
 from judging.imports.uploads import files_of, stored_name
-from judging.models import Import, Project
+from judging.models.imports import Import
+from judging.models.projects import Project
 from judging.numbering import next_number
 
 SHOWN_TEXT = 160

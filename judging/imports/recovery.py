@@ -14,7 +14,7 @@ from judging.errors import UserError
 from judging.imports import lease
 from judging.imports.undoing import undo
 from judging.imports.uploads import FOLDER, is_upload
-from judging.models import Import
+from judging.models.imports import Import
 
 State = Import.State
 UNCONFIRMED_FOR = timedelta(days=7)

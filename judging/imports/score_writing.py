@@ -21,7 +21,9 @@ from judging.errors import UserError
 from judging.imports.preparing import digest
 from judging.imports.problems import SHOWN, Refused, refuse
 from judging.imports.scores import ScoreRow, read_scores
-from judging.models import HumanScore, Import, PointItem, Project
+from judging.models.imports import Import
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
 from judging.numbering import next_number
 
 CHUNK = 1000

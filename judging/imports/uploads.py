@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from judging.imports.refused import refused_path
-from judging.models import Import
+from judging.models.imports import Import
 
 FOLDER = "imports"
 # In bytes. File systems take 255, and a copy of the refused rows has a longer name.

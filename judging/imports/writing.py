@@ -25,7 +25,9 @@ from judging.imports.records import ExampleRow
 from judging.imports.refused import RefusedFiles
 from judging.imports.undoing import remove_leftovers
 from judging.imports.uploads import files_of, remove_uploads
-from judging.models import Example, Import, Project
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.projects import Project
 from judging.stopping import stop_requested
 from judging.table_statistics import rows_came
 

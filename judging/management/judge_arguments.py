@@ -10,7 +10,7 @@ from django.core.management.base import CommandParser
 from judging.forms.amounts import MOST_USD
 from judging.forms.runs import LARGEST_SEED
 from judging.management.arguments import decimal_argument
-from judging.models import Form, Method
+from judging.models.runs import Form, Method
 from judging.runs.portia.settings import PARTS, TOKENS, WITHOUT, PortiaOptions
 from judging.runs.usual import CONCURRENCY, LOCAL_MAX_TOKENS, MAX_TOKENS, K
 from judging.runs.wording import template_from

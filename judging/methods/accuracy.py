@@ -5,14 +5,12 @@ from __future__ import annotations
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.comparison import Booleans, Codes, Comparison, Signs
-from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.comparison import Comparison
+from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import stratified_share, wilson
-
-Floats = NDArray[np.float64]
 
 NOT_JUDGED = "the judge has given no label to any of these examples"
 
@@ -73,11 +71,6 @@ def accuracy(
         stratum=compared.stratum[rows],
         limits=(0, 1),
     )
-
-
-def coverage(compared: Comparison) -> Estimate:
-    """Share of the labelled examples that the judge gave a label; shown beside its accuracy."""
-    return Estimate(compared.coverage, len(compared))
 
 
 def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:

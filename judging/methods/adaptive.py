@@ -13,13 +13,10 @@ from fractions import Fraction
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from judging.methods.comparison import Booleans, Floats
+from judging.methods.arrays import Booleans, Floats, Integers
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.proportions import wilson
-
-Integers = NDArray[np.integer]
 
 FEWEST_PILOT = 30
 LEVEL = 0.95

@@ -7,13 +7,12 @@ first ID token); their mean difference is what that place is worth.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Figure, Undefined
-
-Floats = NDArray[np.float64]
 
 NO_PAIR = "no example has both readings"
 CONFOUNDED = (

@@ -13,13 +13,10 @@ from enum import Enum
 
 import numpy as np
 import scipy
-from numpy.typing import NDArray
 
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.proportions import benjamini_yekutieli
-
-Floats = NDArray[np.float64]
 
 FEWEST_ANNOTATORS = 3
 FEWEST_EXAMPLES = 30

@@ -12,11 +12,10 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import ONE_QUESTION
 from judging.methods.distinct import all_differ, coded
 from judging.methods.estimates import Estimate, Figure, Undefined
-
-Floats = NDArray[np.float64]
 
 
 def auroc(

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import WIDTH, alike_limits, cells, resampled_counts
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.hitlc import review_curve
 from judging.methods.proportions import NO_CHANCE
-
-Floats = NDArray[np.float64]
 
 REPEATS = 1_000
 # With more distinct levels than this neighbours share one: the curve hardly changes, and the

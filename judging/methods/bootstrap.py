@@ -13,11 +13,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Codes, Floats
 from judging.methods.distinct import all_differ, coded, coded_rows, firsts
 from judging.methods.estimates import Estimate, Undefined
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 Statistic = Callable[[Floats, Floats], Floats]
 

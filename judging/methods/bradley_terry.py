@@ -12,11 +12,9 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Codes, Floats
 from judging.methods.bootstrap import cells, estimate_of, resampled_counts
 from judging.methods.estimates import Estimate, Undefined
-
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 STEPS = 60
 REPEATS = 1_000

@@ -14,13 +14,10 @@ from functools import lru_cache
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Counts, Floats
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,15 +164,6 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
     each = alpha / (max(len(counts.size), 1) * looks * runs)
     rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
     return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
-
-
-def bound_for_new_examples(audited: int, wrong: int, alpha: float) -> float:
-    """The binomial version, which speaks of examples like these and not of this project."""
-    return (
-        1.0
-        if wrong >= audited
-        else float(scipy.stats.beta.ppf(1 - alpha, wrong + 1, audited - wrong))
-    )
 
 
 def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:

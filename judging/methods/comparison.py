@@ -9,15 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Undefined
-
-Signs = NDArray[np.int8]
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
 
@@ -90,11 +85,6 @@ class Comparison:
             self.question[rows],
             known,
         )
-
-    @property
-    def coverage(self) -> float:
-        """Weighted share of the examples that the judge gave a label."""
-        return float(self.weight @ self.judged / self.weight.sum())
 
     @property
     def questions_differ(self) -> bool:

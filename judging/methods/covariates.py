@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.bootstrap import (
     alike_limits,
     cells,
@@ -19,9 +20,6 @@ from judging.methods.bootstrap import (
     resampled_counts,
 )
 from judging.methods.estimates import Estimate, Figure, Undefined
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 REPEATS = 1_000
 STEPS = 30

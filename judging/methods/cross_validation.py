@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judging.methods.comparison import Codes, Floats
+from judging.methods.arrays import Codes, Floats
 from judging.methods.ridge_logistic import log_loss, ridge_fits
 
 # The last one leaves nothing but the prior.

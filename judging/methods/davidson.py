@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import estimate_of, resampled_counts
 from judging.methods.bradley_terry import (
     REPEATS,
@@ -22,8 +23,6 @@ from judging.methods.bradley_terry import (
     strongly_connected,
 )
 from judging.methods.estimates import Estimate, Undefined
-
-Floats = NDArray[np.float64]
 
 NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
 ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
 
 CLASSES = 3
 # One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is

@@ -11,12 +11,9 @@ from math import lcm
 import numpy as np
 from numpy.typing import NDArray
 
-from judging.methods.comparison import Booleans, Signs
+from judging.methods.arrays import Booleans, Floats, Integers, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.kappa import cohen_kappa
-
-Integers = NDArray[np.integer]
-Floats = NDArray[np.float64]
 
 CHUNK = 4_000_000
 

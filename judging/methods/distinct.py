@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Codes = NDArray[np.intp]
+from judging.methods.arrays import Codes
+
 Array = NDArray[np.generic]
 
 # Beyond so many times the number of rows a table of counts takes longer than sorting.

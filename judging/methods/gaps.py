@@ -7,13 +7,12 @@ from itertools import pairwise
 from math import ceil
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats, Integers
 from judging.methods.estimates import Estimate, Figure, Undefined
-from judging.methods.position import ONE_SAMPLE, Booleans, Integers, order_labels
+from judging.methods.position import ONE_SAMPLE, order_labels
 from judging.methods.proportions import wilson
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.estimates import Undefined
-
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Codes = NDArray[np.intp]
 
 # Above any entropy, so that the order of SCIENCE.md §2 is one number.
 INCONSISTENT_BONUS = 1_000.0
@@ -69,10 +66,6 @@ class ReviewCurve:
         accuracy = np.full(left.shape, np.nan)
         np.divide(right, left, out=accuracy, where=left > 0)
         return accuracy
-
-    def area(self) -> float:
-        """Area under the curve over beta from 0 to 1."""
-        return float(np.trapezoid(self._right, self.reviewed) / self.total**2)
 
 
 def review_curve(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.comparison import Booleans, Floats, Signs
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.hitlc import ReviewCurve, review_curve
 from judging.methods.votes import VoteCounts

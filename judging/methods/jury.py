@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from judging.methods.comparison import Booleans, Codes, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 
 EXACT = 1e-9
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.bootstrap import bootstrap_estimate, interval
-from judging.methods.comparison import Booleans, Comparison, Signs
+from judging.methods.comparison import Comparison
 from judging.methods.estimates import Estimate, Figure, Undefined
-
-Floats = NDArray[np.float64]
 
 ONE_CATEGORY = "both gave one and the same label throughout, so chance agreement is complete"
 DRAWS = 2_000

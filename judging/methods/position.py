@@ -10,17 +10,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats, Integers, Signs
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.clustered import effective_size, share
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Figure, Undefined
-
-Integers = NDArray[np.integer]
-Signs = NDArray[np.int8]
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 
 NO_PAIR = "no example has a verdict in both orders"
 ONE_SAMPLE = "no example has two samples of one order"

@@ -11,7 +11,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.bootstrap import ALIKE, WIDTH, Floats, cells, interval, resampled_counts
+from judging.methods.arrays import Floats
+from judging.methods.bootstrap import ALIKE, WIDTH, cells, interval, resampled_counts
 from judging.methods.distinct import all_differ
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.raters import TOO_FEW

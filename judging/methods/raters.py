@@ -8,9 +8,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Floats
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
 
 TOO_FEW = "no example has two votes"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.auroc import AurocDifference, auroc, auroc_difference
-from judging.methods.comparison import Booleans, Codes, Floats, Signs
 from judging.methods.cross_validation import RIDGES, cross_validated
 from judging.methods.estimates import Estimate, Figure, Undefined
 from judging.methods.ridge_logistic import RidgeFits, ridge_fits, sigmoid

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.comparison import Booleans, Floats, Signs
+from judging.methods.arrays import Booleans, Floats, Signs
 
 # Rarer categories share the average: a handful of examples says nothing of its own.
 MOST_CATEGORIES = 20

@@ -6,20 +6,14 @@ each distinct set of shares is computed once, by the exact function.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Counts, Floats, Integers
 from judging.methods.entropy import entropy
-
-Integers = NDArray[np.integer]
-Booleans = NDArray[np.bool_]
-Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 EXACT_FLOAT = 2**53
 LARGEST_TABLE = 2**22
@@ -42,15 +36,6 @@ class VerdictArrays:
     bpde: Floats
     n_valid: NDArray[np.int64]
     outcomes: NDArray[np.int8]
-
-
-def scaled(values: Sequence[Decimal | None]) -> tuple[NDArray[np.int64], Booleans, int]:
-    """Decimals as integers in units of 1/scale; which are there; and the scale."""
-    present = np.array([value is not None for value in values], dtype=bool)
-    digits = max((_decimal_places(value) for value in values if value is not None), default=0)
-    scale = 10**digits
-    integers = [0 if value is None else int(value * scale) for value in values]
-    return np.array(integers, dtype=np.int64), present, scale
 
 
 def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> VerdictArrays:
@@ -121,10 +106,3 @@ def _entropies(wins: Counts, losses: Counts, total: Counts) -> Floats:
 def _entropy_of_key(key: int, base: int) -> float:
     total, wins, losses = key // (base * base), key // base % base, key % base
     return entropy(Fraction(part, total) for part in (wins, total - wins - losses, losses))
-
-
-def _decimal_places(value: Decimal) -> int:
-    exponent = value.as_tuple().exponent
-    if exponent in ("n", "N", "F"):
-        raise ValueError(f"{value} is not a score")
-    return max(0, -int(exponent))

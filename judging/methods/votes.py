@@ -10,12 +10,10 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.outcomes import Label
 
-Booleans = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Signs = NDArray[np.int8]
 Name = TypeVar("Name", bound=str)
 
 

@@ -14,12 +14,11 @@ from enum import StrEnum
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import ONE_QUESTION
 from judging.methods.estimates import Estimate, Figure, Undefined
-
-Floats = NDArray[np.float64]
 
 FEWEST_AUDITED = 10
 FEWEST_FOR_LAMBDA = 40

@@ -22,7 +22,8 @@ from judging.methods.adaptive import (
     may_stop,
 )
 from judging.methods.estimates import Undefined
-from judging.models import Example, Form, Method, Run
+from judging.models.examples import Example
+from judging.models.runs import Form, Method, Run
 from judging.runs.plan import Agenda, Wanted
 from judging.runs.samples import ExampleSamples, Pair, recorded
 from judging.runs.wording import template_of

@@ -1,6 +1,6 @@
 """Which agenda a run follows: what it asks by now, given what has come back."""
 
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs.adaptive import adaptive_agenda
 from judging.runs.plan import Agenda, Everything
 from judging.runs.portia.agenda import PortiaAgenda

@@ -10,7 +10,8 @@ from typing import Any
 
 from judging.llm.batches import BatchClient, BatchError, BatchState
 from judging.llm.errors import CallFailure, sentence
-from judging.models import Batch, Run
+from judging.models.calls import Batch
+from judging.models.runs import Run
 from judging.runs import batches, states
 from judging.runs.desk import Desk, Standing
 from judging.stopping import stop_requested

@@ -15,7 +15,8 @@ from judging.llm.batches import COMPLETED, GONE, BatchState
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Reply
-from judging.models import Batch, Call, Run
+from judging.models.calls import Batch, Call
+from judging.models.runs import Run
 from judging.runs import claims, states
 from judging.runs.claims import Claim
 from judging.runs.desk import Desk

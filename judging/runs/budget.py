@@ -11,7 +11,8 @@ from decimal import ROUND_CEILING, Decimal
 from django.db import connection
 from django.db.models import Sum
 
-from judging.models import Call, Run
+from judging.models.calls import Call
+from judging.models.runs import Run
 
 ZERO = Decimal(0)
 # What the columns hold; sums of rounded amounts stay equal to the rounded rows.

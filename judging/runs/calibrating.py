@@ -15,7 +15,8 @@ from judging.json_fields import merge
 from judging.llm.parts import token_probability
 from judging.methods.calibration.catalogue import NAMES, USUAL
 from judging.methods.calibration.content_free import INPUTS, NOTHING, random_inputs
-from judging.models import Call, Form, Method, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.runs import Form, Method, Run
 from judging.runs import states
 from judging.runs.working import Report, work_on
 

@@ -19,7 +19,7 @@ from judging.llm.listing import LogprobSupport, probe_logprobs
 from judging.llm.parsing.choice import UnusableIds, check_ids
 from judging.llm.retries import RetryPolicy
 from judging.llm.templating import Template
-from judging.models import Form, Method
+from judging.models.runs import Form, Method
 from judging.runs import learned
 from judging.runs.endpoints import key_of
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from judging import rows
 from judging.llm.prices import PriceSnapshot
 from judging.llm.requests import JudgeRequest
-from judging.models import Batch, Call
+from judging.models.calls import Batch, Call
 from judging.runs import budget
 from judging.runs.plan import Ask
 from judging.runs.questions import Questioner

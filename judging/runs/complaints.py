@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from django.db.models import Count
 
 from judging.llm.errors import FailureKind
-from judging.models import Call, Run
+from judging.models.calls import Call
+from judging.models.runs import Run
 
 MOST = 3
 # These have a status of their own, or stop the run and are its reason.

@@ -9,7 +9,8 @@ from judging.figures import usd
 from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
-from judging.models import Batch, Call, Run
+from judging.models.calls import Batch, Call
+from judging.models.runs import Run
 from judging.runs import claims, learned, recording, recovery, states
 from judging.runs.agenda import agenda_of
 from judging.runs.claims import Claim

@@ -13,7 +13,9 @@ from judging.llm.limits import SECONDS_PER_MINUTE
 from judging.llm.parts import stage_parts
 from judging.llm.requests import JudgeRequest
 from judging.llm.usage import Usage
-from judging.models import Call, Form, Project, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.projects import Project
+from judging.models.runs import Form, Run
 from judging.runs import learned
 from judging.runs.adaptive import FEWEST_PILOT, pilot_size
 from judging.runs.judges import Judge, choose_judge

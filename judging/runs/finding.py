@@ -1,7 +1,8 @@
 """Finding a run by what people call it."""
 
 from judging.errors import UserError
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 LATEST = "latest"
 # More digits than any number has; Python refuses to read thousands of them.

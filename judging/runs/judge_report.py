@@ -7,20 +7,20 @@ from decimal import Decimal
 import numpy as np
 from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, Value, When
 from django.db.models.functions import Cast
-from numpy.typing import NDArray
 
 from judging.kept import kept
 from judging.llm.parts import is_swapped, stage_of
 from judging.llm.parts import order as order_of
-from judging.methods.comparison import Signs
+from judging.methods.arrays import Floats, Signs
 from judging.methods.estimates import Figure
 from judging.methods.position import FirstPosition, conflicts, first_position
 from judging.methods.ranking import cut
-from judging.models import Call, Form, Label, Parse, Run, Verdict
+from judging.models.calls import Call, Parse
+from judging.models.examples import Label
+from judging.models.runs import Form, Run
+from judging.models.verdicts import Verdict
 from judging.questions import questions_of
 from judging.runs.portia.calls import last_stages
-
-Floats = NDArray[np.float64]
 
 LIKERT_MIDDLE = 4
 BIN = 0.1

@@ -14,7 +14,8 @@ from judging.llm.listing import ListingError, list_models, only_model
 from judging.llm.prices import PriceSnapshot
 from judging.llm.templating import Template
 from judging.local_judge.model import MODEL_NAME
-from judging.models import Form, Method, Project
+from judging.models.projects import Project
+from judging.models.runs import Form, Method
 from judging.runs import choices as choice
 from judging.runs import pointwise
 from judging.runs.choices import ChoiceOptions

@@ -6,7 +6,8 @@ from django.utils import timezone
 
 from judging.json_fields import merge
 from judging.llm.adaptation import Learned
-from judging.models import EndpointLearned, Run
+from judging.models.endpoints import EndpointLearned
+from judging.models.runs import Run
 
 # For so long an answer shows that the key works and the account is not empty.
 KNOWN_GOOD = timedelta(minutes=10)

@@ -13,7 +13,8 @@ from django.utils import timezone
 
 from judging.core.leases import is_dead
 from judging.incidents import DATABASE_AWAY
-from judging.models import Batch, Run
+from judging.models.calls import Batch
+from judging.models.runs import Run
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,12 @@ import numpy as np
 from django.db.models import Count
 from numpy.typing import NDArray
 
-from judging.models import Example, Project, Run, TextLikelihood
+from judging.methods.arrays import Floats
+from judging.models.examples import Example
+from judging.models.likelihoods import TextLikelihood
+from judging.models.projects import Project
+from judging.models.runs import Run
 
-Floats = NDArray[np.float64]
 # Of a pair nothing is known but the question: it is the whole input.
 NO_TASK = ""
 

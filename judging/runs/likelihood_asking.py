@@ -11,7 +11,9 @@ from judging.llm.errors import AttemptFailure, FailureKind
 from judging.llm.likelihoods import LikelihoodClient, Outcome, TextScore
 from judging.llm.retries import RetryPolicy
 from judging.llm.usage import Usage
-from judging.models import Form, PointItem, Run, TextLikelihood
+from judging.models.likelihoods import TextLikelihood
+from judging.models.points import PointItem
+from judging.models.runs import Form, Run
 from judging.runs.calibrating import keep
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
 from judging.runs.judges import choose_model

@@ -1,7 +1,7 @@
 """What a run does differently from the usual one, in sentences for its page."""
 
 from judging.methods.portia.stages import Stage
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs.portia.settings import PortiaSettings
 
 

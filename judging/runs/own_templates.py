@@ -16,7 +16,10 @@ from judging.llm.catalogue import names as catalogue_names
 from judging.llm.parsing import Reading, parse, turn_back
 from judging.llm.prompts import NoResponseBlocks, render, response_blocks
 from judging.llm.templating import Template
-from judging.models import Example, JudgeTemplate, Project, Run
+from judging.models.endpoints import JudgeTemplate
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.wording import criteria_of, output_of, restored
 
 # Shown where the project has no example yet.

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from django.db.models import Q
 
-from judging.models import Call, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.runs import Run
 from judging.runs.subjects import Subject, content_free, subject_field, subjects_of
 
 PAGE = 50

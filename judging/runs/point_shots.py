@@ -19,7 +19,9 @@ from judging.llm.prompts import PointShot
 from judging.llm.templating import Scale
 from judging.methods.likelihood.before_after import before_after
 from judging.methods.likelihood.examples import most_biased, random_examples, train_rows
-from judging.models import Form, PointItem, Project, Run
+from judging.models.points import PointItem
+from judging.models.projects import Project
+from judging.models.runs import Form, Run
 from judging.runs.finding import find_run
 from judging.runs.pointwise_report import Points, points_of, pointwise_report
 

@@ -11,7 +11,9 @@ from django.db.models import Count, Max, QuerySet, Sum
 
 from judging.kept import kept
 from judging.methods.estimates import Undefined
-from judging.models import HumanScore, Parse, PointItem, Run
+from judging.models.calls import Parse
+from judging.models.points import HumanScore, PointItem
+from judging.models.runs import Run
 from judging.runs.point_shots import whole_report
 from judging.runs.pointwise_report import Json, pointwise_report
 

@@ -13,7 +13,8 @@ from judging.llm.catalogue import UnknownTemplate
 from judging.llm.catalogue import template as shipped
 from judging.llm.endpoint import Endpoint
 from judging.llm.templating import Form, Scale, Template
-from judging.models import HumanScore, PointItem, Project
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
 from judging.runs.subjects import ITEM
 from judging.runs.wording import choose_template
 

@@ -8,13 +8,15 @@ import numpy as np
 from django.db.models import Avg
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Floats
 from judging.methods.estimates import Undefined
 from judging.methods.likelihood.bias import likelihood_biases, with_total
-from judging.models import HumanScore, Parse, PointItem, Run
+from judging.models.calls import Parse
+from judging.models.points import HumanScore, PointItem
+from judging.models.runs import Run
 from judging.runs.likelihood import Text, recorded_likelihoods, sources_of, task_of
 from judging.runs.pointwise import part_of
 
-Floats = NDArray[np.float64]
 Json = dict[str, Any]
 NO_LIKELIHOOD = "no likelihoods yet: manage.py likelihood PROJECT --run RUN"
 

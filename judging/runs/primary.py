@@ -6,7 +6,9 @@ from django.db import transaction
 
 from judging import audit
 from judging.errors import UserError
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 
 def choose_primary(run: Run, user: Any) -> bool:

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from judging.llm.parts import token_probability
-from judging.models import Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Run
 
 Table = NDArray[np.float64]
 

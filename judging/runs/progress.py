@@ -10,7 +10,9 @@ from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
 
 from judging.llm.adaptation import Learned
-from judging.models import Call, Parse, Run, Sample, Worker
+from judging.models.calls import Call, Parse, Sample
+from judging.models.runs import Run
+from judging.models.workers import Worker
 from judging.runs.batches import BatchStanding, standing_of
 from judging.runs.complaints import Complaint, complaints_of
 from judging.runs.notes import notes_of

@@ -22,7 +22,7 @@ from judging.llm.client import JudgeClient
 from judging.llm.errors import CallFailure
 from judging.llm.limits import Pause
 from judging.llm.replies import Reply
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs import states
 from judging.runs.claims import Claim
 from judging.runs.desk import Desk, Standing

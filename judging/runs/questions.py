@@ -11,7 +11,8 @@ from judging.llm.parts import UNSPLIT, stage_of
 from judging.llm.prompts import render, render_parts, render_point
 from judging.llm.requests import JudgeRequest
 from judging.llm.templating import Form, Template
-from judging.models import PointItem, Run
+from judging.models.points import PointItem
+from judging.models.runs import Run
 from judging.runs.point_shots import PointShots
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import aligned

@@ -7,7 +7,7 @@ from judging import rows
 from judging.llm.parsing import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.replies import Choice, TokenLogprobs
 from judging.llm.templating import Template
-from judging.models import Parse, Sample
+from judging.models.calls import Parse, Sample
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:

@@ -12,7 +12,7 @@ from judging import rows
 from judging.llm.errors import CallFailure
 from judging.llm.prices import PriceSnapshot
 from judging.llm.replies import Choice, Reply
-from judging.models import Call, Parse, Sample
+from judging.models.calls import Call, Parse, Sample
 from judging.runs import budget
 from judging.runs.claims import Claim
 from judging.runs.plan import Ask

@@ -7,7 +7,8 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from judging.models import Call, Run
+from judging.models.calls import Call
+from judging.models.runs import Run
 from judging.runs import budget, lease, states
 from judging.runs.departures import departed
 

@@ -8,7 +8,8 @@ from django.db.models import QuerySet
 
 from judging.errors import UserError
 from judging.llm.parsing import PARSER_VERSION
-from judging.models import Method, Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Method, Run
 from judging.runs.questions import Questioner
 from judging.runs.reading import read_again
 from judging.runs.subjects import content_free, subject_of

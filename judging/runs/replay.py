@@ -11,7 +11,7 @@ from judging.methods.adaptive import StoppingRule, agreement_with_full_run
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.outcomes import Label
 from judging.methods.verdicts import verdict
-from judging.models import Method, Run
+from judging.models.runs import Method, Run
 from judging.runs.adaptive import Adaptive, adaptive_of, described, pilot_size, rules_from
 from judging.runs.samples import ExampleSamples, samples_of
 

@@ -18,7 +18,8 @@ from judging.audit import record
 from judging.core import waking
 from judging.errors import UserError
 from judging.incidents import DATABASE_AWAY, incident, stopped_by
-from judging.models import Run, Worker
+from judging.models.runs import Run
+from judging.models.workers import Worker
 from judging.runs.reparse import ReparseCounts, check_replies, older, reparse
 from judging.runs.states import RESUMABLE
 

@@ -17,7 +17,9 @@ from judging.methods.outcomes import (
     score_pair_from_scores,
 )
 from judging.methods.portia.stages import Stage, StageResult
-from judging.models import Example, Form, Parse, Run
+from judging.models.calls import Parse
+from judging.models.examples import Example
+from judging.models.runs import Form, Run
 from judging.runs.plan import pages
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits

@@ -13,7 +13,9 @@ from typing import Any, Self
 
 from judging.errors import UserError
 from judging.llm.prompts import Shot
-from judging.models import Example, Label, Project, Run
+from judging.models.examples import Example, Label
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 OTHER = {Label.WIN.value: Label.LOSE.value, Label.LOSE.value: Label.WIN.value}
 

@@ -9,7 +9,8 @@ from django.utils import timezone
 
 from judging import audit
 from judging.errors import UserError
-from judging.models import Form, Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Form, Run
 from judging.numbering import next_number
 from judging.runs import choices as choice
 from judging.runs import learned, pointwise, states

@@ -12,7 +12,9 @@ from judging.audit import record
 from judging.core import waking
 from judging.errors import UserError
 from judging.json_fields import merge
-from judging.models import Form, Method, Parse, Project, Run
+from judging.models.calls import Parse
+from judging.models.projects import Project
+from judging.models.runs import Form, Method, Run
 from judging.runs.endpoints import stored_url
 from judging.runs.lease import SEND_AGAIN, has_open_batches
 from judging.runs.portia.settings import check_splitter

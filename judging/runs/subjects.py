@@ -10,7 +10,10 @@ from typing import Any, ClassVar
 
 from django.db.models import QuerySet
 
-from judging.models import Call, Example, Form, PointItem, Run
+from judging.models.calls import Call
+from judging.models.examples import Example
+from judging.models.points import PointItem
+from judging.models.runs import Form, Run
 
 # Before a criterion, in the part of a call about a single response.
 ITEM = "item:"

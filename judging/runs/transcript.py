@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 
-from judging.models import Call, Example, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.examples import Example
+from judging.models.runs import Run
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from judging.llm.endpoint import Endpoint
-from judging.models import Form, Method
+from judging.models.runs import Form, Method
 from judging.runs import choices
 from judging.runs.choices import ChoiceOptions
 

@@ -15,7 +15,8 @@ from judging.methods.outcomes import outcome_of
 from judging.methods.ranking import Candidate, rank
 from judging.methods.verdicts import State, verdict
 from judging.methods.verdicts import Verdict as Result
-from judging.models import Form, Method, Run, Verdict
+from judging.models.runs import Form, Method, Run
+from judging.models.verdicts import Verdict
 from judging.runs.adaptive import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 

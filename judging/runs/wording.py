@@ -10,7 +10,9 @@ from judging.llm.catalogue import UnknownTemplate, default_template, template
 from judging.llm.custom import TemplateRefused, read_template
 from judging.llm.schemas import reply_schema
 from judging.llm.templating import Form, ReplyFormat, Scale, Template
-from judging.models import JudgeTemplate, Method, Project, Run
+from judging.models.endpoints import JudgeTemplate
+from judging.models.projects import Project
+from judging.models.runs import Method, Run
 
 # FairEval's Table 1 asks for the scores first, which is what VANILLA is.
 VANILLA_TEMPLATE = "faireval-table1"

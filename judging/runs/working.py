@@ -24,7 +24,7 @@ from judging.llm.endpoint import Endpoint
 from judging.llm.limits import Limits, ProcessLimits, SharedLimits
 from judging.llm.retries import RetryPolicy
 from judging.local_judge import running_local_judge
-from judging.models import Run
+from judging.models.runs import Run
 from judging.processes import room_for
 from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump

@@ -11,7 +11,9 @@ from django.views.decorators.http import require_GET
 
 from judging.access import Access, project_for
 from judging.forms.examples import ExampleFilter
-from judging.models import Example, Project, Role, Run
+from judging.models.examples import Example
+from judging.models.projects import Project, Role
+from judging.models.runs import Run
 
 PAGE = 50
 # As many runs can be chosen from; older ones have their own pages.

@@ -15,7 +15,9 @@ from judging.imports.preparing import check_again, record_import
 from judging.imports.undoing import undo
 from judging.imports.uploads import discard, refused_files_of, store
 from judging.imports.writing import refuse_invalid
-from judging.models import Import, Role, Worker
+from judging.models.imports import Import
+from judging.models.projects import Role
+from judging.models.workers import Worker
 
 PAGE = 50
 

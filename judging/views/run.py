@@ -14,7 +14,8 @@ from django_htmx.http import HttpResponseClientRefresh
 from judging.access import Access, project_for
 from judging.errors import UserError
 from judging.forms.resuming import BudgetForm, ResumeForm
-from judging.models import Form, Role, Run
+from judging.models.projects import Role
+from judging.models.runs import Form, Run
 from judging.runs import rereading, states
 from judging.runs.judge_report import report_on
 from judging.runs.points_shown import shown_points

@@ -13,7 +13,9 @@ from judging.access import Access, project_for
 from judging.counted import count_of
 from judging.errors import UserError
 from judging.forms.runs import StartForm
-from judging.models import Project, Role, Run, Verdict
+from judging.models.projects import Project, Role
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs.estimate import RunEstimate, estimate_run
 from judging.runs.listing import models_at
 from judging.runs.starting import start_run

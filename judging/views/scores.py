@@ -13,7 +13,9 @@ from judging.forms.imports import FORMAT_NAMES
 from judging.imports.score_writing import import_scores, undo_scores
 from judging.imports.scores import FORMATS
 from judging.imports.uploads import discard, store
-from judging.models import HumanScore, Import, PointItem, Role
+from judging.models.imports import Import
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Role
 
 
 class ScoresForm(forms.Form):

@@ -11,7 +11,8 @@ from judging.errors import UserError
 from judging.forms.templates import FORMS, TemplateForm, filled_in
 from judging.llm.catalogue import UnknownTemplate, templates_of
 from judging.llm.catalogue import template as shipped
-from judging.models import JudgeTemplate, Role
+from judging.models.endpoints import JudgeTemplate
+from judging.models.projects import Role
 from judging.runs import own_templates
 
 

@@ -12,7 +12,6 @@ from annotation.models import (
     Annotation,
     AnnotationRevision,
     Annotator,
-    FinalLabel,
     Flag,
     Item,
     Skip,
@@ -23,7 +22,8 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging import audit
 from judging.errors import UserError
-from judging.models import AuditEvent, Membership
+from judging.models.audit import AuditEvent
+from judging.models.projects import Membership
 from tests.factories import make_annotator, make_examples, make_member, make_user
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
@@ -41,7 +41,6 @@ def worked(project):
     flag(claim_next(round_, ana), "Ana says odd")
     Item.objects.filter(pk=vote.item_id).update(state=Item.State.ADJUDICATE)
     decide(Item.objects.get(pk=vote.item_id), ana.user, "win", "Ana knows better")
-    FinalLabel.objects.create(example=vote.example, source="adjudicated", adjudicator="ana")
     AccessAttempt.objects.create(username="ana", ip_address="192.0.2.1", failures_since_start=1)
     audit.record(project, ana.user, "member added", "ana")
     return ana
@@ -57,7 +56,6 @@ def texts():
         (Skip, ["reason"]),
         (Flag, ["reason"]),
         (Adjudication, ["decider", "reason"]),
-        (FinalLabel, ["adjudicator"]),
         (AccessAttempt, ["username"]),
         (User, ["username"]),
     ):

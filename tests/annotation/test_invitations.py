@@ -12,7 +12,8 @@ from django.utils import timezone
 from annotation.invitations import MAX_USES, Terms, accept, invite, link_of, open_invitation, revoke
 from annotation.models import Annotator, Invitation
 from judging.errors import UserError
-from judging.models import AuditEvent, Membership, Role
+from judging.models.audit import AuditEvent
+from judging.models.projects import Membership, Role
 from tests.factories import make_project, make_user
 
 pytestmark = pytest.mark.django_db

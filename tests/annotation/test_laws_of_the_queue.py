@@ -22,7 +22,7 @@ from annotation.screen.hand import take_up
 from annotation.settling import settle
 from annotation.voting import edit_vote, record_vote
 from judging.errors import UserError
-from judging.models import Membership
+from judging.models.projects import Membership
 from tests.factories import (
     make_annotator,
     make_examples,

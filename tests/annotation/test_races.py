@@ -26,7 +26,8 @@ from annotation.settling import locked
 from annotation.voting import record_vote
 from judging.errors import UserError
 from judging.imports.preparing import record_import
-from judging.models import Import, Project
+from judging.models.imports import Import
+from judging.models.projects import Project
 from tests.factories import make_annotator, make_examples, make_project, make_user
 from tests.together import AT_ONCE, at_once
 

@@ -8,26 +8,20 @@ from django.utils import timezone
 
 from annotation import removal
 from annotation.invitations import Terms, invite
-from annotation.models import Adjudication, Draft, FinalLabel, Flag, RoutingScores
+from annotation.models import Adjudication, Draft, Flag, RoutingScores
 from annotation.queue import claim_next, skip
 from annotation.removal import delete_project
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging.errors import UserError
-from judging.models import (
-    AuditEvent,
-    Batch,
-    Call,
-    Export,
-    HumanScore,
-    Import,
-    JudgeTemplate,
-    Parse,
-    PointItem,
-    Project,
-    Sample,
-    TextLikelihood,
-)
+from judging.models.audit import AuditEvent
+from judging.models.calls import Batch, Call, Parse, Sample
+from judging.models.endpoints import JudgeTemplate
+from judging.models.exports import Export
+from judging.models.imports import Import
+from judging.models.likelihoods import TextLikelihood
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
 from tests.factories import (
     make_annotator,
     make_examples,
@@ -57,7 +51,6 @@ def make_full_project(slug):
     Project.objects.filter(pk=project.pk).update(primary_run=run)
     for example in examples:
         make_verdict(run, example, 0.5)
-        FinalLabel.objects.create(example=example, run=run, source="judge")
     judged(run, examples[0])
     point = PointItem.objects.create(
         project=project, source=make_import(project), external_id="p", number=1

@@ -8,7 +8,7 @@ from annotation import changes
 from annotation.models import Item
 from annotation.rounds import RoundSettings, open_round
 from judging.errors import UserError
-from judging.models import Example
+from judging.models.examples import Example
 from tests.factories import make_examples, make_run, make_verdict
 
 pytestmark = [pytest.mark.databases]

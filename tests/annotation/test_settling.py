@@ -13,7 +13,7 @@ from annotation.models import Annotator, Item
 from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.settling import settle
-from judging.models import Membership
+from judging.models.projects import Membership
 from tests.factories import make_annotator, make_examples, make_project, make_user, make_vote
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]

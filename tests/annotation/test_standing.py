@@ -12,7 +12,7 @@ from annotation.models import Flag, Skip
 from annotation.queue import claim_next, skip
 from annotation.rounds import RoundSettings, open_round
 from annotation.standing import listed, standing_of
-from judging.models import Project
+from judging.models.projects import Project
 from tests.factories import make_annotator, make_examples, make_project, make_vote
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]

@@ -13,7 +13,8 @@ from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from annotation.voting import edit_vote, record_vote
 from judging.errors import UserError
-from judging.models import AuditEvent, Membership
+from judging.models.audit import AuditEvent
+from judging.models.projects import Membership
 from tests.factories import make_annotator, make_examples, make_vote
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]

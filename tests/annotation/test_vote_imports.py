@@ -11,7 +11,7 @@ from annotation.models import Annotation, Item, Round, Slot
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.errors import UserError
-from judging.models import Example
+from judging.models.examples import Example
 from tests.factories import make_examples, make_run, make_verdict
 
 

@@ -13,7 +13,7 @@ from annotation.models import Round, Selection, Slot
 from annotation.queue import claim_next
 from annotation.rounds import RoundSettings, open_round
 from annotation.selecting import Ranked
-from judging.models import Example
+from judging.models.examples import Example
 from tests.factories import make_annotator, make_examples, make_project, make_run, make_verdict
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]

@@ -6,7 +6,7 @@ from django.urls import reverse
 from annotation.invitations import Terms, invite
 from annotation.models import Flag, Item
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Example
+from judging.models.examples import Example
 from tests.annotation.rendering.reading import CORPUS
 from tests.factories import (
     make_annotator,

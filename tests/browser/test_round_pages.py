@@ -11,7 +11,7 @@ from annotation.annotators import annotator_named
 from annotation.invitations import Terms, invite, link_of
 from annotation.models import Flag, Item
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Project
+from judging.models.projects import Project
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 

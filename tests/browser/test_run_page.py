@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from playwright.sync_api import expect
 
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs.working import work_on
 from tests.browser.conftest import PHONE
 from tests.factories import make_examples

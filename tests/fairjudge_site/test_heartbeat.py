@@ -4,7 +4,7 @@ import pytest
 from django.db import DatabaseError
 
 from fairjudge_site import heartbeat
-from judging.models import Worker
+from judging.models.workers import Worker
 from judging.runs import rereading
 from judging.runs.rereading import Rereading
 from tests.factories import make_project, make_run

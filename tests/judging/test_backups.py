@@ -158,8 +158,39 @@ def test_a_backup_of_an_older_release_is_restored_and_brought_up_to_date_on_post
         "back_up(Path('old.zip'))")  # fmt: skip
     run("migrate", "--verbosity=0")
     run("import_examples", "later", str(write_example(tmp_path)))
+    with psycopg.connect(server_database, autocommit=True) as database:
+        # Left by a release that dropped its table in another way.
+        database.execute("CREATE TABLE annotation_finallabel (id int)")
     assert "0 projects" in run("restore", "old.zip", "--yes")
     assert "[ ]" not in run("showmigrations")
+    with psycopg.connect(server_database) as database:
+        gone = database.execute("SELECT to_regclass('annotation_finallabel')").fetchone()
+    assert gone == (None,)
+
+
+def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
+    manage, data, tmp_path
+):
+    """Final labels were a table once, with rows that refer to examples."""
+    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
+    assert manage("migrate", "annotation", "0004").returncode == 0
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute(
+            "INSERT INTO annotation_finallabel (example_id, source, rule, votes_win, votes_tie,"
+            " votes_lose, selection, adjudicator)"
+            " SELECT id, 'none', '', 0, 0, 0, '', '' FROM judging_example"
+        )
+    older = ("shell", "-c", "from pathlib import Path; from judging.backups import back_up; "
+             "back_up(Path('old.zip'))")  # fmt: skip
+    assert manage(*older).returncode == 0
+    assert manage("migrate").returncode == 0
+
+    restored = manage("restore", "old.zip", "--yes")
+    assert "1 project." in restored.stdout, restored.stderr
+    assert rows(data, "SELECT count(*) FROM judging_example") == [1]
+    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'annotation_finallabel'"
+    assert rows(data, tables) == [0]
+    assert "[ ]" not in manage("showmigrations").stdout
 
 
 def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):

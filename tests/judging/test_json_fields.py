@@ -2,10 +2,9 @@
 
 import pytest
 
-from annotation.results.follow_up import THEN, plan_round
 from judging.json_fields import merge
 from judging.llm.adaptation import Learned
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs import adaptive, calibrating, states
 from judging.runs.learned import keep_for, recall_for
 from tests.factories import make_project, make_run
@@ -18,6 +17,11 @@ URL, MODEL = "https://judge.example/v1", "m"
 @pytest.fixture
 def run(transactional_db):
     return make_run(make_project(), parameters={"adaptive": {"confidence": 0.95}})
+
+
+def note(run):
+    """What a page keeps with the run."""
+    merge(run, "parameters", lambda kept: {**kept, "note": "kept"})
 
 
 def test_nobodys_keys_are_lost(run):
@@ -40,17 +44,17 @@ def test_the_row_in_hand_holds_what_was_stored(run):
 def test_a_pump_that_calibrates_leaves_what_pages_keep_with_the_run(run):
     """The pump holds the run as it was when it began."""
     held = Run.objects.get()
-    plan_round(Run.objects.get(), 20, 3)
+    note(Run.objects.get())
     calibrating.keep_settings(Run.objects.get(), ["cc"], 50)
     adaptive.keep(held, pilot=[1, 2])
     kept = Run.objects.get().parameters
     assert kept["adaptive"] == {"confidence": 0.95, "pilot": [1, 2]}
-    assert kept[THEN]["votes"] == 3
+    assert kept["note"] == "kept"
     assert kept["calibration"]["estimation_share"] == "50"
 
 
 @pytest.mark.parametrize("state", [Run.State.DONE, Run.State.PAUSED])
-def test_resuming_while_a_round_is_planned_keeps_both(run, settings, state):
+def test_resuming_while_others_write_keeps_all(run, settings, state):
     settings.FAIRJUDGE_ENDPOINTS = {"local": {"base_url": run.base_url, "key_variable": ""}}
     Run.objects.update(state=state, endpoint="local", base_url="http://local/v1")
 
@@ -60,13 +64,13 @@ def test_resuming_while_a_round_is_planned_keeps_both(run, settings, state):
                 Run.objects.filter(state=Run.State.QUEUED).update(state=state)
                 states.resume(Run.objects.get(), background=False)
             elif number == 1:
-                plan_round(Run.objects.get(), 20, 3)
+                note(Run.objects.get())
             else:
                 adaptive.keep(Run.objects.get(), **{f"writer {number}": 1})
 
     assert at_once(change) == [None] * 5
     kept = Run.objects.get().parameters
-    assert {"adaptive", "retry", THEN} <= kept.keys()
+    assert {"adaptive", "retry", "note"} <= kept.keys()
     assert set(kept["adaptive"]) == {"confidence", "writer 2", "writer 3", "writer 4"}
 
 

@@ -5,7 +5,8 @@ from django.contrib.auth.models import Permission
 from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
-from judging.models import AuditEvent, Membership, Role
+from judging.models.audit import AuditEvent
+from judging.models.projects import Membership, Role
 from judging.people import create_login, password_link, reset_link
 from tests.factories import make_project, make_user
 

@@ -8,7 +8,8 @@ from django.utils import timezone
 
 from annotation.models import Round, Slot
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Example, Project
+from judging.models.examples import Example
+from judging.models.projects import Project
 from judging.prepared import prepared
 from tests.factories import make_annotator, make_examples, make_project
 

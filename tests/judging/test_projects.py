@@ -4,7 +4,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
-from judging.models import AuditEvent, Membership, Project, Role
+from judging.models.audit import AuditEvent
+from judging.models.projects import Membership, Project, Role
 from judging.people import create_login
 from judging.projects import (
     add_member,

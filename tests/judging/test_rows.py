@@ -10,7 +10,9 @@ from django.utils import timezone
 from annotation.models import Draft
 from annotation.rounds import RoundSettings, open_round
 from judging import rows
-from judging.models import AuditEvent, Call, Parse, Sample, Verdict
+from judging.models.audit import AuditEvent
+from judging.models.calls import Call, Parse, Sample
+from judging.models.verdicts import Verdict
 from tests.factories import (
     make_annotator,
     make_examples,

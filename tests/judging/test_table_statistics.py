@@ -6,7 +6,7 @@ from django.db import connection, transaction
 from annotation.models import Item, Slot
 from annotation.rounds import RoundSettings, open_round
 from judging.imports.writing import import_files
-from judging.models import Example
+from judging.models.examples import Example
 from judging.table_statistics import MANY, rows_came
 from tests.factories import make_examples, make_project
 

@@ -14,7 +14,8 @@ from judging.errors import UserError
 from judging.figures import count, number_of
 from judging.management.arguments import add_project, decimal_argument
 from judging.management.base import FairJudgeCommand
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 

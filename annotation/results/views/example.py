@@ -7,7 +7,9 @@ from django.views.decorators.http import require_GET
 from annotation.rendering import render as rendered
 from annotation.results.merging import merged_one
 from judging.access import project_for
-from judging.models import Example, Role, Run
+from judging.models.examples import Example
+from judging.models.projects import Role
+from judging.models.runs import Run
 from judging.runs.portia.shown import shown_stages
 from judging.runs.transcript import transcript_of
 from judging.views.examples import asked_for

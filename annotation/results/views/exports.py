@@ -12,7 +12,8 @@ from annotation.results.delivery import deliver
 from annotation.results.exports import Wanted, export, file_name
 from judging.access import project_for
 from judging.errors import UserError
-from judging.models import Form, Role, Run
+from judging.models.projects import Role
+from judging.models.runs import Form, Run
 from judging.runs.finding import find_run
 
 CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}

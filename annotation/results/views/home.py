@@ -12,7 +12,9 @@ from annotation.screen.progress import open_work
 from judging.access import may_research, projects_of
 from judging.counted import count_of
 from judging.errors import UserError
-from judging.models import Example, Project, Role, Run
+from judging.models.examples import Example
+from judging.models.projects import Project, Role
+from judging.models.runs import Run
 from judging.projects import create_project
 
 

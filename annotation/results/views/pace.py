@@ -7,7 +7,7 @@ from django.views.decorators.http import require_safe
 from annotation.results.pace import by_person, pace_plot, times_of
 from judging.access import project_for
 from judging.methods.estimates import Undefined
-from judging.models import Role
+from judging.models.projects import Role
 
 
 @require_safe

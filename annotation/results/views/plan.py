@@ -18,7 +18,8 @@ from annotation.results.report_cache import Shown, shown_report
 from annotation.rounds import open_round
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.models import Role, Run
+from judging.models.projects import Role
+from judging.models.runs import Run
 
 
 @require_http_methods(["GET", "POST"])

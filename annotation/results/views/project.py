@@ -6,7 +6,7 @@ from django.views.decorators.http import require_safe
 
 from annotation.results.overview import overview
 from judging.access import project_for
-from judging.models import Role
+from judging.models.projects import Role
 
 
 @require_safe

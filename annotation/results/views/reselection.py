@@ -6,7 +6,8 @@ from django.views.decorators.http import require_safe
 
 from annotation.results.reselection import reselections
 from judging.access import project_for
-from judging.models import Role, Run
+from judging.models.projects import Role
+from judging.models.runs import Run
 
 
 @require_safe

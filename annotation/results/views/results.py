@@ -15,7 +15,8 @@ from annotation.results.report_page import page_context
 from annotation.results.vega import as_png, as_svg
 from judging.access import Access, project_for
 from judging.errors import UserError
-from judging.models import Role, Run
+from judging.models.projects import Role
+from judging.models.runs import Run
 from judging.runs.finding import find_run
 
 _EXPORTS_SHOWN = 20

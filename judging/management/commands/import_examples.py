@@ -17,7 +17,8 @@ from judging.imports.uploads import refused_files_of
 from judging.imports.writing import import_files
 from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Import, Project
+from judging.models.imports import Import
+from judging.models.projects import Project
 from judging.projects import project_for_command
 
 

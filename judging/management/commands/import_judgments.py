@@ -8,7 +8,7 @@ from django.core.management.base import CommandParser
 from judging.figures import count, number_of
 from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Verdict
+from judging.models.verdicts import Verdict
 from judging.projects import project_for_command
 from judging.runs.recorded.formats import FORMATS
 from judging.runs.recorded.writing import import_judgments

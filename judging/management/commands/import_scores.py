@@ -11,7 +11,8 @@ from judging.imports.score_writing import ScoresImported, import_scores, undo_sc
 from judging.imports.scores import FORMATS
 from judging.management.arguments import add_format, add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Import, Project
+from judging.models.imports import Import
+from judging.models.projects import Project
 from judging.projects import project_for_command
 
 

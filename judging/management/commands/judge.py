@@ -19,7 +19,8 @@ from judging.management.judge_arguments import (
     portia_options,
     template_file,
 )
-from judging.models import Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Run
 from judging.projects import project_for_command
 from judging.runs import lease, recovery, states
 from judging.runs.batch_pump import BatchPump

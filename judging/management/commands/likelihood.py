@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from judging.figures import decimals, interval
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Form
+from judging.models.runs import Form
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 from judging.runs.likelihood_asking import Asked, ask_likelihoods, texts_of

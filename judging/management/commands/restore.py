@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from judging.backups import restore
 from judging.errors import UserError
 from judging.management.base import FairJudgeCommand
-from judging.models import Project
+from judging.models.projects import Project
 
 
 class Command(FairJudgeCommand):

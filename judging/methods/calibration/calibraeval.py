@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy
 
-from judging.methods.calibration.descent import Lbfgs, Optimiser
+from judging.methods.arrays import Codes, Floats
+from judging.methods.calibration.descent import Lbfgs
 from judging.methods.calibration.objective import (
-    Codes,
     Objective,
     Points,
     calibrated_values,
     loss_of_values,
 )
-from judging.methods.calibration.permutations import THREE, Floats
+from judging.methods.calibration.permutations import THREE
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
 
@@ -81,7 +81,7 @@ class CalibraEval:
     name: str = "calibraeval"
     strength: float = STRENGTH
     objective: Objective = "both"
-    optimiser: Optimiser = field(default_factory=Lbfgs)
+    optimiser: Lbfgs = field(default_factory=Lbfgs)
 
     def fit(self, probabilities: ChoiceProbabilities) -> CurveCalibration | Undefined:
         if self.strength < 0:

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Codes
 from judging.methods.calibration.interface import Calibration, Method
-from judging.methods.calibration.probabilities import Booleans, ChoiceProbabilities
+from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
-
-Codes = NDArray[np.intp]
 
 WHOLE = 100.0
 FOLDS = 5

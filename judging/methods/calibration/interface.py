@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from judging.methods.calibration.permutations import Floats
+from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
 

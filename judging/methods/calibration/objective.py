@@ -23,11 +23,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from judging.methods.calibration.permutations import Floats
-
-Codes = NDArray[np.intp]
+from judging.methods.arrays import Codes, Floats
 
 # both: equation 10.  tokens: L1 of equation 19.  positions: L2 of equation 20.
 Objective = Literal["both", "tokens", "positions"]

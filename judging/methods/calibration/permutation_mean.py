@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.calibration.permutations import (
     THREE,
-    Floats,
     balanced_set,
     content_probability,
     is_balanced,
 )
-from judging.methods.calibration.probabilities import ABSENT, Booleans, ChoiceProbabilities
+from judging.methods.calibration.probabilities import ABSENT, ChoiceProbabilities
 from judging.methods.estimates import Undefined
 
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from judging.methods.arrays import Floats
 
 PERMUTATIONS = ("X0", "X1", "X2", "X3")
 BALANCED_SETS = (PERMUTATIONS, ("X0", "X2"), ("X1", "X3"))

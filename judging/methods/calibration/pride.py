@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from judging.methods.calibration.permutations import Floats
+from judging.methods.arrays import Floats
 from judging.methods.calibration.prior import PriorCalibration, prior_calibration
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from judging.methods.calibration.permutations import Floats
+from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.estimates import Undefined
 

@@ -6,12 +6,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.calibration.permutations import content_probability
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
 
 # Stands where no probability is; never read, since `present` says so.
 ABSENT = 0.5

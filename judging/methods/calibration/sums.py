@@ -10,13 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.bootstrap import resampled_counts
-from judging.methods.calibration.permutations import Floats
-from judging.methods.calibration.probabilities import Booleans
-
-Signs = NDArray[np.int8]
 
 CLASSES = (1, 0, -1)
 REPEATS = 2_000

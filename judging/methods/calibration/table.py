@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats, Signs
 from judging.methods.bootstrap import estimate_of, interval
 from judging.methods.calibration.interface import Calibration
 from judging.methods.calibration.permutation_mean import MeanCalibration, mean_probability
-from judging.methods.calibration.permutations import Floats, balanced_set
+from judging.methods.calibration.permutations import balanced_set
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 from judging.methods.calibration.rows import CalibrationRow, Quality
-from judging.methods.calibration.sums import Consistency, Recalls, Signs, resampled_sums, signs
+from judging.methods.calibration.sums import Consistency, Recalls, resampled_sums, signs
 from judging.methods.estimates import Estimate, Figure, Undefined
 
 BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"

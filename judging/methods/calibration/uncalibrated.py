@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from judging.methods.calibration.permutations import Floats
+from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
 
 

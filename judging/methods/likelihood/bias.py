@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Floats
 from judging.methods.bootstrap import estimate_of, resampled_counts
 from judging.methods.estimates import Figure, Undefined, figures_as_json
 from judging.methods.likelihood.rank_correlation import partial_correlation, spearman_of_counts
 from judging.methods.likelihood.scores import total_score, unfairness
 
-Floats = NDArray[np.float64]
 # Two variables, and what is held fixed; or why one of them isn't known.
 Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Codes
 from judging.methods.likelihood.scores import bias_by_instance
-
-Codes = NDArray[np.intp]
 
 SHOWN = 8
 TRAIN_SHARE = 0.8

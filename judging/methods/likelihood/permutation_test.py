@@ -14,15 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from threadpoolctl import threadpool_limits
 
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.estimates import Undefined
 from judging.methods.likelihood.scores import of_mean_0_and_range_1
-from judging.methods.likelihood.swaps import (
-    Booleans,
-    Floats,
-    Swaps,
-    correlations,
-    correlations_by_sorting,
-)
+from judging.methods.likelihood.swaps import Swaps, correlations, correlations_by_sorting
 
 REPEATS = 100_000
 # Coins drawn at once.

@@ -1,22 +1,16 @@
-"""Spearman's rank correlation of a sample and of many resamples of it at once."""
+"""Spearman's rank correlation of many resamples of a sample at once."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Floats = NDArray[np.float64]
+from judging.methods.arrays import Floats
 
 
 def average_ranks(values: ArrayLike) -> Floats:
     return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
-
-
-def spearman(first: ArrayLike, second: ArrayLike) -> float:
-    """NaN where one of the two doesn't vary."""
-    x, y = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    return float(spearman_of_counts(np.ones((1, len(x))), x, y)[0])
 
 
 def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from judging.methods.arrays import Floats
 from judging.methods.estimates import Undefined
-
-Floats = NDArray[np.float64]
 
 
 def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
@@ -22,14 +21,6 @@ def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
     if not mass > 0:
         return Undefined("no score has any probability")
     return sum(score * share for score, share in probabilities.items()) / mass
-
-
-def expected_scores(probabilities: ArrayLike, scores: ArrayLike) -> Floats:
-    """The same of (N, n) probabilities of n scores; every row has a positive sum."""
-    shares = np.asarray(probabilities, dtype=np.float64)
-    # A matrix product may round rows that are equal up to their order differently.
-    weighted = shares * np.asarray(scores, dtype=np.float64)
-    return np.asarray(weighted.sum(axis=1) / shares.sum(axis=1))
 
 
 def of_mean_0_and_range_1(scores: Floats) -> Floats:

@@ -13,12 +13,10 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.likelihood.rank_correlation import average_ranks
 from judging.methods.likelihood.scores import of_mean_0_and_range_1
 
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
-Codes = NDArray[np.intp]
 Counts = NDArray[np.integer[Any]]
 
 # Values looked at once, so that they stay in the processor's cache.

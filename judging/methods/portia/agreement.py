@@ -9,16 +9,13 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.accuracy import accuracy, credit
+from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.comparison import Comparison, Design, comparison
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.portia.coverage import ratio
 from judging.methods.portia.stage_labels import OrderLabels, StageLabels
 from judging.methods.proportions import wilson
-
-Signs = NDArray[np.int8]
-Booleans = NDArray[np.bool_]
-Codes = NDArray[np.intp]
 
 NO_OVERLAP = "no example that the reference judged consistently"
 

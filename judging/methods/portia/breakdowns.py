@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from judging.methods.arrays import Integers
 from judging.methods.bootstrap import bootstrap_estimate
 from judging.methods.estimates import Figure, Undefined
 from judging.methods.portia.coverage import NONE_INCONSISTENT, ratio
 from judging.methods.portia.stage_labels import OrderLabels, StageLabels
 from judging.methods.proportions import wilson
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.integer]
 
 # Characters: Table 5 sums the two responses, Table 7 takes their difference.
 LENGTH_STEP = 800

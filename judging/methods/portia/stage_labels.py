@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.estimates import Undefined
 from judging.methods.portia.stages import Stage
-
-Signs = NDArray[np.int8]
-Booleans = NDArray[np.bool_]
-Codes = NDArray[np.intp]
 
 # The last axis but one of the arrays.
 STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)

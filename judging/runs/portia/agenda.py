@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from judging.llm.parts import stage_of, stage_parts
 from judging.methods.portia.stages import Settled, Stage, StageResult
-from judging.models import Example, Run
+from judging.models.examples import Example
+from judging.models.runs import Run
 from judging.runs.plan import Agenda, Ask, History, Wanted, read_histories
 from judging.runs.portia.settings import PortiaSettings
 from judging.runs.portia.splits import ExampleSplits

@@ -7,7 +7,9 @@ from django.db.models import Count, Q, Sum
 
 from judging.llm.parts import stage_of, stage_parts
 from judging.methods.portia.stages import Stage
-from judging.models import Call, Run, Verdict
+from judging.models.calls import Call
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from judging.llm.prompts import NoResponseBlocks, response_blocks
 from judging.llm.templating import Template
 from judging.methods.portia.similarity import NAMED
 from judging.methods.portia.stages import ALIGNMENTS, Stage, stages
-from judging.models import Form, Method, Run
+from judging.models.runs import Form, Method, Run
 from judging.runs.portia.sentence_model import sentence_model
 
 FEWEST_PARTS, MOST_PARTS = 2, 10

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from judging.errors import UserError
 from judging.llm.marks import disarm
 from judging.llm.parts import UNSPLIT, stage_of
-from judging.models import Example, Run
+from judging.models.examples import Example
+from judging.models.runs import Run
 from judging.runs.portia.settings import PortiaSettings, splitter
 from judging.runs.portia.splits import aligned
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 from judging.methods.portia.alignment import Alignment, length_aligned, semantically_aligned
 from judging.methods.portia.splitting import boundaries
 from judging.methods.portia.stages import Stage
-from judging.models import Example
+from judging.models.examples import Example
 from judging.runs.portia.sentence_model import sentence_model
 from judging.runs.portia.settings import EMBEDDING, PortiaSettings
 

@@ -9,7 +9,8 @@ from judging.imports.encodings import unstorable
 from judging.llm.parts import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
 from judging.methods.outcomes import Label, outcome_of, score_pair_from_rating
 from judging.methods.portia.stages import Stage
-from judging.models import Form, Parse
+from judging.models.calls import Parse
+from judging.models.runs import Form
 
 Status = Parse.Status
 STAGES = tuple(stage.value for stage in Stage if stage != Stage.NONE)

@@ -17,7 +17,10 @@ from judging.figures import number_of
 from judging.imports.preparing import digest
 from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
-from judging.models import Call, Form, Method, Parse, Project, Run, Sample, Verdict
+from judging.models.calls import Call, Parse, Sample
+from judging.models.projects import Project
+from judging.models.runs import Form, Method, Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.recorded.formats import Line, read_judgments
 from judging.runs.recorded.rows import RecordedRow

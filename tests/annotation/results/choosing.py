@@ -7,7 +7,10 @@ from django.utils import timezone
 
 from judging.llm.catalogue import template
 from judging.llm.parts import first_token_is_first, is_swapped
-from judging.models import Call, Example, Form, Method, Parse, Project, Run, Sample
+from judging.models.calls import Call, Parse, Sample
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Form, Method, Run
 from judging.runs.verdicts import rebuild_verdicts
 from judging.runs.wording import output_of
 from tests.factories import make_examples, make_run

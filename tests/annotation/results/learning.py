@@ -9,7 +9,9 @@ from django.utils import timezone
 from annotation.learning import due
 from annotation.models import Annotation, Annotator, Item, Round, Slot
 from annotation.results.stage_two import select_what_was_learned
-from judging.models import Example, Project, Run
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples
 

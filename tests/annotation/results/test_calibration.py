@@ -12,7 +12,8 @@ from annotation.results.judge_card import judge_card
 from annotation.results.packed import Unpacked, pack
 from annotation.results.report import plots, report
 from annotation.results.verification import differences
-from judging.models import Call, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.runs import Run
 from judging.runs.calibrating import answers
 from tests.annotation.results.choosing import make_choice_run, make_graded_project
 from tests.factories import make_run

@@ -5,15 +5,17 @@ from fractions import Fraction
 
 import pytest
 
-from annotation.models import Draft, FinalLabel
+from annotation.models import Draft
 from annotation.queue import claim_next
 from annotation.results.analysis import Analysis
-from annotation.results.merging import rebuild_final_labels
+from annotation.results.merging import merged
 from annotation.results.report import report
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.methods.entropy import entropy
-from judging.models import Example, Parse, Verdict
+from judging.models.calls import Parse
+from judging.models.examples import Example
+from judging.models.verdicts import Verdict
 from judging.runs.wording import template_from
 from tests.factories import make_annotator, make_examples, make_project
 from tests.judging.runs.judging import judged, loopback
@@ -100,9 +102,8 @@ def test_a_form_goes_from_the_judge_to_the_report(settings, tmp_path, form, temp
     reviewed = review(project, run)
     ranked = [v.example_id for v in sorted(verdicts, key=lambda v: v.rank)]
     assert set(reviewed) == set(ranked[: N // 5])
-    rebuild_final_labels(project, run)
-    labels = FinalLabel.objects.filter(run=run, example__in=reviewed)
-    assert set(labels.values_list("label", "source")) == {("tie", "majority")}
+    labels = [one for one in merged(project, run) if one.example.pk in reviewed]
+    assert {(one.label, one.source) for one in labels} == {("tie", "majority")}
     if template in REPORTED:
         check_report(project, run)
 

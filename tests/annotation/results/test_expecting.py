@@ -8,7 +8,7 @@ from annotation.results.analysis import Analysis
 from annotation.results.expecting import beta_for, expectation, expected_at, may_certify
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
-from judging.models import Project
+from judging.models.projects import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 

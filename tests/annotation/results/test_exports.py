@@ -21,7 +21,9 @@ from annotation.results.labels_table import COLUMNS
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
 from judging.errors import UserError
-from judging.models import AuditEvent, Example, Export
+from judging.models.audit import AuditEvent
+from judging.models.examples import Example
+from judging.models.exports import Export
 from tests.factories import (
     make_annotator,
     make_examples,

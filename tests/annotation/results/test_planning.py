@@ -4,13 +4,11 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.models import Item, Round, Slot
-from annotation.results.follow_up import follow_up, plan_round
+from annotation.models import Item, Slot
 from annotation.results.planning import measured_minutes, plan
 from annotation.rounds import RoundSettings, open_round
 from judging.errors import UserError
 from judging.methods.cost import Rate
-from judging.models import AuditEvent
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 
@@ -66,24 +64,3 @@ def test_a_plan_that_makes_no_round_says_why(project, run):
         plan(project, run, RoundSettings(beta=Decimal(90), audit=5))
     with pytest.raises(UserError, match="run to rank by"):
         plan(project, None, RoundSettings(beta=Decimal(20)))
-
-
-def test_a_planned_round_opens_once_when_its_run_is_done(project, run):
-    run.state = "running"
-    run.save()
-    plan_round(run, Decimal(20), 3)
-    assert follow_up() == 0
-    run.refresh_from_db()
-    run.state = "done"
-    run.save()
-    assert follow_up() == 1
-    assert follow_up() == 0
-    assert Round.objects.get().parameters["beta"] == "20"
-
-
-def test_a_planned_round_that_cannot_open_is_told_and_not_tried_again(project, run):
-    plan_round(run, Decimal(0), 3)
-    assert follow_up() == 0
-    assert "selects no example" in AuditEvent.objects.latest("pk").detail["reason"]
-    assert follow_up() == 0
-    assert not Round.objects.exists()

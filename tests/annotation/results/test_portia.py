@@ -10,7 +10,8 @@ from django.urls import reverse
 from annotation.results.analysis import Analysis
 from annotation.results.report import report
 from annotation.results.verification import verify
-from judging.models import Example, Verdict
+from judging.models.examples import Example
+from judging.models.verdicts import Verdict
 from judging.runs.portia.settings import PortiaOptions
 from tests.factories import make_examples
 from tests.judging.runs.judging import judged, loopback

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from annotation.results.portia_data import order_signs
-from judging.models import Call
+from judging.models.calls import Call
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded import record_sample, record_scores
 

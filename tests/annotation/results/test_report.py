@@ -11,7 +11,7 @@ from annotation.results.fewer import ADAPTIVE
 from annotation.results.report import report
 from annotation.vote_imports import import_votes
 from judging.imports.writing import import_files
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples, make_project, make_run, make_verdict
 

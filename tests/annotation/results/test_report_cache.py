@@ -14,7 +14,11 @@ from annotation.results.state_of_data import fingerprint
 from annotation.results.tasks import renew_report
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import record_vote
-from judging.models import Example, Project, Run, Verdict, Worker
+from judging.models.examples import Example
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
+from judging.models.workers import Worker
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
 

@@ -9,7 +9,7 @@ from annotation import changes
 from annotation.models import Item
 from annotation.results.reselection import reselections
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Verdict
+from judging.models.verdicts import Verdict
 from tests.factories import make_examples, make_run, make_verdict
 
 

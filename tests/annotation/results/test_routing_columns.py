@@ -5,7 +5,8 @@ import pytest
 
 from annotation.results.analysis import Analysis
 from annotation.results.routing_columns import columns_of, texts_of
-from judging.models import TextLikelihood, Verdict
+from judging.models.likelihoods import TextLikelihood
+from judging.models.verdicts import Verdict
 from judging.runs.likelihood import texts_of_pair
 from tests.annotation.results.learning import biased_run
 

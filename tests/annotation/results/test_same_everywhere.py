@@ -9,7 +9,7 @@ from annotation.results.analysis import Analysis
 from annotation.results.categories import by_category
 from annotation.results.report import report
 from annotation.vote_imports import import_votes
-from judging.models import Example
+from judging.models.examples import Example
 from judging.runs.judge_report import report_on
 from judging.runs.verdicts import rebuild_verdicts
 from tests.factories import make_examples, make_run, make_verdict

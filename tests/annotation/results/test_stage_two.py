@@ -13,7 +13,8 @@ from annotation.results.tasks import go_on_with_round
 from annotation.rounds import RoundSettings, open_round
 from annotation.settling import settle
 from judging.errors import UserError
-from judging.models import AuditEvent, Example
+from judging.models.audit import AuditEvent
+from judging.models.examples import Example
 from tests.annotation.results.learning import biased_run, go_on, gold, label_all
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 

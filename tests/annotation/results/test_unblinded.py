@@ -17,7 +17,8 @@ from annotation.results.state_of_data import fingerprint
 from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.settling import settle_unblinded
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 from tests.factories import (
     make_annotator,
     make_examples,

@@ -11,7 +11,7 @@ from annotation.results.analysis import Analysis
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from annotation.voting import record_vote
-from judging.models import Project
+from judging.models.projects import Project
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
 

@@ -5,7 +5,7 @@ from django.urls import reverse
 
 from annotation.models import Adjudication, Item
 from annotation.rounds import RoundSettings, open_round
-from judging.models import AuditEvent
+from judging.models.audit import AuditEvent
 from tests.factories import make_annotator, make_examples, make_vote
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,7 @@ from django.urls import reverse
 from annotation.annotators import annotator_named
 from annotation.invitations import Terms, invite, link_of
 from annotation.models import Invitation
-from judging.models import Membership, Role
+from judging.models.projects import Membership, Role
 from tests.factories import make_member, make_project
 
 pytestmark = pytest.mark.django_db

@@ -9,7 +9,7 @@ from django.urls import reverse
 from annotation.models import Flag
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
-from judging.models import AuditEvent
+from judging.models.audit import AuditEvent
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 pytestmark = pytest.mark.django_db

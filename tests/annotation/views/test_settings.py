@@ -12,7 +12,8 @@ from annotation.queue import claim_next, flag, skip, unskip
 from annotation.rounds import RoundSettings, open_round
 from annotation.voting import edit_vote, record_vote
 from judging import audit
-from judging.models import AuditEvent, Project
+from judging.models.audit import AuditEvent
+from judging.models.projects import Project
 from tests.factories import make_annotator, make_examples, make_project, make_run
 
 pytestmark = pytest.mark.django_db

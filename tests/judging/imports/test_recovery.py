@@ -13,7 +13,8 @@ from judging.imports.preparing import record_import
 from judging.imports.recovery import MOST_RESUMED, UNCONFIRMED_FOR, resume_imports, tidy_uploads
 from judging.imports.uploads import files_of, store
 from judging.imports.writing import import_files, write
-from judging.models import Example, Import
+from judging.models.examples import Example
+from judging.models.imports import Import
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 PAIRS = b"question,response_1,response_2\nWhich?,An oak,An elm\n"

@@ -7,7 +7,10 @@ from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
 from judging.imports.score_writing import import_scores, undo_scores
-from judging.models import Call, HumanScore, Import, PointItem, Project
+from judging.models.calls import Call
+from judging.models.imports import Import
+from judging.models.points import HumanScore, PointItem
+from judging.models.projects import Project
 from tests.factories import make_project, make_run
 
 HEADER = "input,output,criterion,rater,score,model\n"

@@ -7,13 +7,28 @@ from pathlib import Path
 
 import pytest
 
+from annotation.rounds import RoundSettings, open_round
 from judging.errors import UserError
 from judging.imports import lease, writing
 from judging.imports.undoing import undo
 from judging.imports.writing import import_files
-from judging.models import AuditEvent, Example, Import
+from judging.models.audit import AuditEvent
+from judging.models.calls import Call
+from judging.models.examples import Example
+from judging.models.imports import Import
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
+from judging.runs.verdicts import rebuild_verdicts
 from judging.stopping import stop_requested
-from tests.factories import make_examples, make_import, make_project, make_run, make_verdict
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_import,
+    make_project,
+    make_run,
+    make_verdict,
+    make_vote,
+)
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -244,6 +259,45 @@ def test_examples_that_were_judged_stay(project, pairs):
     with pytest.raises(UserError, match="so they stay"):
         undo(imported, None)
     assert visible(project) == ["1", "2"]
+
+
+def test_a_verdict_that_waits_for_its_first_sample_goes_with_its_example(project, pairs):
+    """A run that was paused or cancelled early has a row for each example that it did not reach."""
+    make_examples(project, 1)
+    run = make_run(project, state=Run.State.PAUSED)
+    make_verdict(run, Example.objects.get(), 0.5)
+    imported = import_files(project, None, pairs(pair(1), pair(2)))
+    assert rebuild_verdicts(run).pending == 3
+    assert undo(imported, None)
+    assert visible(project) == ["e0"]
+    assert Verdict.objects.filter(run=run).count() == 1
+
+
+@pytest.mark.parametrize("use", ["call", "item", "vote"])
+def test_examples_that_were_worked_on_stay(project, pairs, use):
+    imported = import_files(project, None, pairs(pair(1), pair(2)))
+    example = Example.objects.get(external_id="2")
+    if use == "call":
+        Call.objects.create(
+            run=make_run(project), example=example, part="original", seq=0, slots=[0]
+        )
+    else:
+        round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+        if use == "vote":
+            make_vote(round_.items.get(example=example), make_annotator(project), "win")
+    with pytest.raises(UserError, match="selected for a round, or voted on, so they stay"):
+        undo(imported, None)
+    assert visible(project) == ["1", "2"]
+
+
+@pytest.mark.parametrize("state", ["queued", "running", "pausing", "cancelling"])
+def test_while_a_run_is_at_work_no_example_is_taken_from_it(project, pairs, state):
+    imported = import_files(project, None, pairs(pair(1)))
+    run = make_run(project, state=state, name="maple")
+    with pytest.raises(UserError, match="“maple” is working through"):
+        undo(imported, None)
+    Run.objects.filter(pk=run.pk).update(state=Run.State.PAUSED)
+    assert undo(imported, None)
 
 
 def test_what_an_undo_left_behind_is_removed_before_the_next_import(project, pairs):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.accuracy import Ties, accuracy, coverage, credit
+from judging.methods.accuracy import Ties, accuracy, credit
 from judging.methods.comparison import ONLY_CONTESTED, Design, comparison
 from judging.methods.estimates import Undefined
 from judging.methods.kappa import cohen_kappa, confusion, kappa
@@ -56,7 +56,6 @@ def test_an_unjudged_example_is_left_out_or_counts_as_not_right(rng):
     compared = comparison(signs(1, 1, -1, 0), judged, signs(1, -1, -1, 0), everyone(4))
     assert accuracy(compared, rng).value == pytest.approx(2 / 3)
     assert accuracy(compared, rng, unjudged_wrong=True).value == pytest.approx(2 / 4)
-    assert coverage(compared).value == 0.75
 
 
 def test_full_labels_have_wilsons_interval(rng):

@@ -8,7 +8,6 @@ from judging.methods.certificate import (
     CertificatePlan,
     Tallies,
     audit_needed,
-    bound_for_new_examples,
     certificate_plan,
     certify,
     fewest_audited,
@@ -105,12 +104,6 @@ def test_the_bounds_of_a_slider_are_wider():
     rows = zip(several.size, several.audited, several.wrong, strict=True)
     alone = [upper_bound(*map(int, row), 0.05) for row in rows]
     assert (at_once > alone).all()
-
-
-def test_of_new_examples_the_binomial_bound_speaks():
-    by_scipy = stats.binomtest(2, 60).proportion_ci(0.90, method="exact").high
-    assert bound_for_new_examples(60, 2, 0.05) == pytest.approx(by_scipy)
-    assert bound_for_new_examples(5, 5, 0.05) == 1
 
 
 @pytest.mark.parametrize("looks", [(), (0,), (30, 20), (20, 20)])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.verdict_arrays import scaled, verdict_arrays
+from judging.methods.verdict_arrays import verdict_arrays
 from judging.methods.verdicts import State, verdict
 
 SIGN = {"win": 1, "tie": 0, "lose": -1}
@@ -76,12 +76,3 @@ def test_scores_too_large_to_be_exact_are_refused():
     scores = np.full((1, 2, 3, 2), 2**50)
     with pytest.raises(ValueError, match="too large to be exact"):
         verdict_arrays(scores, np.ones((1, 2, 3), dtype=bool))
-
-
-def test_decimals_are_scaled_without_a_float_in_between():
-    integers, present, scale = scaled([Decimal("7.2"), None, Decimal("10"), Decimal("0.05")])
-    assert integers.tolist() == [720, 0, 1000, 5]
-    assert present.tolist() == [True, False, True, True]
-    assert scale == 100
-    with pytest.raises(ValueError, match="not a score"):
-        scaled([Decimal("NaN")])

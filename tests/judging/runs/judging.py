@@ -9,7 +9,9 @@ from typing import Any
 
 from django.db import connections
 
-from judging.models import Call, Project, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.pump import Pump
 from judging.runs.starting import start_run
 from judging.runs.working import work_on

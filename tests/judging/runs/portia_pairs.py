@@ -3,7 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from judging.models import Project, Run, Verdict
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs.portia.calls import stage_calls
 from tests.factories import make_examples, make_project
 from tests.judging.runs.judging import judged

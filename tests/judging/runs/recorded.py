@@ -5,7 +5,9 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from judging.models import Call, Example, Parse, Run, Sample
+from judging.models.calls import Call, Parse, Sample
+from judging.models.examples import Example
+from judging.models.runs import Run
 
 Scores = tuple[object, object] | None
 

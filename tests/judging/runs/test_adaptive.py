@@ -8,7 +8,8 @@ from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
 from judging.methods.adaptive import StoppingRule
-from judging.models import Run, Verdict
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import adaptive, states
 from judging.runs.adaptive import Adaptive, adaptive_of, pilot_size
 from judging.runs.estimate import estimate_run

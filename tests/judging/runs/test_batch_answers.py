@@ -5,7 +5,8 @@ from decimal import Decimal
 
 import pytest
 
-from judging.models import Call, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.runs import Run
 from judging.runs import batch_pump, states, trouble
 from judging.runs.working import work_on
 from tests.judging.runs.judging import (

@@ -3,7 +3,8 @@
 import pytest
 from django.utils import timezone
 
-from judging.models import Batch, Run
+from judging.models.calls import Batch
+from judging.models.runs import Run
 from judging.runs import batch_pump, lease, recovery, states
 from judging.runs.working import work_on
 from tests.judging.runs.judging import (

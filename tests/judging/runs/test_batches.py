@@ -11,7 +11,9 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from judging.errors import UserError
-from judging.models import Batch, EndpointLearned, Run
+from judging.models.calls import Batch
+from judging.models.endpoints import EndpointLearned
+from judging.models.runs import Run
 from judging.runs import batch_pump, batches, states
 from judging.runs.estimate import estimate_run
 from judging.runs.progress import progress_of

@@ -8,7 +8,9 @@ import pytest
 from django.core.management import call_command
 
 from judging.errors import UserError
-from judging.models import Parse, Run, Sample, Verdict
+from judging.models.calls import Parse, Sample
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs.estimate import estimate_run
 from judging.runs.judge_report import report_on
 from judging.runs.progress import progress_of

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from judging.models import Run
+from judging.models.runs import Run
 from judging.runs import pump, recording, recovery
 from judging.runs.working import work_on
 from tests.judging.runs.judging import (

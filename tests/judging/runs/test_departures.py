@@ -9,7 +9,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from judging.core import leases
-from judging.models import Call, Run
+from judging.models.calls import Call
+from judging.models.runs import Run
 from judging.processes import ProcessIdentity, boot
 from judging.runs import recovery
 from judging.runs.departures import Departures, departed, path_of

@@ -4,7 +4,8 @@ import json
 
 import pytest
 
-from judging.models import Call, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.runs import Run
 from tests.judging.runs.judging import judged, loopback, make_judged_project
 from tests.loopback import Answer, completion, error
 from tests.loopback.server import SCORES

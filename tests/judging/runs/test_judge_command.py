@@ -4,7 +4,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import OperationalError
 
-from judging.models import Parse, Run
+from judging.models.calls import Parse
+from judging.models.runs import Run
 from judging.runs import recording
 from tests.factories import make_examples
 from tests.judging.runs.judging import every_slot_once, loopback

@@ -2,7 +2,7 @@ from decimal import Decimal
 
 import pytest
 
-from judging.models import Call, Parse, Sample
+from judging.models.calls import Call, Parse, Sample
 from judging.runs.judge_report import kept_by_order, report_on
 from judging.runs.samples import samples_of
 from judging.runs.verdicts import rebuild_verdicts

@@ -6,7 +6,8 @@ from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
 from judging.imports.score_writing import import_scores
-from judging.models import Example, TextLikelihood
+from judging.models.examples import Example
+from judging.models.likelihoods import TextLikelihood
 from judging.runs.likelihood import Text, pair_differences
 from judging.runs.likelihood_asking import ask_likelihoods
 from judging.runs.pointwise_report import pointwise_report

@@ -2,7 +2,9 @@
 
 import pytest
 
-from judging.models import Parse, Run, TextLikelihood
+from judging.models.calls import Parse
+from judging.models.likelihoods import TextLikelihood
+from judging.models.runs import Run
 from judging.runs.likelihood_asking import ask_likelihoods
 from judging.runs.starting import start_run
 from judging.runs.working import work_on

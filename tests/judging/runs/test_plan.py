@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from judging.models import Call, Parse, Run
+from judging.models.calls import Call, Parse
+from judging.models.runs import Run
 from judging.runs import states
 from judging.runs.plan import Ask, asks_left
 from tests.factories import make_examples, make_run

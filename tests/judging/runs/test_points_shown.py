@@ -4,7 +4,7 @@ import pytest
 from django.core.cache import caches
 
 from judging.imports.score_writing import import_scores
-from judging.models import HumanScore
+from judging.models.points import HumanScore
 from judging.runs import points_shown
 from judging.runs.points_shown import shown_points
 from tests.judging.runs.judging import judged, loopback

@@ -7,7 +7,10 @@ from django.core.management import call_command
 
 from judging.errors import UserError
 from judging.imports.score_writing import import_scores
-from judging.models import Call, Parse, PointItem, Run, Verdict
+from judging.models.calls import Call, Parse
+from judging.models.points import PointItem
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.estimate import estimate_run
 from judging.runs.likelihood_asking import ask_likelihoods

@@ -8,7 +8,9 @@ import pytest
 from judging.llm.marks import disarm
 from judging.methods.portia.alignment import length_aligned
 from judging.methods.portia.splitting import boundaries
-from judging.models import Call, Parse, Run, Sample, Verdict
+from judging.models.calls import Call, Parse, Sample
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import batch_pump, batches, pump, states
 from judging.runs.judge_report import report_on
 from judging.runs.portia.calls import last_stages

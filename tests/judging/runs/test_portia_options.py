@@ -8,7 +8,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
-from judging.models import Call, Parse, Run, Sample, Verdict
+from judging.models.calls import Call, Parse, Sample
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.estimate import estimate_run
 from judging.runs.portia.settings import PortiaOptions

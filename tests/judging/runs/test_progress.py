@@ -3,7 +3,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from judging.models import Run, Worker
+from judging.models.runs import Run
+from judging.models.workers import Worker
 from judging.runs.progress import OrderCounts, progress_of
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded import record_sample, record_scores

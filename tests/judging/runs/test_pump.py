@@ -3,7 +3,10 @@ from decimal import Decimal
 import pytest
 from django.db import connections
 
-from judging.models import Call, EndpointLearned, Parse, Run, Sample, Verdict
+from judging.models.calls import Call, Parse, Sample
+from judging.models.endpoints import EndpointLearned
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.progress import progress_of
 from judging.runs.working import work_on

@@ -3,7 +3,9 @@ from threading import Event
 
 import pytest
 
-from judging.models import Run, Sample, Verdict
+from judging.models.calls import Sample
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.progress import progress_of
 from judging.runs.working import work_on

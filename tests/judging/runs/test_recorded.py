@@ -6,7 +6,9 @@ from django.core.management import call_command
 
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Call, Method, Parse, Run, Sample, Verdict
+from judging.models.calls import Call, Parse, Sample
+from judging.models.runs import Method, Run
+from judging.models.verdicts import Verdict
 from judging.runs import states
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples

@@ -9,7 +9,8 @@ from judging.llm.adaptation import Learned
 from judging.llm.errors import CallFailure, FailureKind
 from judging.llm.replies import Choice, Reply
 from judging.llm.usage import Usage
-from judging.models import Call, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.runs import Run
 from judging.runs import claims, recovery, states
 from judging.runs.budget import recount
 from judging.runs.desk import Desk

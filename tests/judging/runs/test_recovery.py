@@ -9,7 +9,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from judging.core import leases
-from judging.models import Call, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.runs import Run
 from judging.processes import ProcessIdentity
 from judging.runs import lease, recording, recovery, states
 from judging.runs.working import work_on

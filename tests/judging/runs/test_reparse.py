@@ -1,6 +1,8 @@
 import pytest
 
-from judging.models import Parse, Run, Verdict
+from judging.models.calls import Parse
+from judging.models.runs import Run
+from judging.models.verdicts import Verdict
 from judging.runs import reading, reparse
 from judging.runs.verdicts import rebuild_verdicts
 from tests.judging.runs.judging import judged, loopback, make_judged_project

@@ -9,7 +9,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from judging.errors import UserError
-from judging.models import AuditEvent, Parse, Run, Worker
+from judging.models.audit import AuditEvent
+from judging.models.calls import Parse
+from judging.models.runs import Run
+from judging.models.workers import Worker
 from judging.runs import reparse, rereading, states
 from judging.runs.rereading import begin, rereading_of, resume_readings
 from judging.tasks import reparse_run

@@ -4,7 +4,9 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from judging.errors import UserError
-from judging.models import AuditEvent, JudgeTemplate, Run
+from judging.models.audit import AuditEvent
+from judging.models.endpoints import JudgeTemplate
+from judging.models.runs import Run
 from judging.runs import states
 from judging.runs.estimate import estimate_run
 from judging.runs.finding import find_run

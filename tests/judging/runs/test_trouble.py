@@ -6,7 +6,8 @@ from judging.llm.errors import CallFailure, FailureKind
 from judging.llm.replies import Reply
 from judging.llm.retries import RetryPolicy
 from judging.llm.usage import Usage
-from judging.models import Call, Run, Sample
+from judging.models.calls import Call, Sample
+from judging.models.runs import Run
 from judging.runs import states, trouble, working
 from judging.runs.trouble import IN_A_ROW, SILENT_SECONDS, Trouble
 from judging.runs.working import LOCAL_RETRY, work_on

@@ -6,7 +6,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from judging.methods.ranking import tie_breaker
-from judging.models import Form, Method, Parse, Run, Verdict
+from judging.models.calls import Parse
+from judging.models.runs import Form, Method, Run
+from judging.models.verdicts import Verdict
 from judging.runs.samples import RecordedSample, samples_of
 from judging.runs.verdicts import VerdictCounts, rebuild_verdicts
 from tests.annotation.results.choosing import make_choice_run

@@ -1,7 +1,8 @@
 import pytest
 from django.urls import reverse
 
-from judging.models import Import, Membership
+from judging.models.imports import Import
+from judging.models.projects import Membership
 from tests.factories import make_examples, make_import, make_run, make_verdict
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]

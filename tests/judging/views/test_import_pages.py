@@ -3,7 +3,7 @@
 import pytest
 from django.urls import reverse
 
-from judging.models import Import
+from judging.models.imports import Import
 from tests.factories import make_import
 
 pytestmark = pytest.mark.django_db

@@ -6,7 +6,8 @@ from django.urls import reverse
 
 from judging.imports import writing
 from judging.imports.uploads import files_of
-from judging.models import Example, Import
+from judging.models.examples import Example
+from judging.models.imports import Import
 from tests.factories import make_import, make_run, make_verdict
 
 pytestmark = pytest.mark.django_db

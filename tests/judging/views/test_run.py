@@ -5,7 +5,10 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import escape
 
-from judging.models import Call, Membership, Run, Worker
+from judging.models.calls import Call
+from judging.models.projects import Membership
+from judging.models.runs import Run
+from judging.models.workers import Worker
 from judging.runs import states
 from judging.runs.working import work_on
 from tests.factories import make_examples, make_run

@@ -3,7 +3,9 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from judging.models import AuditEvent, Batch, Run, Sample
+from judging.models.audit import AuditEvent
+from judging.models.calls import Batch, Sample
+from judging.models.runs import Run
 from judging.runs.working import work_on
 from tests.factories import make_run, make_verdict
 from tests.judging.runs.judging import ENDPOINT, judged, loopback, started

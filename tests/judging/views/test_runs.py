@@ -4,7 +4,8 @@ import pytest
 from django.urls import reverse
 
 from judging.imports.score_writing import import_scores
-from judging.models import Membership, Run
+from judging.models.projects import Membership
+from judging.models.runs import Run
 from tests.factories import make_examples, make_run, make_verdict
 from tests.judging.runs.judging import ENDPOINT, loopback
 

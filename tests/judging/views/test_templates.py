@@ -4,7 +4,9 @@ import pytest
 from django.urls import reverse
 
 from judging.errors import UserError
-from judging.models import AuditEvent, JudgeTemplate, Run
+from judging.models.audit import AuditEvent
+from judging.models.endpoints import JudgeTemplate
+from judging.models.runs import Run
 from judging.runs.wording import choose_template
 from judging.runs.working import work_on
 from tests.factories import make_examples

@@ -11,7 +11,7 @@ from annotation.results.whole_file import whole_file
 from judging.errors import UserError
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Project
+from judging.models.projects import Project
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 

@@ -16,7 +16,7 @@ from annotation.results.whole_file import whole_file
 from judging.errors import UserError
 from judging.management.arguments import add_project
 from judging.management.base import FairJudgeCommand
-from judging.models import Form, Run
+from judging.models.runs import Form, Run
 from judging.projects import project_for_command
 from judging.runs.finding import find_run
 from judging.runs.point_shots import whole_report

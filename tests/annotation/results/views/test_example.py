@@ -5,7 +5,8 @@ from django.urls import reverse
 
 from annotation.results.labels_table import label_rows
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Call, Membership, Parse, Sample
+from judging.models.calls import Call, Parse, Sample
+from judging.models.projects import Membership
 from tests.factories import (
     make_annotator,
     make_examples,

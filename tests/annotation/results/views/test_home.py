@@ -3,7 +3,9 @@
 import pytest
 
 from annotation.rounds import RoundSettings, open_round
-from judging.models import Import, Membership, Project, Role, Run
+from judging.models.imports import Import
+from judging.models.projects import Membership, Project, Role
+from judging.models.runs import Run
 from tests.factories import make_examples, make_import, make_project, make_run, make_user
 
 pytestmark = [pytest.mark.databases]

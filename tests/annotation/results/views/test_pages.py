@@ -12,7 +12,7 @@ from annotation.results.verification import verify
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from annotation.voting import record_vote
-from judging.models import Membership
+from judging.models.projects import Membership
 from tests.factories import make_annotator, make_examples, make_run, make_verdict
 
 PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview", "/p/vicuna/results"]

@@ -6,7 +6,8 @@ from django.utils import timezone
 from annotation.models import Round
 from annotation.results import report_cache
 from annotation.vote_imports import import_votes
-from judging.models import Membership, Worker
+from judging.models.projects import Membership
+from judging.models.workers import Worker
 from tests.factories import make_examples, make_run, make_verdict
 
 

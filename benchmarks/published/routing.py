@@ -8,14 +8,15 @@ import numpy as np
 from annotation.results.analysis import Analysis
 from annotation.results.routing_columns import columns_of, texts_of
 from judging.figures import decimals
+from judging.methods.arrays import Booleans, Floats
 from judging.methods.auroc import auroc
-from judging.methods.comparison import Booleans, Floats
 from judging.methods.estimates import Estimate, Undefined
 from judging.methods.hitlc import review_curve
 from judging.methods.jury import equal_weights, panel
 from judging.methods.routing import routing, wrongness
 from judging.methods.routing_features import Features
-from judging.models import Project, Run
+from judging.models.projects import Project
+from judging.models.runs import Run
 
 LABELS = (30, 60)
 BETAS = (10, 20, 30)

@@ -1,21 +1,34 @@
-"""The whole job on FairEval's own data: import, judge, route, people's labels, merge, export."""
+"""The whole job on FairEval's own data: import, judge, route, people's labels, merge, export.
+
+python -m benchmarks.published.faireval FOLDER [--endpoint default]
+"""
 
 import os
 import platform
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import CommandParser
 
 from annotation.results.analysis import Analysis
 from annotation.results.exports import Wanted, export
 from annotation.results.figures_text import report_lines
-from annotation.results.merging import rebuild_final_labels
 from annotation.rounds import RoundSettings, open_round
 from annotation.vote_imports import import_votes
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Import, Project, Run
+from judging.management.base import FairJudgeCommand
+from judging.models.imports import Import
+from judging.models.projects import Project
+from judging.models.runs import Run
+from judging.projects import project_for_command
 from judging.runs.starting import start_run
 
 QUESTIONS = "question.jsonl"
@@ -55,7 +68,6 @@ def label(job: Job, folder: Path) -> None:
     if not job.run.rounds.exists():
         settings = RoundSettings(beta=BETA, votes=1, seed=1)
         open_round(job.project, None, job.run, settings)
-    rebuild_final_labels(job.project, job.run)
 
 
 def deliver(job: Job, path: Path) -> None:
@@ -97,3 +109,46 @@ def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[]
 
 def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+READING = Path(__file__).with_name("faireval_reading.md")
+
+
+class Command(FairJudgeCommand):
+    help = "Import, judge, route, label, merge and export FairEval's pairs, and print the figures."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, help="holds FairEval's files")
+        parser.add_argument("--project", default="faireval", help="default: faireval")
+        parser.add_argument("--endpoint", default="local", help="default: local")
+        parser.add_argument("--model", help="default: the endpoint's only one")
+        parser.add_argument("--labels", type=Path, help="where the labels go")
+        parser.add_argument("--write", type=Path, help="write the figures as a page")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = project_for_command(options["project"], create=True)
+        job = prepare(options["folder"], project, options["endpoint"], options["model"] or "")
+        started = time.monotonic()
+        if job.run.state != Run.State.DONE:
+            call_command("judge", project.slug, resume=str(job.run.number), stdout=self.stdout)
+            job.run.refresh_from_db()
+            minutes: float | None = (time.monotonic() - started) / 60
+        else:
+            minutes = None
+        label(job, options["folder"])
+        path = options["labels"] or settings.FAIRJUDGE_DATA / f"{project.slug}-labels.csv"
+        deliver(job, path)
+        lines = figures(job)
+        self.stdout.write("")
+        for line in lines:
+            self.stdout.write(line)
+        self.stdout.write(f"\nLabels: {path}")
+        if options["write"]:
+            options["write"].write_text(
+                page(job, lines, minutes, lambda: READING.read_text(encoding="utf-8")),
+                encoding="utf-8",
+            )
+
+
+if __name__ == "__main__":
+    Command().run_from_argv(["python", "-m benchmarks.published.faireval", *sys.argv[1:]])

@@ -1,19 +1,29 @@
-"""Published judgments, imported and analysed, as docs/validation.md says."""
+"""Published judgments, imported and analysed, as a page of the docs.
 
+python -m benchmarks.published.validation FOLDER [--write docs/validation.md]
+"""
+
+import sys
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+from django.core.management.base import CommandParser
+from django.db import transaction
 
 from annotation.results.analysis import Analysis
 from annotation.results.figures import Json
 from annotation.results.figures_text import figure
 from annotation.results.report import report
-from annotation.results.validation_routing import DRAWS, routing_lines
 from annotation.vote_imports import import_votes
+from benchmarks.published.routing import DRAWS, routing_lines
 from judging.errors import UserError
 from judging.imports.writing import import_files
-from judging.models import Project, Run
+from judging.management.base import FairJudgeCommand
+from judging.models.projects import Project
+from judging.models.runs import Run
 from judging.runs.recorded.writing import import_judgments
 
 SUBSETS = ("Natural", "Adversarial/Neighbor")
@@ -159,3 +169,42 @@ def _file(path: Path) -> Path:
     if not path.is_file():
         raise UserError(f"{path} is missing. The data are in the repositories LLMBar and PandaLM.")
     return path
+
+
+# What follows this line in the page is written by others and kept.
+MARK = "<!-- what follows is kept -->"
+
+
+class Command(FairJudgeCommand):
+    help = "Analyse LLMBar's and PandaLM's recorded judgments. Leaves no project behind."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path, help="holds llmbar/ and pandalm/")
+        parser.add_argument(
+            "--write", type=Path, default=Path("docs/validation.md"), help="the page to write"
+        )
+        parser.add_argument(
+            "--draws", type=int, default=DRAWS, help="of learning samples, for learned routing"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        names = (f"validation-{n}" for n in count(1))
+        with transaction.atomic():
+            made = validated(options["folder"], lambda: new_project(next(names)), options["draws"])
+            lines = list(made)
+            transaction.set_rollback(True)
+        path: Path = options["write"]
+        before = path.read_text(encoding="utf-8") if path.is_file() else ""
+        kept = "\n" + before[before.index(MARK) :] if MARK in before else ""
+        path.write_text("\n".join(lines) + "\n" + kept, encoding="utf-8")
+        for line in lines:
+            self.stdout.write(line)
+
+
+def new_project(slug: str) -> Project:
+    """Rolled back at the end, so that the name is free for the next time."""
+    return Project.objects.create(slug=slug, name=slug)
+
+
+if __name__ == "__main__":
+    Command().run_from_argv(["python", "-m benchmarks.published.validation", *sys.argv[1:]])
