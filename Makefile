@@ -1,4 +1,4 @@
-# Two commands do everything: `make demo` shows FairJudge, `make test` proves it.
+# Start here: `make demo` shows FairJudge, `make test` checks and tests it.
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
 VENV := .venv
@@ -6,7 +6,7 @@ RUN := $(VENV)/bin/python
 INSTALLED := $(VENV)/installed
 BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
-# What is imported is compiled once, and not anew by each of the hundred processes of a test run.
+# A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo test check bench walks simulate faireval validation screenshots constraints
@@ -15,18 +15,18 @@ help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
 	@echo "make test        set up, check, and run all tests"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
-	@echo "make bench       measure speed against the stated aims"
+	@echo "make bench       measure the speed, and compare it with the targets"
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
-	@echo "make simulate    check by simulation that the statistics keep their promises"
-	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
-	@echo "make screenshots             draw the docs' pictures from a running demo"
-	@echo "make faireval DATA=FOLDER    the whole job on FairEval's 80 pairs"
+	@echo "make simulate    check by simulation that intervals and certificates hold"
+	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
+	@echo "make screenshots             take the pictures in the docs from a running demo"
+	@echo "make faireval DATA=FOLDER    run all steps on FairEval's 80 pairs"
 
 demo: $(INSTALLED)
 	$(RUN) manage.py demo
 
-# Four at once on two cores, since most of the time tests wait: for processes, pages and answers.
-# The full run comes last, so that its summary is what one sees.
+# Tests mostly wait for processes, pages and answers, so four run at once even on two cores.
+# The full run comes last, so that you see its summary.
 test: check
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal
 	$(RUN) -m pytest -q -n 4 --dist worksteal
@@ -51,7 +51,7 @@ simulate: $(INSTALLED)
 validation: $(INSTALLED) data-named
 	$(RUN) -m benchmarks.published.validation "$(DATA)"
 
-# Draws from the demo that `make demo` shows meanwhile.
+# `make demo` must be running: the pictures show its pages.
 screenshots: $(INSTALLED)
 	$(RUN) -m tests.screenshots
 
@@ -60,17 +60,17 @@ faireval: $(INSTALLED) data-named
 
 .PHONY: data-named
 data-named:
-	@test -n "$(DATA)" || { echo "Name the folder of the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
+	@test -n "$(DATA)" || { echo "Name the folder that holds the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+		{ echo "FairJudge needs Python 3.11 or newer. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
 	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
-		{ rm -rf $(VENV); echo "Python's venv module is needed (on Debian: apt-get install python3-venv)."; exit 1; }
+		{ rm -rf $(VENV); echo "FairJudge needs Python's venv module. Install it (on Debian: apt-get install python3-venv)."; exit 1; }
 	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,postgres,test]'
 	@touch $@
 
-# The releases that everything was last tested with.
+# Pins the releases with which everything was last tested.
 constraints: $(INSTALLED)
 	$(RUN) -m pip freeze --exclude-editable --exclude fairjudge > constraints.txt
 	@touch $(INSTALLED)
