@@ -10,7 +10,8 @@ WORKDIR /app
 COPY pyproject.toml constraints.txt ./
 # Install the dependencies first, so that a change in the code doesn't install them again.
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print('\n'.join(p['dependencies'] + p['optional-dependencies']['local'] + p['optional-dependencies']['postgres']))" \
+extras = ('grammars', 'local', 'pictures', 'postgres'); \
+print('\n'.join(p['dependencies'] + sum((p['optional-dependencies'][e] for e in extras), [])))" \
     > requirements.txt \
     && pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 COPY . .

@@ -3,7 +3,11 @@
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
 VENV := .venv
 RUN := $(VENV)/bin/python
-INSTALLED := $(VENV)/installed
+# The stamps of two sets of packages: what running needs, and what testing needs as well.
+RUNS := $(VENV)/installed-run
+TESTS := $(VENV)/installed-test
+RUN_EXTRAS := local,grammars,pictures
+TEST_EXTRAS := $(RUN_EXTRAS),postgres,test
 BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
@@ -22,7 +26,7 @@ help:
 	@echo "make screenshots             take the pictures in the docs from a running demo"
 	@echo "make faireval DATA=FOLDER    run all steps on FairEval's 80 pairs"
 
-demo: $(INSTALLED)
+demo: $(RUNS)
 	$(RUN) manage.py demo
 
 # Tests mostly wait for processes, pages and answers, so four run at once even on two cores.
@@ -31,7 +35,7 @@ test: check
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal
 	$(RUN) -m pytest -q -n 4 --dist worksteal
 
-check: $(INSTALLED)
+check: $(TESTS)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m mypy
@@ -39,38 +43,53 @@ check: $(INSTALLED)
 	$(RUN) manage.py makemigrations --check --dry-run
 	FAIRJUDGE_URL=https://fairjudge.example.org $(RUN) manage.py check --deploy --fail-level WARNING
 
-bench: $(INSTALLED)
+bench: $(TESTS)
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
 
-walks: $(INSTALLED)
+walks: $(TESTS)
 	@$(RUN) -m benchmarks.walks $(ARGS)
 
-simulate: $(INSTALLED)
+simulate: $(TESTS)
 	$(RUN) -m benchmarks.simulate
 
-validation: $(INSTALLED) data-named
+validation: $(RUNS) data-named
 	$(RUN) -m benchmarks.published.validation "$(DATA)"
 
 # `make demo` must be running: the pictures show its pages.
-screenshots: $(INSTALLED)
+screenshots: $(TESTS)
 	$(RUN) -m tests.screenshots
 
-faireval: $(INSTALLED) data-named
+faireval: $(RUNS) data-named
 	$(RUN) -m benchmarks.published.faireval "$(DATA)"
 
 .PHONY: data-named
 data-named:
 	@test -n "$(DATA)" || { echo "Name the folder that holds the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "FairJudge needs Python 3.11 or newer. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
-	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
-		{ rm -rf $(VENV); echo "FairJudge needs Python's venv module. Install it (on Debian: apt-get install python3-venv)."; exit 1; }
-	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,postgres,test]'
+# What testing needs includes what the demo needs, so the demo installs nothing a second time.
+$(RUNS): pyproject.toml constraints.txt
+	$(call install,$(RUN_EXTRAS))
 	@touch $@
 
-# Pins the releases with which everything was last tested.
-constraints: $(INSTALLED)
+$(TESTS): pyproject.toml constraints.txt
+	$(call install,$(TEST_EXTRAS))
+	@touch $@ $(RUNS)
+
+define install
+@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "FairJudge needs Python 3.11 or newer. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
+	{ rm -rf $(VENV); echo "FairJudge needs Python's venv module. Install it (on Debian: apt-get install python3-venv)."; exit 1; }
+$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'
+endef
+
+# Pins the releases with which everything was last tested. Those of the extra `embeddings` are
+# looked up without installing them.
+constraints: $(TESTS)
 	$(RUN) -m pip freeze --exclude-editable --exclude fairjudge > constraints.txt
-	@touch $(INSTALLED)
+	$(RUN) -m pip install --quiet --dry-run --constraint constraints.txt --report $(VENV)/lookup.json '.[embeddings]'
+	$(RUN) -c "import json; \
+	found = [one['metadata'] for one in json.load(open('$(VENV)/lookup.json'))['install']]; \
+	print(*(f\"{one['name']}=={one['version']}\" for one in found if one['name'] != 'fairjudge'), sep='\n')" >> constraints.txt
+	LC_ALL=C sort --ignore-case --output=constraints.txt constraints.txt
+	@touch $(RUNS) $(TESTS)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from django.contrib.auth.models import AbstractUser
-from django.db import IntegrityError
+from django.db import IntegrityError, transaction
 from django.db.models import Model, QuerySet
 from django.utils import timezone
 
@@ -23,6 +23,7 @@ from judging.core.errors import UserError
 from judging.dataset.models import Example, HumanScore, PointItem
 from judging.dataset.uploads import remove_uploads
 from judging.projects import audit
+from judging.projects.members import end_password_links
 from judging.projects.models import Project
 from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
 
@@ -58,7 +59,9 @@ def delete_project(project: Project, user: AbstractUser | None) -> None:
 def _delete_all(project: Project) -> None:
     for rows in _layers(project):
         _delete(rows)
-    Project.objects.filter(pk=project.pk).delete()
+    with transaction.atomic():
+        end_password_links(project.memberships.values_list("user", flat=True))
+        Project.objects.filter(pk=project.pk).delete()
 
 
 def _layers(project: Project) -> Iterator[QuerySet[Model]]:

@@ -1,5 +1,7 @@
 """The tables of annotation, one module for each noun."""
 
+import secrets
+
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
@@ -59,7 +61,13 @@ class Annotator(models.Model):
 
 
 class Invitation(models.Model):
-    """A link that lets people join. The link carries a signed id, so the table holds no secret."""
+    """A link that lets people join. It carries the row's number and nonce, signed, so that the
+    table holds no secret, and so that it opens nothing once the number belongs to another row.
+
+    `made_after` is the project's last LostRight when the link was made: who lost a right since is
+    not let in by it, and whoever made it then may no longer invite by it. Without `created_by` it
+    is the operator's.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
     role = models.CharField(max_length=10, choices=Role, default=Role.ANNOTATOR)
@@ -68,8 +76,11 @@ class Invitation(models.Model):
     uses = models.PositiveIntegerField(default=0)
     expires_at = models.DateTimeField()
     revoked_at = models.DateTimeField(null=True, blank=True)
+    nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
+    made_after = models.PositiveBigIntegerField(default=0)
+    # Their link ends with them: without its maker it would look like the operator's.
     created_by = models.ForeignKey(
-        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
 
@@ -139,6 +150,8 @@ class Round(models.Model):
     stage = models.CharField(max_length=8, choices=Stage, default=Stage.ONLY)
     votes_per_item = models.PositiveSmallIntegerField(default=3)
     seed = models.BigIntegerField()
+    # The annotators' links to the round carry it.
+    nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     open_to_all = models.BooleanField(default=True)
     no_majority = models.CharField(
         max_length=10, choices=Project.NoMajority, default=Project.NoMajority.ADJUDICATE

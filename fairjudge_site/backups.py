@@ -2,6 +2,7 @@
 
 import json
 import os
+import secrets
 import shutil
 import sqlite3
 import subprocess
@@ -11,7 +12,9 @@ from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
 
+from django.apps import apps
 from django.conf import settings
+from django.contrib.sessions.models import Session
 from django.core.management import call_command
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
@@ -27,6 +30,8 @@ _UPLOADS = "uploads/"
 _MANIFEST = "backup.json"
 _MIGRATIONS = "django_migrations"
 _OWN_APPS = ("annotation", "judging")
+# Every table whose rows are named by signed links has a field of this name.
+NONCE = "nonce"
 
 
 def back_up(path: Path) -> int:
@@ -74,6 +79,17 @@ def restore(path: Path) -> None:
     Run.objects.filter(state__in=at_work).update(
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
     )
+    _end_links_and_logins()
+
+
+def _end_links_and_logins() -> None:
+    """What was withdrawn, used or logged out since the backup would work again, and a link could
+    name a row that is another one now: no link and no login from before opens anything."""
+    for model in apps.get_models():
+        if any(field.name == NONCE for field in model._meta.fields):
+            for key in model._default_manager.values_list("pk", flat=True):
+                model._default_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
+    Session.objects.all().delete()
 
 
 def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:

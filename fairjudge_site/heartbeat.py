@@ -10,6 +10,7 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
@@ -40,6 +41,7 @@ class Heartbeat(threading.Thread):
                 self.attempt(sweep)
                 self.attempt(resume_readings)
                 self.attempt(wake_due)
+                self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             if time.monotonic() >= tidy_due:

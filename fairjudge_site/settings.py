@@ -131,6 +131,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     DATABASES["default"]["TEST"] = {"NAME": FAIRJUDGE_DATA / "test.sqlite3"}
 elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    environment.require("DATABASE_URL", "psycopg", "postgres")
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = 5
 else:
@@ -156,6 +157,8 @@ elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqp
 else:
     # Not shown, since it may hold a password.
     environment.port("CELERY_BROKER_URL")
+    if CELERY_BROKER_URL.startswith("redis"):
+        environment.require("CELERY_BROKER_URL", "redis", "postgres")
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 CELERY_TASK_ROUTES = {

@@ -2,7 +2,16 @@
 
 from judging.core.models import Worker
 from judging.dataset.models import Example, HumanScore, Import, Label, PointItem
-from judging.projects.models import AuditEvent, Export, Membership, Preferences, Project, Role
+from judging.projects.models import (
+    AuditEvent,
+    Export,
+    LostRight,
+    Membership,
+    PasswordLink,
+    Preferences,
+    Project,
+    Role,
+)
 from judging.runs.models import (
     Batch,
     Call,
@@ -29,9 +38,11 @@ __all__ = [
     "Import",
     "JudgeTemplate",
     "Label",
+    "LostRight",
     "Membership",
     "Method",
     "Parse",
+    "PasswordLink",
     "PointItem",
     "Preferences",
     "Project",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.tokens import default_token_generator
 from django.db import transaction
 from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
@@ -22,6 +21,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from judging.dataset.models import Import
 from judging.dataset.uploads import record_import, refused_path
+from judging.projects.accounts import password_link
 from judging.projects.models import Membership
 from judging.runs.models import JudgeTemplate
 from tests.factories import (
@@ -127,7 +127,7 @@ def arguments_of(project, annotator, folder):
         "report_file": {"kind": "html"},
         "scores_undo": {"number": scores_of(project).number},
         "password_reset_confirm": {
-            "uidb64": uid, "token": default_token_generator.make_token(annotator)
+            "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},

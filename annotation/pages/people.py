@@ -6,7 +6,9 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth import login
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import SetPasswordForm
 from django.contrib.auth.models import User
+from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -20,7 +22,7 @@ from annotation.people.annotators import leave_project
 from annotation.people.invitations import accept, invite, link_of, open_invitation, revoke, usable
 from judging.core.errors import UserError
 from judging.projects.access import Access, project_for
-from judging.projects.accounts import reset_link
+from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
 from judging.projects.members import change_role
 from judging.projects.models import Membership, Role
 
@@ -92,7 +94,7 @@ def invitation_revoke(request: HttpRequest, slug: str, number: int) -> HttpRespo
 def join(request: HttpRequest, token: str) -> HttpResponse:
     """Accept an invitation: as who one is, or with a new login made on the way."""
     try:
-        invitation = open_invitation(token)
+        invitation = open_invitation(token, request.user)
         form = None if request.user.is_authenticated else JoinForm(request.POST or None)
         if request.method == "POST" and (form is None or form.is_valid()):
             return _join(request, invitation, form)
@@ -104,6 +106,25 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     found = {"form": form, "invitation": invitation}
     status = 422 if form is not None and form.errors else 200
     return render(request, "annotation/invitations/join.html", found, status=status)
+
+
+class SetPassword(PasswordResetConfirmView):
+    """Set a password by a link, whose maker's right is asked for with each step."""
+
+    success_url = "/"
+    post_reset_login = True
+    post_reset_login_backend = settings.LOGIN_BACKEND
+    token_generator = PasswordLinks()
+
+    def form_valid(self, form: SetPasswordForm) -> HttpResponse:
+        token = self.request.session.get(INTERNAL_RESET_SESSION_TOKEN)
+        with transaction.atomic():
+            link = password_link_behind(self.user, token)
+            # Somebody else used it, or a membership changed, in this very moment.
+            if link is None or not use_up(link):
+                self.validlink = False
+                return self.render_to_response(self.get_context_data())
+            return super().form_valid(form)
 
 
 def people_page(

@@ -1,5 +1,6 @@
 """Votes of people who had seen what the judge says: whether they count is a project's setting."""
 
+import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
@@ -10,6 +11,7 @@ from django.db import transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Subquery, When
 from django.utils import timezone
 from django.utils.functional import cached_property
+from kombu.exceptions import OperationalError
 
 from annotation.models import (
     Adjudication,
@@ -72,6 +74,17 @@ def _words(value: Any) -> str:
 
 
 GO_ON = "annotation.results.tasks.go_on_with_round"
+logger = logging.getLogger(__name__)
+
+
+def wake(task: str, key: int) -> bool:
+    """Send the task. Returns False if the broker does not answer, which must fail no page."""
+    try:
+        current_app.send_task(task, [key])
+    except (OperationalError, OSError) as error:
+        logger.warning("The broker does not answer (%s). %s is sent again later.", error, task)
+        return False
+    return True
 
 
 def wake_when_learned(item: Item) -> None:
@@ -84,7 +97,7 @@ def wake_when_learned(item: Item) -> None:
 def _wake(round_id: int) -> None:
     items = Item.objects.filter(round=round_id, selection__kind=Selection.Kind.LEARN)
     if not items.exclude(state=Item.State.COMPLETE).exists():
-        current_app.send_task(GO_ON, [round_id])
+        wake(GO_ON, round_id)
 
 
 _CHUNK = 500

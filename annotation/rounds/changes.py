@@ -9,7 +9,6 @@ from decimal import Decimal
 from random import Random
 from typing import Any
 
-from celery import current_app
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
@@ -22,6 +21,7 @@ from annotation.queue.settling import (
     count_earlier_votes,
     settle_all,
     settle_skipped,
+    wake,
 )
 from annotation.rounds.opening import add_items, fill, plan_to_store
 from annotation.rounds.selecting import Drawn, Ranked, draw, frame, ranked_examples, size_for_beta
@@ -57,7 +57,7 @@ def wake_due() -> None:
     """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
     for pk in due().values_list("pk", flat=True):
         if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
-            current_app.send_task(GO_ON, [pk])
+            wake(GO_ON, pk)
 
 
 def open_second_stage(round_: Round, learned: RoutingFit) -> bool:

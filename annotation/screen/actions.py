@@ -21,7 +21,15 @@ from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
 from annotation.screen.entries import Entry, entry_of, keep, log_in_first
-from annotation.screen.hand import address_of, draft_for, is_token, last_token, round_for, vote_on
+from annotation.screen.hand import (
+    address_of,
+    draft_for,
+    is_token,
+    kind_to_old_links,
+    last_token,
+    round_for,
+    vote_on,
+)
 from annotation.screen.progress import progress_of, refusal, where
 from annotation.screen.views import progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
@@ -37,6 +45,7 @@ class PreferencesForm(forms.ModelForm):
 
 
 @require_POST
+@kind_to_old_links
 def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)
     try:
@@ -53,6 +62,7 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
 
 
 @require_POST
+@kind_to_old_links
 def annotate_return(request: HttpRequest, signed: str) -> HttpResponse:
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)
     annotators.come_back(round_, annotator)

@@ -1,14 +1,19 @@
 """The item that a person has in hand: found and allowed in one step."""
 
 import re
+from collections.abc import Callable
 from datetime import datetime
+from functools import wraps
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import AbstractUser, AnonymousUser
 from django.core import signing
 from django.db.models import F, QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils.crypto import constant_time_compare
 
 from annotation.models import Annotation, Annotator, Draft, Round
 from annotation.people.annotators import annotator_of
@@ -19,7 +24,7 @@ from judging.projects.access import project_for
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
 _DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
-_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority")
+_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
 _PROTOCOL = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 _NEEDED = [
     *_DRAFT,
@@ -28,6 +33,10 @@ _NEEDED = [
     *(f"item__round__{name}" for name in (*_ROUND, "number")),
     *(f"item__round__protocol__{name}" for name in _PROTOCOL),
 ]
+
+
+class LinkEnded(Http404):
+    """The link named a round once; since then all links were renewed."""
 
 
 def is_token(text: str) -> bool:
@@ -53,16 +62,41 @@ def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
 
 
 def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
-    """The round of a link, and who labels in it. Raises Http404."""
+    """The round of a link, and who labels in it. Raises Http404, and LinkEnded for one that was
+    good once."""
     try:
-        number = _SIGNER.unsign_object(signed)
+        named = _SIGNER.unsign_object(signed)
     except signing.BadSignature:
         raise Http404("No such round.") from None
+    # A link of an older version names the number alone, which may be another round's by now.
+    number, nonce = named if isinstance(named, list) else (named, "")
     round_ = _rounds.first(key=number)
     if round_ is None:
         raise Http404("No such round.")
+    if not constant_time_compare(round_.nonce, nonce):
+        raise LinkEnded("No such round.")
     access = project_for(user, round_.project.slug)
     return round_, annotator_of(access.project, user)
+
+
+def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Lead from a link that has ended to the list of open rounds, where the new one is."""
+
+    @wraps(view)
+    def kind(request: HttpRequest, signed: str) -> HttpResponse:
+        try:
+            return view(request, signed)
+        except LinkEnded:
+            messages.info(
+                request,
+                "This link is no longer valid. Your votes are safe. Your open rounds are listed "
+                "below.",
+            )
+        if request.headers.get("HX-Request"):
+            return HttpResponse(status=204, headers={"HX-Redirect": reverse("annotate")})
+        return redirect("annotate")
+
+    return kind
 
 
 @prepared
@@ -73,15 +107,19 @@ def _rounds(key: Any) -> QuerySet[Round]:
 
 def address_of(round_: Round) -> str:
     """Where the round's next item is handed out."""
-    return reverse("annotate_round", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_round", args=[_signed(round_)])
 
 
 def leave_address_of(round_: Round) -> str:
-    return reverse("annotate_leave", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_leave", args=[_signed(round_)])
 
 
 def return_address_of(round_: Round) -> str:
-    return reverse("annotate_return", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_return", args=[_signed(round_)])
+
+
+def _signed(round_: Round) -> str:
+    return _SIGNER.sign_object([round_.pk, round_.nonce])
 
 
 def take_up(draft: Draft, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from annotation.screen.hand import (
     address_of,
     draft_for,
     is_token,
+    kind_to_old_links,
     last_token,
     round_for,
     take_up,
@@ -122,6 +123,7 @@ def annotate(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
+@kind_to_old_links
 def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)

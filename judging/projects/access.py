@@ -41,6 +41,10 @@ class Access:
         return {"project": self.project, "access": self, "tab": tab}
 
 
+def is_smaller(role: str, than: str) -> bool:
+    return _ORDER[Role(role)] < _ORDER[Role(than)]
+
+
 def may_research(user: AbstractUser | AnonymousUser) -> bool:
     """The site permission: create projects, start runs that cost."""
     return user.has_perm("judging.researcher")

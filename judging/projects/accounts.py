@@ -1,24 +1,27 @@
 """Logins: made with a one-time link to set the password, since no mail server is needed."""
 
+import re
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser, Permission, User
-from django.contrib.auth.tokens import default_token_generator
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.urls import reverse
+from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from judging.core.errors import UserError
 from judging.core.sql.prepared import prepared
 from judging.projects import audit
-from judging.projects.access import may_research
 from judging.projects.members import adopt_projects
-from judging.projects.models import Membership, Preferences, Role
+from judging.projects.models import Membership, PasswordLink, Preferences, Project, Role
 
+_TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
 LONGEST_NAME = User._meta.get_field("username").max_length
 
 
@@ -53,34 +56,98 @@ def grant_research(user: AbstractUser) -> None:
 
 
 def password_link(user: AbstractUser) -> str:
-    """A link that sets the password once: it stops working when used, or after a while."""
-    path = reverse(
-        "password_reset_confirm",
-        args=[
-            urlsafe_base64_encode(force_bytes(user.pk)),
-            default_token_generator.make_token(user),
-        ],
-    )
-    return settings.FAIRJUDGE_URL.rstrip("/") + path
+    """The operator's link that sets the password once: it ends when used, or after a while."""
+    return _link_of(PasswordLink.objects.create(user=user))
 
 
 def reset_link(membership: Membership, by: AbstractUser) -> str:
     """A password link made by an owner for a member. Raises UserError where it would give more.
 
-    Whoever holds the link can log in as that person, so they must not be able to do anything
-    that the owner could not do.
+    Whoever holds the link can log in as that person, so it opens nothing but this project. Whether
+    its maker may is asked again when it is used, and any change of either's memberships ends it.
     """
-    user = membership.user
-    owned = Membership.objects.filter(user=by, role=Role.OWNER).values("project")
-    elsewhere = Membership.objects.filter(user=user).exclude(project__in=owned)
-    more = user.is_superuser or elsewhere.exists() or (may_research(user) and not may_research(by))
-    if more and not by.is_superuser:
+    user, project = membership.user, membership.project
+    if not _may_reset(by, user, project):
         raise UserError(
-            f"{user.get_username()} may do things that you may not, so only an operator can reset "
-            "this password: manage.py password_link NAME"
+            f"The login {user.get_username()} opens more than this project, or is inactive, so "
+            "only an operator can reset its password: manage.py password_link NAME. Nothing was "
+            "changed."
         )
-    audit.record(membership.project, by, "password link made", user.get_username())
-    return password_link(user)
+    audit.record(project, by, "password link made", user.get_username())
+    return _link_of(PasswordLink.objects.create(user=user, made_by=by, project=project))
+
+
+def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:
+    """A superuser may for every member; an owner for those who have nothing but this project."""
+    theirs = Membership.objects.filter(user=user)
+    if not by.is_active or not theirs.filter(project=project).exists():
+        return False
+    if by.is_superuser:
+        return True
+    owns = Membership.objects.filter(project=project, user=by, role=Role.OWNER).exists()
+    more = (
+        not user.is_active
+        or user.is_superuser
+        or user.is_staff
+        or theirs.exclude(project=project).exists()
+        or bool(user.get_all_permissions() - by.get_all_permissions())
+    )
+    return owns and not more
+
+
+class PasswordLinks(PasswordResetTokenGenerator):
+    """What Django's page for a new password asks whether a link is good."""
+
+    def check_token(self, user: AbstractUser | None, token: str | None) -> bool:
+        return password_link_behind(user, token) is not None
+
+
+def password_link_behind(user: AbstractUser | None, token: str | None) -> PasswordLink | None:
+    """The row of a link that still works for this person."""
+    named = _TOKEN.fullmatch(token or "")
+    if user is None or named is None:
+        return None
+    links = PasswordLink.objects.select_related("user", "made_by", "project")
+    link = links.filter(pk=int(named[1]), user=user).first()
+    if link is None or not _Signature(link).check_token(link.user, named[2]):
+        return None
+    if link.made_by is not None and not _may_reset(link.made_by, link.user, link.project):
+        return None
+    return link
+
+
+def use_up(link: PasswordLink) -> bool:
+    """True for whoever is first: others may use or end it at the same time. Within a transaction.
+
+    All other links of the person end with it.
+    """
+    if not PasswordLink.objects.filter(pk=link.pk, nonce=link.nonce).delete()[0]:
+        return False
+    PasswordLink.objects.filter(user=link.user_id).delete()
+    return True
+
+
+class _Signature(PasswordResetTokenGenerator):
+    """Over the row's nonce and, as always, the password and the last login, which both change."""
+
+    key_salt = "fairjudge.password_link"
+
+    def __init__(self, link: PasswordLink) -> None:
+        super().__init__()
+        self._link = link
+
+    def _make_hash_value(self, user: AbstractUser, timestamp: int) -> str:
+        state = super()._make_hash_value(user, timestamp)
+        return f"{self._link.pk}.{self._link.nonce}.{state}"
+
+
+def _link_of(link: PasswordLink) -> str:
+    past = timezone.now() - timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
+    PasswordLink.objects.filter(user=link.user_id, created_at__lt=past).delete()
+    token = f"{link.pk}-{_Signature(link).make_token(link.user)}"
+    uid = urlsafe_base64_encode(force_bytes(link.user_id))
+    path = reverse("password_reset_confirm", args=[uid, token])
+    return settings.FAIRJUDGE_URL.rstrip("/") + path
 
 
 def preferences_of(user: AbstractUser) -> Preferences:

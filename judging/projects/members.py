@@ -1,13 +1,16 @@
 """Making projects and keeping their members: an owner always stays."""
 
+from collections.abc import Iterable
+
 from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils.text import slugify
 
 from judging.core.errors import UserError
 from judging.projects import audit
-from judging.projects.access import may_research
-from judging.projects.models import Membership, Project, Role
+from judging.projects.access import is_smaller, may_research
+from judging.projects.models import LostRight, Membership, PasswordLink, Project, Role
 
 LONGEST_SLUG = Project._meta.get_field("slug").max_length
 
@@ -30,6 +33,7 @@ def create_project(
             project = Project.objects.create(slug=slug, name=name, created_by=user, **fields)
             if user is not None:
                 Membership.objects.create(project=project, user=user, role=Role.OWNER)
+                end_password_links([user.pk])
             audit.record(project, user, "project created", slug)
     except IntegrityError:
         raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
@@ -71,6 +75,7 @@ def adopt_projects(user: AbstractUser) -> int:
         Membership.objects.update_or_create(
             project=project, user=user, defaults={"role": Role.OWNER}
         )
+        end_password_links([user.pk])
         audit.record(project, user, "ownership taken over", project.slug)
     return len(orphans)
 
@@ -82,6 +87,7 @@ def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, ro
             project=project, user=user, defaults={"role": role}
         )
         if created:
+            end_password_links([user.pk])
             audit.record(project, by, "member added", user.get_username(), role=role)
 
 
@@ -93,6 +99,10 @@ def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
         _keep_an_owner(membership, leaving=role != Role.OWNER)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
+        if is_smaller(role, than=before):
+            _lose_right(membership, LostRight.How.LOWERED)
+        if role != before:
+            end_password_links([membership.user_id])
         audit.record(
             membership.project,
             by,
@@ -108,8 +118,25 @@ def remove_member(membership: Membership, by: AbstractUser) -> None:
     with transaction.atomic():
         _keep_an_owner(membership, leaving=True)
         name = membership.user.get_username()
+        by_themselves = by.pk == membership.user_id
+        _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)
+        end_password_links([membership.user_id])
         membership.delete()
         audit.record(membership.project, by, "member removed", name)
+
+
+def end_password_links(users: Iterable[int]) -> None:
+    """End the password links that owners made for these people, and those that these made.
+
+    Such a link rests on who belongs where: any change of that ends it. The operator's stay.
+    """
+    keys = list(users)
+    by_owners = PasswordLink.objects.exclude(made_by=None)
+    by_owners.filter(Q(user__in=keys) | Q(made_by__in=keys)).delete()
+
+
+def _lose_right(membership: Membership, how: str) -> None:
+    LostRight.objects.create(project_id=membership.project_id, user_id=membership.user_id, how=how)
 
 
 def owned_alone(user: AbstractUser) -> list[str]:

@@ -1,5 +1,6 @@
 """A project, who belongs to it in which role, and a person's own settings."""
 
+import secrets
 from decimal import Decimal
 
 from django.conf import settings
@@ -95,6 +96,49 @@ class Membership(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["project", "user"], name="membership_once"),
         ]
+
+
+class LostRight(models.Model):
+    """Somebody was removed from a project, left it, or was given a smaller role there.
+
+    Links from before let them in no more, and those that they made let nobody in. What was before
+    is told by the row's number and not by the clock, which may go back.
+    """
+
+    class How(models.TextChoices):
+        REMOVED = "removed", "removed"
+        LEFT = "left", "left"
+        LOWERED = "lowered", "given a smaller role"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="lost_rights")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="lost_rights"
+    )
+    how = models.CharField(max_length=8, choices=How)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "user"], name="lost_right_of_person")]
+
+
+class PasswordLink(models.Model):
+    """A link that sets a password once: made by an owner for a member of `project`, or, where
+    neither is set, by the operator.
+
+    The link names this row and is signed over the nonce, so that it opens nothing once the number
+    belongs to another row or the nonce was renewed.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
+    )
+    # Their link ends with them: without its maker it would look like the operator's.
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
+    )
+    project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="+")
+    nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
+    created_at = models.DateTimeField(auto_now_add=True)
 
 
 class Preferences(models.Model):

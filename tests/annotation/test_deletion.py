@@ -15,12 +15,14 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
-from judging.projects.models import AuditEvent, Export, Project
+from judging.projects.members import remove_member
+from judging.projects.models import AuditEvent, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
     make_annotator,
     make_examples,
     make_import,
+    make_member,
     make_project,
     make_run,
     make_verdict,
@@ -57,6 +59,9 @@ def make_full_project(slug):
     JudgeTemplate.objects.create(project=project, name="own", form="score", text="", sha256="0")
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
+    gone, member = make_member(project), make_member(project)
+    remove_member(project.memberships.get(user=gone), member)
+    PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))
     return project
 

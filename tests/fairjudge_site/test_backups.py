@@ -1,5 +1,6 @@
 """Backup and restore over a data folder of their own, by the commands as people type them."""
 
+import json
 import os
 import sqlite3
 import stat
@@ -191,6 +192,201 @@ def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
     tables = "SELECT count(*) FROM sqlite_master WHERE name = 'annotation_finallabel'"
     assert rows(data, tables) == [0]
     assert "[ ]" not in manage("showmigrations").stdout
+
+
+# Run inside a site by `manage.py shell`. Its last line is what it found.
+BEFORE = """
+import json
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from annotation.people.invitations import Terms, invite, link_of, revoke, usable
+from annotation.people.annotators import leave_project
+from annotation.models import Invitation, Round
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.screen.hand import address_of
+from judging.models import Membership, PasswordLink, Project
+from judging.projects.accounts import create_login, password_link, reset_link
+from judging.projects.members import change_role
+
+def person(name, project, role):
+    user = create_login(name, researcher=role != "annotator")
+    Membership.objects.create(project=project, user=user, role=role)
+    return user
+
+def path(link):
+    return link.removeprefix(settings.FAIRJUDGE_URL)
+
+def client(user=None):
+    found = Client(SERVER_NAME="127.0.0.1")
+    if user is not None:
+        found.force_login(user)
+    return found
+
+def outcomes(addresses):
+    otto, ana = User.objects.get(username="otto"), User.objects.get(username="ana")
+    kept = client()
+    kept.cookies["sessionid"] = addresses["session"]
+    return {
+        "invitation": client(otto).get(addresses["invitation"]).status_code,
+        "later invitation": client(otto).get(addresses["later invitation"]).status_code,
+        "password": client().get(addresses["password"]).status_code,
+        "owner's link": client().get(addresses["owner's link"]).status_code,
+        "round": client(ana).get(addresses["round"]).url != "/annotate/",
+        "session": kept.get("/annotate/").status_code,
+    }
+"""
+MAKE = (
+    BEFORE
+    + """
+project = Project.objects.get(slug="kept")
+olga, ana = person("olga", project, "owner"), person("ana", project, "annotator")
+ida, otto = person("ida", project, "annotator"), create_login("otto")
+session = client(otto).cookies["sessionid"].value
+round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+print(json.dumps({
+    "invitation": path(link_of(invite(project, olga, Terms()))),
+    "later invitation": path(link_of(Invitation.objects.get())),
+    "password": path(password_link(create_login("ivo"))),
+    "owner's link": path(reset_link(Membership.objects.get(user=ida), olga)),
+    "round": address_of(round_),
+    "session": session,
+}))
+"""
+)
+# All is withdrawn; what is made then gets numbers that the restored site gives again.
+WITHDRAW = (
+    BEFORE
+    + """
+olga = User.objects.get(username="olga")
+revoke(Invitation.objects.get(), olga)
+later = invite(Project.objects.get(slug="kept"), olga, Terms(role="owner"))
+print(json.dumps({"later invitation": path(link_of(later)), "number": later.pk}))
+"""
+)
+AGAIN = (
+    BEFORE
+    + """
+another = Project.objects.create(slug="another", name="another")
+again = invite(another, None, Terms(role="owner"))
+print(json.dumps(outcomes(ADDRESSES) | {"number": again.pk}))
+"""
+)
+SAME = (
+    BEFORE
+    + """
+print(json.dumps(outcomes(ADDRESSES)))
+"""
+)
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_no_link_and_no_login_from_before_a_restore_opens_anything(
+    manage, tmp_path, vendor, request
+):
+    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
+
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(script):
+        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    addresses = ask(MAKE)
+    good = {
+        "invitation": 200, "later invitation": 200, "password": 302, "owner's link": 302,
+        "round": True, "session": 200,
+    }  # fmt: skip
+    assert ask(f"ADDRESSES = {addresses}{SAME}") == good
+    run("backup", "all.zip")
+    later = ask(WITHDRAW)
+    addresses["later invitation"] = later["later invitation"]
+    assert ask(f"ADDRESSES = {addresses}{SAME}") == good | {"invitation": 410}
+
+    run("restore", "all.zip", "--yes")
+    found = ask(f"ADDRESSES = {addresses}{AGAIN}")
+    # Another project's invitation has the number now that a link from before names.
+    assert found.pop("number") == later["number"]
+    assert found == {
+        "invitation": 410, "later invitation": 410, "password": 200, "owner's link": 200,
+        "round": False, "session": 302,
+    }  # fmt: skip
+
+
+# As the last release left it: the trail alone knows of removals, and no row has a nonce.
+OLD = (
+    BEFORE
+    + """
+project = Project.objects.get(slug="kept")
+olga, kim = person("olga", project, "owner"), person("kim", project, "owner")
+ana, ben = person("ana", project, "annotator"), person("ben", project, "annotator")
+cleo = person("cleo", project, "researcher")
+for _ in range(2):
+    open_round(project, None, None, RoundSettings(everything=True, votes=1))
+invite(project, olga, Terms(note="before", uses=9))
+invite(project, kim, Terms(note="of kim", uses=9))
+invite(project, None, Terms(note="of somebody who was erased", uses=9))
+for user in (ana, kim):
+    leave_project(Membership.objects.get(user=user), olga)
+leave_project(Membership.objects.get(user=ben), ben)
+change_role(Membership.objects.get(user=cleo), olga, "annotator")
+invite(project, olga, Terms(note="after", uses=9))
+print("{}")
+"""
+)
+NEW = (
+    BEFORE
+    + """
+from judging.models import LostRight
+project = Project.objects.get(slug="kept")
+nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
+people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}
+print(json.dumps({
+    "usable": sorted(usable(project).values_list("note", flat=True)),
+    "lost": sorted(LostRight.objects.values_list("user__username", "how")),
+    "nonces": [len(set(nonces)), {len(nonce) for nonce in nonces} == {43}],
+    "in": {
+        f"{name} {one.note}": client(user).get(path(link_of(one))).status_code
+        for name, user in people.items() for one in usable(project)
+    },
+}))
+"""
+)
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_links_and_removals_of_the_last_release_are_brought_up_to_date(
+    manage, tmp_path, vendor, request
+):
+    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
+
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(script):
+        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    run("create_user", "otto")
+    ask(OLD)
+    run("migrate", "--verbosity=0", "judging", "0004")
+    run("migrate", "--verbosity=0")
+    assert ask(NEW) == {
+        "usable": ["after", "before"],
+        "lost": [["ana", "removed"], ["ben", "left"], ["cleo", "lowered"], ["kim", "removed"]],
+        "nonces": [6, True],
+        "in": {
+            "ana after": 200, "ana before": 410, "ben after": 200, "ben before": 410,
+            "otto after": 200, "otto before": 200,
+        },
+    }  # fmt: skip
 
 
 def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):

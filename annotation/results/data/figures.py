@@ -1,12 +1,13 @@
 """A figure as the report writes it: value, interval and n, or the reason why there is none."""
 
+import importlib
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import vl_convert
 
+from judging.core.errors import UserError
 from judging.methods.intervals.estimates import Estimate, Undefined
 
 Json = dict[str, Any]
@@ -34,6 +35,10 @@ def usd(amount: Decimal | None) -> str | None:
 
 
 WIDTH, HEIGHT = 560, 280
+NEEDS_CONVERTER = (
+    "Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. Install it "
+    "with: pip install 'fairjudge[pictures]'"
+)
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {
     "background": "white",
@@ -61,13 +66,32 @@ class Plot:
         return list(self.table[0])
 
 
+def can_draw() -> bool:
+    """Whether plots can be drawn here. Pages draw theirs in the browser, which needs nothing."""
+    try:
+        _converter()
+    except UserError:
+        return False
+    return True
+
+
 def as_svg(plot: Plot) -> str:
-    return vl_convert.vegalite_to_svg(_on_paper(plot))
+    """Raises UserError if the extra `pictures` is not installed."""
+    drawn: str = _converter().vegalite_to_svg(_on_paper(plot))
+    return drawn
 
 
 def as_png(plot: Plot) -> bytes:
-    """Twice the size on the screen, for print."""
-    return vl_convert.vegalite_to_png(_on_paper(plot), scale=2)
+    """Twice the size on the screen, for print. Raises UserError as `as_svg` does."""
+    drawn: bytes = _converter().vegalite_to_png(_on_paper(plot), scale=2)
+    return drawn
+
+
+def _converter() -> Any:
+    try:
+        return importlib.import_module("vl_convert")
+    except ImportError:
+        raise UserError(NEEDS_CONVERTER) from None
 
 
 def _on_paper(plot: Plot) -> Json:

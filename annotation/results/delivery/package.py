@@ -20,11 +20,12 @@ import numpy as np
 from django.contrib.auth.models import AbstractUser
 from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
+from django.utils.html import escape
 
 import annotation.results
 import judging.methods
 from annotation.models import Annotation
-from annotation.results.data.figures import Data, Json, as_svg
+from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
@@ -246,13 +247,19 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
 def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
     """Styles and drawings are inside, and nothing is fetched."""
     body = render_to_string("results/report_file.html", page_context(run, figures))
-    drawn = "".join(
-        f"<figure><figcaption><b>{one.title}.</b> {one.caption}</figcaption>{as_svg(one)}</figure>"
-        for one in (plots(figures) if with_drawings else ())
-    )
+    drawn = _drawings(figures) if with_drawings else ""
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
     body = _LINK.sub(r"\1", body).replace("<!-- drawings -->", drawn)
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
+
+
+def _drawings(figures: Json) -> str:
+    if not can_draw():
+        return f"<figure><figcaption>{escape(NEEDS_CONVERTER)}</figcaption></figure>"
+    return "".join(
+        f"<figure><figcaption><b>{one.title}.</b> {one.caption}</figcaption>{as_svg(one)}</figure>"
+        for one in plots(figures)
+    )
 
 
 def methods_text(figures: Json) -> str:

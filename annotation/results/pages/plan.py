@@ -271,6 +271,7 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     target = form.cleaned_data["target"]
     if shown.renewing and report is None:
         found["awaits_figures"] = True
+        found["waiting"] = shown.waiting
     else:
         found["advice"] = advice(report, plan, target, settings.epsilon, settings.budget)
     if report is not None:

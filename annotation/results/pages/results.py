@@ -17,7 +17,7 @@ from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from annotation.models import Item, Round, Selection
-from annotation.results.data.figures import as_png, as_svg
+from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw
 from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import Shown, kept_for, shown_report
@@ -175,9 +175,10 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _figures(run: Run, shown: Shown) -> dict[str, Any]:
     """What the report says, as far as it is computed."""
-    found = {"renewing": shown.renewing, "rounds": run.rounds.exists()}
+    found = {"renewing": shown.renewing, "waiting": shown.waiting, "rounds": run.rounds.exists()}
     if shown.report is not None:
         found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
+        found |= {"can_draw": can_draw(), "needs_converter": NEEDS_CONVERTER}
     return found
 
 
@@ -190,6 +191,8 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
     found = next((one for one in plots(report) if one.name == name), None) if report else None
     if found is None:
         raise Http404
+    if not can_draw():
+        return HttpResponse(f"{NEEDS_CONVERTER}\n", content_type="text/plain", status=501)
     drawn = as_svg(found).encode() if kind == "svg" else as_png(found)
     response = HttpResponse(drawn, content_type=_PICTURES[kind])
     file = f"{access.project.slug}-run{run.number}-{name}.{kind}"

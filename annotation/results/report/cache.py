@@ -10,19 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from celery import current_app
 from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Max, Sum, Value
 from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
+from annotation.queue.settling import wake
 from annotation.results.data.figures import Json
 from annotation.results.data.sheet import label_sign
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.selecting import frame
-from judging.core.caching import cache_key, cached, report_cache
+from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
 from judging.core.models import Worker
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -96,14 +96,19 @@ def _of_verdict() -> list[Combinable]:
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
 TASK = "annotation.results.tasks.renew_report"
+WAITING = "reports-wanted-while-the-broker-was-away"
 
 
 @dataclass(frozen=True)
 class Shown:
-    """report: the newest there is, None before the first. renewing: a worker is at a newer one."""
+    """report: the newest there is, None before the first. renewing: a worker is at a newer one.
+
+    waiting: no worker could be woken yet, since the broker does not answer.
+    """
 
     report: Json | None
     renewing: bool = False
+    waiting: bool = False
 
 
 def current_report(project: Project, run: Run) -> Json:
@@ -120,10 +125,27 @@ def shown_report(project: Project, run: Run) -> Shown:
     large = frame(project).count() > MOST_AT_ONCE
     if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
         return Shown(current_report(project, run))
-    if report_cache.add(f"{cache_key('report', run)}:{state}", True, ASKED_SECONDS):
-        current_app.send_task(TASK, [run.pk])
+    asked = f"{cache_key('report', run)}:{state}"
+    if report_cache.add(asked, True, ASKED_SECONDS) and not wake(TASK, run.pk):
+        # Asking again with each request would make each wait for the broker.
+        report_cache.set(asked, False, ASKED_SECONDS)
+        _wait_for_broker({run.pk})
     before = report_cache.get(cache_key("report", run))
-    return Shown(before[1] if before else None, renewing=True)
+    waiting = report_cache.get(asked) is False
+    return Shown(before[1] if before else None, renewing=True, waiting=waiting)
+
+
+def wake_for_reports() -> None:
+    """Ask for the reports that pages wanted while the broker was away. The sweeper calls this."""
+    wanted = report_cache.get(WAITING, set())
+    report_cache.delete(WAITING)
+    _wait_for_broker({pk for pk in wanted if not wake(TASK, pk)})
+
+
+def _wait_for_broker(runs: set[int]) -> None:
+    """Two at the same moment may lose one of these, which its page asks for again."""
+    if runs:
+        report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
 
 
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:

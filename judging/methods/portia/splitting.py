@@ -7,11 +7,19 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import TYPE_CHECKING
 
 import sentencex
-from tree_sitter import Language, Node, Parser
 
 from judging.methods.portia.alignment import MAX_SENTENCES, UNSPACED, equidistant
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Parser
+
+NEEDS_GRAMMARS = (
+    "PORTIA splits code blocks with tree-sitter's grammars, which are not installed. Install them "
+    "with: pip install 'fairjudge[grammars]'"
+)
 
 # Behind the marks of lists and quotations, as language models write them.
 _PREFIX = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*"
@@ -77,6 +85,23 @@ _LEADING = frozenset(
 )
 
 
+class GrammarsMissing(ImportError):
+    """The extra `grammars` is not installed. Without it a text would be split in another way."""
+
+    def __init__(self) -> None:
+        super().__init__(NEEDS_GRAMMARS)
+
+
+@cache
+def check_grammars() -> None:
+    """Raise GrammarsMissing if the grammar of any language that can be split is not installed."""
+    for module in ("tree_sitter", *(name for name, _ in _GRAMMARS.values())):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            raise GrammarsMissing from None
+
+
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
     """A fenced block with its fences, as offsets in the text, and the lines between them."""
@@ -137,13 +162,20 @@ def _parser(language: str, lines: list[str]) -> Parser | None:
     if language == "php" and not any("<?" in line for line in lines):
         language = "php_only"
     grammar = _grammar(language)
-    return None if grammar is None else Parser(grammar)
+    if grammar is None:
+        return None
+    from tree_sitter import Parser
+
+    return Parser(grammar)
 
 
 @cache
 def _grammar(name: str) -> Language | None:
     if name not in _GRAMMARS:
         return None
+    check_grammars()
+    from tree_sitter import Language
+
     module, function = _GRAMMARS[name]
     return Language(getattr(importlib.import_module(module), function)())
 

@@ -28,7 +28,7 @@ from judging.methods.portia.alignment import (
     length_aligned,
     semantically_aligned,
 )
-from judging.methods.portia.splitting import boundaries
+from judging.methods.portia.splitting import GrammarsMissing, boundaries, check_grammars
 from judging.methods.portia.stages import (
     ALIGNMENTS,
     Settled,
@@ -186,7 +186,11 @@ def check_options(form: str, options: PortiaOptions) -> None:
 
 
 def splitter(tokens: str) -> str:
-    """What found the sentences, and what is alike in them."""
+    """What found the sentences, and what is alike in them. Raises UserError if it is missing."""
+    try:
+        check_grammars()
+    except GrammarsMissing as error:
+        raise UserError(f"{error}. Nothing was started.") from None
     sentences = f"sentencex {version('sentencex')}"
     return sentences if tokens in NAMED else f"{sentences}, {sentence_model().name}"
 
@@ -194,6 +198,8 @@ def splitter(tokens: str) -> str:
 def check_splitter(run: Run) -> None:
     """A run goes on only under the sentence model that it was started with."""
     kept = PortiaSettings.of(run)
+    if kept:
+        splitter(kept.tokens)
     if kept and kept.tokens == EMBEDDING and sentence_model().name not in kept.splitter:
         raise UserError(
             f"Run {run.name} was split by {kept.splitter}, and the sentence model is now "

@@ -181,7 +181,7 @@ def test_whoever_comes_too_late_leaves_no_login_behind(client, join, invitation,
     # The last uses go to others after the page found the link good.
     from annotation.pages import people
 
-    def found(token):
+    def found(token, user):
         Invitation.objects.update(uses=2)
         return invitation
 

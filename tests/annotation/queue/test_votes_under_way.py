@@ -107,7 +107,7 @@ def test_a_vote_counts_in_a_round_that_came_after_it_had_looked(project, monkeyp
         """As by somebody who had waited for votes just before this one held its items."""
         with transaction.atomic():
             second = Round.objects.get(pk=first.pk)
-            second.pk, second.number = None, 2
+            second.pk, second.number, second.nonce = None, 2, "another"
             second.save(force_insert=True)
             selection = Selection.objects.create(
                 round=second, kind=Selection.Kind.ALL, seed=1, frame_size=1

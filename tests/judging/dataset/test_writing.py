@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.errors import UserError, stop_requested
@@ -273,9 +274,8 @@ def test_examples_that_were_worked_on_stay(project, pairs, use):
     imported = import_files(project, None, pairs(pair(1), pair(2)))
     example = Example.objects.get(external_id="2")
     if use == "call":
-        Call.objects.create(
-            run=make_run(project), example=example, part="original", seq=0, slots=[0]
-        )
+        run, now = make_run(project), timezone.now()
+        Call.objects.create(run=run, example=example, part="original", slots=[0], claimed_at=now)
     else:
         round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
         if use == "vote":
