@@ -1,17 +1,14 @@
 """Votes of people who had seen what the judge says: whether they count is a project's setting."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any
 
-from celery import current_app
 from django.db import transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Subquery, When
 from django.utils import timezone
 from django.utils.functional import cached_property
-from kombu.exceptions import OperationalError
 
 from annotation.models import (
     Adjudication,
@@ -24,6 +21,7 @@ from annotation.models import (
     Skip,
     Slot,
 )
+from judging.core import waking
 from judging.core.sql.prepared import prepared
 from judging.methods.agreement.votes import majority
 from judging.methods.outcomes import Label
@@ -73,20 +71,6 @@ def _words(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
 
 
-GO_ON = "annotation.results.tasks.go_on_with_round"
-logger = logging.getLogger(__name__)
-
-
-def wake(task: str, key: int) -> bool:
-    """Send the task. Returns False if the broker does not answer, which must fail no page."""
-    try:
-        current_app.send_task(task, [key])
-    except (OperationalError, OSError) as error:
-        logger.warning("The broker does not answer (%s). %s is sent again later.", error, task)
-        return False
-    return True
-
-
 def wake_when_learned(item: Item) -> None:
     """After a learning item was settled. A message that is lost is made up for by the sweeper."""
     learning = item.selection.kind == Selection.Kind.LEARN
@@ -97,7 +81,7 @@ def wake_when_learned(item: Item) -> None:
 def _wake(round_id: int) -> None:
     items = Item.objects.filter(round=round_id, selection__kind=Selection.Kind.LEARN)
     if not items.exclude(state=Item.State.COMPLETE).exists():
-        wake(GO_ON, round_id)
+        waking.wake(waking.GO_ON_WITH_ROUND, round_id)
 
 
 _CHUNK = 500

@@ -16,15 +16,14 @@ from django.utils import timezone
 
 from annotation.models import Item, Round, RoutingScores, Selection, Slot
 from annotation.queue.settling import (
-    GO_ON,
     count_all_earlier_votes,
     count_earlier_votes,
     settle_all,
     settle_skipped,
-    wake,
 )
 from annotation.rounds.opening import add_items, fill, plan_to_store
 from annotation.rounds.selecting import Drawn, Ranked, draw, frame, ranked_examples, size_for_beta
+from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.core.queries import rows_came
@@ -57,7 +56,7 @@ def wake_due() -> None:
     """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
     for pk in due().values_list("pk", flat=True):
         if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
-            wake(GO_ON, pk)
+            waking.wake(waking.GO_ON_WITH_ROUND, pk)
 
 
 def open_second_stage(round_: Round, learned: RoutingFit) -> bool:

@@ -16,12 +16,12 @@ from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Annotation, Item, Round, Slot
-from annotation.queue.settling import wake
 from annotation.results.data.figures import Json
 from annotation.results.data.sheet import label_sign
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.selecting import frame
+from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
 from judging.core.models import Worker
 from judging.projects.models import Project
@@ -95,7 +95,6 @@ def _of_verdict() -> list[Combinable]:
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
-TASK = "annotation.results.tasks.renew_report"
 WAITING = "reports-wanted-while-the-broker-was-away"
 
 
@@ -126,7 +125,9 @@ def shown_report(project: Project, run: Run) -> Shown:
     if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
         return Shown(current_report(project, run))
     asked = f"{cache_key('report', run)}:{state}"
-    if report_cache.add(asked, True, ASKED_SECONDS) and not wake(TASK, run.pk):
+    if report_cache.add(asked, True, ASKED_SECONDS) and not waking.wake(
+        waking.RENEW_REPORT, run.pk
+    ):
         # Asking again with each request would make each wait for the broker.
         report_cache.set(asked, False, ASKED_SECONDS)
         _wait_for_broker({run.pk})
@@ -139,7 +140,7 @@ def wake_for_reports() -> None:
     """Ask for the reports that pages wanted while the broker was away. The sweeper calls this."""
     wanted = report_cache.get(WAITING, set())
     report_cache.delete(WAITING)
-    _wait_for_broker({pk for pk in wanted if not wake(TASK, pk)})
+    _wait_for_broker({pk for pk in wanted if not waking.wake(waking.RENEW_REPORT, pk)})
 
 
 def _wait_for_broker(runs: set[int]) -> None:

@@ -13,7 +13,7 @@ from tests.factories import make_examples, make_run, make_verdict
 
 def test_a_plan_waits_for_figures_that_a_worker_computes(client, owner, judged, monkeypatch):
     monkeypatch.setattr(cache, "MOST_AT_ONCE", 9)
-    monkeypatch.setattr(cache, "wake", lambda *asked: True)
+    monkeypatch.setattr("judging.core.waking.wake", lambda *asked: True)
     now = timezone.now()
     Worker.objects.create(name="w", queues="quick", started_at=now, seen_at=now)
     client.force_login(owner)
