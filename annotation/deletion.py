@@ -22,8 +22,8 @@ from annotation.models import (
 from judging.core.errors import UserError
 from judging.dataset.models import Example, HumanScore, PointItem
 from judging.dataset.uploads import remove_uploads
-from judging.projects import audit
-from judging.projects.members import end_password_links
+from judging.projects import access
+from judging.projects.access import end_password_links
 from judging.projects.models import Project
 from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
 
@@ -43,7 +43,7 @@ def delete_project(project: Project, user: AbstractUser | None) -> None:
                 "A run or an import is at work in this project. Stop it and try again. "
                 "Nothing was deleted."
             )
-    audit.record(None, user, "project deleted", project.slug)
+    access.record_event(None, user, "project deleted", project.slug)
     # People may be at work: a vote that comes in between holds what it refers to.
     open_rounds = Round.objects.filter(project=project).exclude(state=Round.State.CLOSED)
     open_rounds.update(state=Round.State.CLOSED, closed_at=now)

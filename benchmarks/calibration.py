@@ -17,7 +17,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.simulations.choices import CONFUSED
-from judging.methods.agreement.raters import category_counts, fleiss_kappa
+from judging.methods.agreement.votes import category_counts, fleiss_kappa
 from judging.methods.calibration.calibraeval import CalibraEval
 from judging.methods.calibration.probabilities import THREE, ChoiceProbabilities
 from judging.methods.calibration.table import PermutationConsistency, Recalls, signs

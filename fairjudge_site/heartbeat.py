@@ -14,8 +14,8 @@ from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.runs.engine.claims import sweep
 from judging.runs.engine.rereading import resume_readings
-from judging.runs.engine.sent_calls import sweep
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0

@@ -1,22 +1,74 @@
-"""What the site's pages tell caches: a page is for whoever asked, and no proxy keeps it for others.
-
-`Vary: Cookie` alone does not say so: a cache that ignores it hands a project's texts to anybody.
-Static files are answered before this and say for themselves how long they may be kept.
-"""
+"""Whose request it is: every one of them asks for a session and a login, by prepared queries."""
 
 import codecs
 from collections.abc import Callable
+from typing import Any
 
 from django.conf import settings
+from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.models import User
+from django.contrib.sessions.backends import db
+from django.contrib.sessions.models import Session
 from django.core.exceptions import BadRequest, RequestDataTooBig
+from django.core.files.uploadhandler import TemporaryFileUploadHandler
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import render
+from django.utils import timezone
 from django.utils.cache import patch_cache_control
 from django.views import csrf
+from whitenoise.storage import CompressedManifestStaticFilesStorage
 
-from annotation.screen.entries import expired
+from annotation.screen.hand import expired
+from judging.core.sql.statements import prepared
+
+
+class SessionStore(db.SessionStore):
+    def _get_session_from_db(self) -> Session | None:
+        session: Session | None = _live.first(key=self.session_key, now=timezone.now())
+        if session is None:
+            self._session_key = None
+        return session
+
+
+class Logins(ModelBackend):
+    def get_user(self, user_id: int) -> User | None:
+        user: User | None = _users.first(key=user_id)
+        return user if user is not None and self.user_can_authenticate(user) else None
+
+
+@prepared
+def _live(key: Any, now: Any) -> QuerySet[Session]:
+    return Session.objects.filter(session_key=key, expire_date__gt=now)
+
+
+@prepared
+def _users(key: Any) -> QuerySet[User]:
+    return User.objects.filter(pk=key)
+
+
+class LimitedUploadHandler(TemporaryFileUploadHandler):
+    """Counts the bytes of all files of a request while they arrive."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.received = 0
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        self.received += len(raw_data)
+        if self.received > settings.FAIRJUDGE_MAX_UPLOAD_BYTES:
+            self.file.close()
+            raise RequestDataTooBig("The upload is larger than FAIRJUDGE_MAX_UPLOAD_MB allows.")
+        super().receive_data_chunk(raw_data, start)
+
+
+class CollectedStorage(CompressedManifestStaticFilesStorage):
+    """Lets a checkout and its tests serve pages without `collectstatic`."""
+
+    def stored_name(self, name: str) -> str:
+        return super().stored_name(name) if self.hashed_files else name
 
 
 def private_pages(

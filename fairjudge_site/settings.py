@@ -205,8 +205,8 @@ CONTENT_SECURITY_POLICY = {
         "base-uri": [NONE],
     }
 }
-SESSION_ENGINE = "fairjudge_site.logins"
-LOGIN_BACKEND = "fairjudge_site.logins.Logins"
+SESSION_ENGINE = "fairjudge_site.requests"
+LOGIN_BACKEND = "fairjudge_site.requests.Logins"
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", LOGIN_BACKEND]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -237,13 +237,13 @@ made("FAIRJUDGE_DATA", STATIC_ROOT)
 STATICFILES_DIRS = [BASE_DIR / "static"] if CHECKOUT else []
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "fairjudge_site.files.CollectedStorage"},
+    "staticfiles": {"BACKEND": "fairjudge_site.requests.CollectedStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
-FILE_UPLOAD_HANDLERS = ["fairjudge_site.files.LimitedUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

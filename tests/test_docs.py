@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
-from annotation.results.tables import rows
+from annotation.results.tables import exports
 from judging.dataset.records import ALIASES, plain
 
 ROOT = Path(__file__).parents[1]
@@ -54,7 +54,7 @@ def test_every_command_that_is_named_is_there():
 @pytest.mark.parametrize("table", ["LABEL", "VOTE", "SAMPLE", "PREFERENCE"])
 def test_the_columns_of_every_export_are_listed_in_their_order(table):
     folded = " ".join(read("docs/files.md").split())
-    assert ", ".join(getattr(rows, f"{table}_COLUMNS")) in folded
+    assert ", ".join(getattr(exports, f"{table}_COLUMNS")) in folded
 
 
 def test_the_names_by_which_columns_are_recognised_are_the_ones_listed():

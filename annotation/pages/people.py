@@ -21,9 +21,8 @@ from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
 from annotation.people.annotators import leave_project
 from annotation.people.invitations import accept, invite, link_of, open_invitation, revoke, usable
 from judging.core.errors import UserError
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, change_role, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
-from judging.projects.members import change_role
 from judging.projects.models import Membership, Role
 
 

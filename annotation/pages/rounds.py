@@ -16,7 +16,7 @@ from annotation.rounds import changes
 from annotation.rounds.progress import listed, round_progress
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
-from judging.projects import audit
+from judging.projects import access as projects_access
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
 
@@ -130,7 +130,9 @@ def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> Http
     flags = Flag.objects.select_related("item__example")
     row = get_object_or_404(flags, item__round=found, pk=flag)
     if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
-        audit.record(access.project, request.user, "flag settled", row.item.example.external_id)
+        projects_access.record_event(
+            access.project, request.user, "flag settled", row.item.example.external_id
+        )
     return redirect("round", slug, number)
 
 

@@ -11,7 +11,7 @@ from annotation.deletion import delete_project
 from annotation.pages.forms import ConfirmForm, SettingsForm
 from annotation.queue.settling import OF_EACH_ITEM, settle_unblinded, told
 from judging.core.errors import UserError
-from judging.projects import audit
+from judging.projects import access as projects_access
 from judging.projects.access import project_for
 from judging.projects.models import Role
 
@@ -29,7 +29,9 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
             if "leave_out_unblinded" in form.changed_data:
                 settle_unblinded(project)
             if made := form.changes():
-                audit.record(project, request.user, "settings changed", ", ".join(made), **made)
+                projects_access.record_event(
+                    project, request.user, "settings changed", ", ".join(made), **made
+                )
         messages.success(request, "The settings are saved. Open rounds keep what they asked.")
         return redirect("settings", slug)
     if form.errors:

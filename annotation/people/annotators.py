@@ -23,7 +23,7 @@ from annotation.models import (
     Skip,
     Slot,
 )
-from annotation.queue.seats import fresh_seat, give_back_slot
+from annotation.queue.drafts import fresh_seat, give_back_slot
 from annotation.queue.settling import (
     WITH_REASON,
     could_vote,
@@ -33,10 +33,9 @@ from annotation.queue.settling import (
     with_lock,
 )
 from judging.core.errors import UserError
-from judging.core.sql.prepared import prepared
-from judging.projects import audit
-from judging.projects.audit import next_number
-from judging.projects.members import owned_alone, remove_member
+from judging.core.sql.statements import prepared
+from judging.projects import access
+from judging.projects.access import next_number, owned_alone, remove_member
 from judging.projects.models import AuditEvent, Membership, Project
 
 _ERASED = "erased person"
@@ -117,7 +116,7 @@ def erase_annotator(
     """The same for one project's annotator alone, such as a name that came with imported votes."""
     with transaction.atomic():
         kept = _erase_annotator(annotator, remove_votes=remove_votes)
-        audit.record(annotator.project, by, "person erased", annotator.pseudonym)
+        access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
     return kept
 
 
@@ -189,7 +188,7 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
                 defaults={"left_at": now},
                 create_defaults=fresh_seat(round_, annotator) | {"left_at": now},
             )
-        audit.record(round_.project, annotator.user, "round left", f"round {round_.number}")
+        access.record_event(round_.project, annotator.user, "round left", f"round {round_.number}")
     give_back(annotator, round_)
     people_changed(round_.project)
 
@@ -200,7 +199,9 @@ def come_back(round_: Round, annotator: Annotator) -> None:
     with transaction.atomic():
         if not left.update(left_at=None):
             return
-        audit.record(round_.project, annotator.user, "came back to round", f"round {round_.number}")
+        access.record_event(
+            round_.project, annotator.user, "came back to round", f"round {round_.number}"
+        )
     people_changed(round_.project)
 
 
@@ -286,7 +287,7 @@ def assign(
             Seat.objects.get_or_create(round=locked, annotator=person, defaults=fresh)
         subject = f"round {locked.number}"
         to = [person.pseudonym for person in people] or "everybody"
-        audit.record(locked.project, by, "assigned", subject, to=to, limit=limit)
+        access.record_event(locked.project, by, "assigned", subject, to=to, limit=limit)
     for person in gone:
         give_back(person, round_)
     people_changed(round_.project)

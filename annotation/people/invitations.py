@@ -15,8 +15,8 @@ from django.utils.crypto import constant_time_compare
 from annotation.models import Invitation
 from annotation.people.annotators import annotator_of, people_changed
 from judging.core.errors import UserError
-from judging.projects import audit
-from judging.projects.members import add_member
+from judging.projects import access
+from judging.projects.access import add_member
 from judging.projects.models import LostRight, Membership, Project, Role
 
 _SALT = "fairjudge.invitation"
@@ -57,7 +57,7 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
         created_by=by,
         made_after=project.lost_rights.aggregate(last=Max("pk"))["last"] or 0,
     )
-    audit.record(
+    access.record_event(
         project, by, "invited", terms.note, role=terms.role, uses=terms.uses, days=terms.days
     )
     return invitation
@@ -162,4 +162,4 @@ def revoke(invitation: Invitation, by: AbstractUser) -> None:
     """Withdraw the link; people who joined by it stay."""
     changed = Invitation.objects.filter(pk=invitation.pk, revoked_at=None)
     if changed.update(revoked_at=timezone.now()):
-        audit.record(invitation.project, by, "invitation withdrawn", invitation.note)
+        access.record_event(invitation.project, by, "invitation withdrawn", invitation.note)

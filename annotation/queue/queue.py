@@ -13,8 +13,7 @@ from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
-from annotation.queue.drafts import draft_of, drafts
-from annotation.queue.seats import SeatGone, give_back_slot, seat_of
+from annotation.queue.drafts import SeatGone, draft_of, drafts, give_back_slot, seat_of
 from annotation.queue.settling import (
     FLAGGED,
     SKIPPED,
@@ -25,7 +24,7 @@ from annotation.queue.settling import (
     settle_locked,
     tell,
 )
-from judging.core.sql.prepared import Changed, prepared, prepared_update
+from judging.core.sql.statements import Changed, prepared, prepared_update
 
 LEASE = timedelta(minutes=10)
 # Enough that fifty people who start at once each find one within a try or two.

@@ -22,10 +22,10 @@ from annotation.models import (
     Slot,
 )
 from judging.core import waking
-from judging.core.sql.prepared import prepared
+from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import majority
-from judging.methods.outcomes import Label
-from judging.projects import audit
+from judging.methods.verdicts.verdicts import Label
+from judging.projects import access
 from judging.projects.models import Project
 
 
@@ -51,7 +51,9 @@ def tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
     """Add a line. What the item is about is not looked up: the screen must not know it."""
     number = item.round.number
     where = {"round": number, "item": item.pk}
-    audit.record(item.round.project, annotator.user, action, f"round {number}", **where, **detail)
+    access.record_event(
+        item.round.project, annotator.user, action, f"round {number}", **where, **detail
+    )
 
 
 def told(detail: dict[str, Any]) -> str:

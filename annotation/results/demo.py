@@ -16,8 +16,8 @@ from annotation.votes.imports import import_votes
 from judging.core.errors import UserError
 from judging.dataset.models import Import
 from judging.dataset.writing import import_files
+from judging.projects.access import add_member, create_project
 from judging.projects.accounts import grant_research
-from judging.projects.members import add_member, create_project
 from judging.projects.models import Project, Role
 from judging.runs.endpoints import LOCAL
 from judging.runs.models import Run

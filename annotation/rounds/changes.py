@@ -22,13 +22,13 @@ from annotation.queue.settling import (
     settle_skipped,
 )
 from annotation.rounds.opening import add_items, fill, plan_to_store
-from annotation.rounds.selecting import Drawn, Ranked, draw, frame, ranked_examples, size_for_beta
+from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
-from judging.core.queries import rows_came
-from judging.dataset.models import Example
-from judging.projects import audit
+from judging.core.sql.statements import rows_came
+from judging.dataset.models import Example, frame_of
+from judging.projects import access
 from judging.runs.models import Run
 
 ONE_WAKE_SECONDS = 60
@@ -92,7 +92,7 @@ def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
         parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
         fill(round_, parts, drawn, start=last + 1)
         round_.selections.filter(items=None).delete()
-        audit.record(
+        access.record_event(
             round_.project,
             None,
             "round selected by what it learned",
@@ -124,7 +124,7 @@ def _drawn(round_: Round, run: Run, learned: RoutingFit) -> Drawn:
         run, paper_mode=round_.paper_mode, scores=learned.scores if learned.used else None
     )
     order = [one for one in order if one.example_id not in sample]
-    ids = [pk for pk in frame(round_.project).values_list("pk", flat=True) if pk not in sample]
+    ids = [pk for pk in frame_of(round_.project).values_list("pk", flat=True) if pk not in sample]
     m = min(round_.parameters["m"] - len(sample), len(order))
     n_audit = min(round_.parameters["audit"], len(ids) - m)
     found = draw(order, ids, m, n_audit, round_.seed)
@@ -177,7 +177,7 @@ def close(round_: Round, user: AbstractUser | None) -> None:
     Slot.objects.filter(round=round_, vote=None).update(annotator=None, lease_until=None)
     count_earlier_votes(round_)
     _settle_unfinished(round_)
-    audit.record(round_.project, user, "round closed", f"round {round_.number}")
+    access.record_event(round_.project, user, "round closed", f"round {round_.number}")
 
 
 def reopen(round_: Round, user: AbstractUser | None) -> None:
@@ -188,7 +188,7 @@ def reopen(round_: Round, user: AbstractUser | None) -> None:
         raise UserError(f"Round {round_.number} is not closed.")
     count_all_earlier_votes(round_)
     settle_all(Item.objects.filter(round=round_, slots__vote=None))
-    audit.record(round_.project, user, "round reopened", f"round {round_.number}")
+    access.record_event(round_.project, user, "round reopened", f"round {round_.number}")
 
 
 def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
@@ -218,7 +218,7 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
         )
         items.update(state=Item.State.OPEN)
         rows_came(items.count() * (votes - before), Item, Slot)
-        audit.record(
+        access.record_event(
             round_.project, user, "votes raised", f"round {round_.number}", before=before, now=votes
         )
     count_earlier_votes(round_)
@@ -233,7 +233,7 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
         raise UserError("Only a round that was selected by a run's ranking has a cut to extend.")
-    m = size_for_beta(frame(round_.project).count(), beta)
+    m = size_for_beta(frame_of(round_.project).count(), beta)
     if round_.stage == Round.Stage.LEARN:
         raise UserError("This round is still learning. Extend it once its rest is selected.")
     wanted = ranking_of(round_, round_.run)[:m]
@@ -260,7 +260,7 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
         rows_came(len(new) * round_.votes_per_item, Item, Slot)
         parameters = round_.parameters | {"beta": str(beta)}
         Round.objects.filter(pk=round_.pk).update(parameters=parameters)
-        audit.record(
+        access.record_event(
             round_.project,
             user,
             "cut extended",
@@ -310,7 +310,7 @@ def _move(round_: Round, user: AbstractUser | None, before: str, after: str, act
     if not _change(round_, [before], after):
         round_.refresh_from_db(fields=["state"])
         raise UserError(f"Round {round_.number} is {round_.get_state_display()}.")
-    audit.record(round_.project, user, action, f"round {round_.number}")
+    access.record_event(round_.project, user, action, f"round {round_.number}")
 
 
 def _change(round_: Round, before: list[str], after: str, **fields: object) -> bool:

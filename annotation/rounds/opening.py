@@ -20,18 +20,17 @@ from annotation.rounds.selecting import (
     check_audit,
     draw,
     draw_to_learn,
-    frame,
     ranked_examples,
     size_for_beta,
     size_for_budget,
 )
 from judging.core.errors import UserError
-from judging.core.queries import rows_came
-from judging.dataset.models import Example
+from judging.core.sql.statements import rows_came
+from judging.dataset.models import Example, frame_of
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
 from judging.methods.review.cost import HumanRate
-from judging.projects import audit
-from judging.projects.audit import next_number
+from judging.projects import access
+from judging.projects.access import next_number
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -279,7 +278,7 @@ def open_round(
         for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
         first_items(round_, drawn, _checks(project))
-        audit.record(
+        access.record_event(
             project,
             user,
             "round opened",
@@ -334,7 +333,7 @@ def _select(
     project: Project, run: Run | None, settings: RoundSettings, seed: int
 ) -> tuple[Drawn, int]:
     """What is drawn now, and how many examples are selected in all."""
-    ids = list(frame(project).values_list("pk", flat=True))
+    ids = list(frame_of(project).values_list("pk", flat=True))
     if not ids:
         raise UserError("There are no examples to label. Import some first.")
     order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []

@@ -6,17 +6,14 @@ from decimal import Decimal
 from fractions import Fraction
 from random import Random
 
-from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
 from judging.core.errors import UserError
 from judging.core.formatting import number_of, usd
-from judging.dataset.models import Example
+from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.ranking.examples import Candidate, cut, rank
 from judging.methods.review.cost import HumanRate, affordable
-from judging.methods.verdicts.verdicts import VerdictState
-from judging.projects.models import Project
+from judging.methods.verdicts.verdicts import Candidate, VerdictState, cut, rank
 from judging.runs.models import Run, Verdict
 
 
@@ -44,11 +41,6 @@ class Drawn:
     learn: list[Ranked] = field(default_factory=list)
 
 
-def frame(project: Project) -> QuerySet[Example]:
-    """The N examples that a cut of beta percent is about."""
-    return Example.objects.filter(project=project).judged().order_by("number", "pk")
-
-
 def ranked_examples(
     run: Run, *, paper_mode: bool = False, scores: Mapping[int, float | None] | None = None
 ) -> list[Ranked]:
@@ -58,7 +50,7 @@ def ranked_examples(
     example, what takes BPDE's place.
     """
     verdicts = list(
-        Verdict.objects.filter(run=run, example__in=frame(run.project))
+        Verdict.objects.filter(run=run, example__in=frame_of(run.project))
         .order_by("example__number", "example")
         .annotate(score=Coalesce("routing_score", "bpde"))
         .values_list("example", "example__external_id", "state", "score", "n_valid", "gap", "bpde")

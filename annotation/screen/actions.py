@@ -20,13 +20,16 @@ from annotation.models import Annotation, Draft
 from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
-from annotation.screen.entries import Entry, entry_of, keep, log_in_first
 from annotation.screen.hand import (
+    Entry,
     address_of,
     draft_for,
+    entry_of,
     is_token,
+    keep,
     kind_to_old_links,
     last_token,
+    log_in_first,
     round_for,
     vote_on,
 )
@@ -34,7 +37,7 @@ from annotation.screen.progress import progress_of, refusal, where
 from annotation.screen.views import progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
-from judging.projects.accounts import preferences_of
+from judging.projects.access import preferences_of
 from judging.projects.models import Preferences
 
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Coalesce
 from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
-from judging.core.sql.prepared import prepared
+from judging.core.sql.statements import prepared
 from judging.projects.models import Membership, Role
 
 # Enough votes for a steady figure, few enough to follow a change of pace.

@@ -16,8 +16,8 @@ from annotation.models import Annotation, Annotator, Draft, Round
 from annotation.queue.drafts import BOTH_BAD, AnswerOption, choices
 from annotation.queue.queue import NoItem, claim_next, why_none
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
-from annotation.screen.entries import KEPT
 from annotation.screen.hand import (
+    KEPT,
     address_of,
     draft_for,
     is_token,
@@ -37,7 +37,7 @@ from annotation.screen.progress import (
     refusal,
 )
 from annotation.votes.voting import is_final
-from judging.projects.accounts import preferences_of
+from judging.projects.access import preferences_of
 
 
 @dataclass(frozen=True)

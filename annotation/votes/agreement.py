@@ -15,15 +15,15 @@ from judging.methods.agreement.annotators import (
     side_bias,
     side_table,
 )
-from judging.methods.agreement.raters import (
+from judging.methods.agreement.votes import (
     category_counts,
     equally_often,
     fleiss_kappa,
     gwet_ac1,
     krippendorff_alpha,
     percent_agreement,
+    rater_against_majority,
 )
-from judging.methods.agreement.votes import rater_against_majority
 from judging.methods.intervals.estimates import Undefined
 
 SIGN = {"win": 1, "tie": 0, "lose": -1}

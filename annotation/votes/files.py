@@ -14,10 +14,9 @@ from django.utils.dateparse import parse_datetime
 
 from judging.core.errors import UserError
 from judging.core.text import open_text, unstorable
-from judging.dataset import layouts
+from judging.dataset import files
 from judging.dataset.models import Label
-from judging.dataset.records import Problem, Record, Refused, listed, plain, quoted
-from judging.dataset.rows import CONTROLS
+from judging.dataset.records import CONTROLS, Problem, Record, Refused, listed, plain, quoted
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.
@@ -77,7 +76,7 @@ def read_votes(path: Path, file_format: str, reading: VotesRead) -> Iterator[Vot
     """Every vote of a file in order. Raises UserError where the file as a whole makes no sense."""
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format}. Use one of {', '.join(FORMATS)}.")
-    layouts.refuse_unreadable(path)
+    files.refuse_unreadable(path)
     if reading.annotator and not is_name(reading.annotator):
         raise UserError(f"--annotator should be {A_NAME}. Nothing was imported.")
     if file_format == "auto" and path.suffix == ".txt":
@@ -86,7 +85,7 @@ def read_votes(path: Path, file_format: str, reading: VotesRead) -> Iterator[Vot
         yield from _faireval(path, reading)
         return
     by_id = {example.external_id: example for example in reading.examples}
-    for record in layouts.records([path], "json" if file_format == "pandalm" else file_format):
+    for record in files.records([path], "json" if file_format == "pandalm" else file_format):
         if refused := record if isinstance(record, Refused) else _unstorable(record):
             yield refused
         elif file_format == "pandalm" or (file_format in ("auto", "json") and _numbered(record)):

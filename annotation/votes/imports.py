@@ -21,11 +21,11 @@ from annotation.queue.settling import count_earlier_votes, leaving_out, needs_de
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteRow, VotesRead, names_of, read_votes
 from judging.core.errors import UserError
-from judging.core.queries import rows_came
+from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.records import Refused, refuse
-from judging.projects import audit
-from judging.projects.audit import next_number
+from judging.projects import access
+from judging.projects.access import next_number
 from judging.projects.models import Project
 
 
@@ -268,7 +268,7 @@ def _record_import(
         created_by=user,
         finished_at=timezone.now(),
     )
-    audit.record(
+    access.record_event(
         project, user, "votes imported", path.name, added=n_added, known=n_known,
         conflicts=n_conflicts,
     )  # fmt: skip

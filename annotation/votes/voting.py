@@ -29,10 +29,9 @@ from annotation.queue.settling import (
     with_lock,
 )
 from judging.core.errors import UserError
-from judging.core.sql.prepared import Changed, prepared, prepared_update
-from judging.core.sql.rows import insert_one
+from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import Membership
 
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
@@ -262,7 +261,7 @@ def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudicat
             decider=user.get_username(),
         )
         settle(item)
-        audit.record(
+        access.record_event(
             item.round.project,
             user,
             ADJUDICATED,

@@ -26,7 +26,7 @@ from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.dataset.models import Import
 from judging.dataset.writing import import_files
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run
 from judging.runs.planning.start import start_run

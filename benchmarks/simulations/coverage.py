@@ -9,7 +9,7 @@ import numpy as np
 
 from benchmarks.simulations.projects import HUMAN_WIN_RATE, Project, Setting, project
 from judging.methods.agreement.accuracy import Comparison, accuracy, comparison
-from judging.methods.agreement.raters import cohen_kappa, confusion, kappa
+from judging.methods.agreement.votes import cohen_kappa, confusion, kappa
 from judging.methods.intervals.estimates import Estimate, Figure
 from judging.methods.intervals.win_rate import About, WinRateScale, win_rate
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Signs
 from judging.methods.intervals.win_rate import AuditedLabels, WinRateScale
-from judging.methods.ranking.examples import cut
+from judging.methods.verdicts.verdicts import cut
 
 BETA = 20
 # Share of wins, ties and loses in the people's labels.

@@ -25,11 +25,10 @@ from benchmarks.simulations.coverage import (
 from benchmarks.simulations.projects import HUMAN_SHARES, LEVELS, Project
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Floats, Signs
-from judging.methods.intervals.estimates import Estimate, Figure
-from judging.methods.intervals.proportions import clopper_pearson
-from judging.methods.ranking.examples import cut
+from judging.methods.intervals.estimates import Estimate, Figure, clopper_pearson
 from judging.methods.review.certificate import Certificate, certificate_plan, certify, tallies
 from judging.methods.review.routing import Feature, features, routing, wrongness
+from judging.methods.verdicts.verdicts import cut
 
 LEARN = 60
 EPSILON, ALPHA = 0.10, 0.05

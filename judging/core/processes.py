@@ -4,7 +4,9 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import sys
+import uuid
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
@@ -103,3 +105,17 @@ def status_at(address: str, path: str, timeout: float) -> int | None:
             return connection.getresponse().status
     except (OSError, HTTPException):
         return None
+
+
+def new_holder() -> str:
+    """A name for this piece of work: host, process, its start, and something nobody else has."""
+    me = ProcessIdentity.of(os.getpid())
+    return f"{socket.gethostname()}:{me.pid}:{me.started}:{uuid.uuid4().hex[:12]}"
+
+
+def is_dead(holder: str) -> bool:
+    """Whether the holder was a process of this machine that is gone. False where unknown."""
+    host, *process = holder.split(":")
+    if host != socket.gethostname() or len(process) != 3:
+        return False
+    return not ProcessIdentity(int(process[0]), int(process[1])).lives()

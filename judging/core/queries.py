@@ -1,10 +1,9 @@
 """Counting what belongs to each row of a queryset, apart from whatever else is counted of it."""
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
-from django.db import connection, models, transaction
+from django.db import models, transaction
 from django.db.models import Count, IntegerField, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
@@ -33,23 +32,3 @@ def merge(row: models.Model, field: str, change: Callable[[Kept], Kept]) -> None
         changed = change(held)
         rows.update(**{field: changed})
     setattr(row, field, changed)
-
-
-MANY = 1000
-
-
-def rows_came(n: int, *tables: type[models.Model]) -> None:
-    """Have the tables counted anew, once the transaction that brought the rows is over.
-
-    Autovacuum comes a minute later or more, and until then PostgreSQL plans as if they were empty:
-    in a round of 18,000 items the next one took 900 ms to hand out, and 28 ms afterwards. SQLite
-    plans well without statistics, and badly with them: 5 ms became 70 to 190.
-    """
-    if connection.vendor == "postgresql" and n >= MANY:
-        transaction.on_commit(partial(_analyze, tables), robust=True)
-
-
-def _analyze(tables: tuple[type[models.Model], ...]) -> None:
-    names = ", ".join(connection.ops.quote_name(table._meta.db_table) for table in tables)
-    with connection.cursor() as cursor:
-        cursor.execute(f"ANALYZE {names}")

@@ -127,3 +127,23 @@ def storable_json(value: Any) -> Any:
     if isinstance(value, dict):
         return {storable(name): storable_json(one) for name, one in value.items()}
     return value
+
+
+ESCAPE_COLUMN = "fairjudge_escape"
+
+
+ESCAPED = "1"
+
+
+_DANGEROUS = re.compile(r"'*[=+\-@\t\r]")
+
+
+_ESCAPED_CELL = re.compile(r"'+[=+\-@\t\r]")
+
+
+def escape_cell(cell: str) -> str:
+    return "'" + cell if _DANGEROUS.match(cell) else cell
+
+
+def unescape_cell(cell: str) -> str:
+    return cell[1:] if _ESCAPED_CELL.match(cell) else cell

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from django.conf import settings
 from django.db import models
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
@@ -155,3 +155,8 @@ def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
     rows = Example.objects.filter(project=project_id).order_by().annotate(md5=MD5(F("question")))
     found = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
     return question_codes([found[pk] for pk in examples])
+
+
+def frame_of(project: Project) -> QuerySet[Example]:
+    """The N examples that a cut of beta percent is about."""
+    return Example.objects.filter(project=project).judged().order_by("number", "pk")

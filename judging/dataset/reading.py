@@ -8,22 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judging.core.text import unstorable
-from judging.dataset import layouts
-from judging.dataset.layouts import detect_format
+from judging.dataset import files
+from judging.dataset.files import detect_format
 from judging.dataset.records import (
     FIELDS,
     IGNORE,
     REQUIRED,
     Columns,
     ExampleRow,
+    Identities,
     Notice,
     Problem,
     Record,
     Refused,
     listed,
     recognise,
+    to_example,
 )
-from judging.dataset.rows import Identities, to_example
 
 MOST_LAYOUTS = 1000
 Mapped = Mapping[str, str]
@@ -43,7 +44,7 @@ class Reader:
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
         unusable = set()
-        for record in layouts.records(self._paths, self._file_format):
+        for record in files.records(self._paths, self._file_format):
             if isinstance(record, Refused):
                 yield record
                 continue

@@ -20,13 +20,12 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.text import unstorable
-from judging.dataset import layouts
+from judging.dataset import files
 from judging.dataset.models import HumanScore, Import, PointItem
-from judging.dataset.records import SHOWN, Problem, Record, Refused, plain, quoted, refuse
-from judging.dataset.rows import CONTROLS
+from judging.dataset.records import CONTROLS, SHOWN, Problem, Record, Refused, plain, quoted, refuse
 from judging.dataset.uploads import digest
-from judging.projects import audit
-from judging.projects.audit import next_number
+from judging.projects import access
+from judging.projects.access import next_number
 from judging.projects.models import Project
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json")
@@ -73,7 +72,7 @@ def read_scores(path: Path, file_format: str, rater: str = "") -> Iterator[Score
             f"A rater's name is one line of at most {LONGEST['rater']} characters. "
             "Nothing was imported."
         )
-    for record in layouts.records([path], file_format):
+    for record in files.records([path], file_format):
         yield record if isinstance(record, Refused) else _row(record, rater)
 
 
@@ -329,7 +328,7 @@ def write(project: Project, user: Any, path: Path, sha256: str, fresh: Fresh, n_
         batch_size=CHUNK,
     )
     add_scores(imported, fresh.scores)
-    audit.record(
+    access.record_event(
         project, user, "scores imported", f"import {imported.number}", file=path.name, sha256=sha256
     )
     return imported.number
@@ -379,7 +378,7 @@ def undo_scores(imported: Import, user: Any) -> bool:
         for scores in chunks(imported.summary.get(BORROWED, [])):
             HumanScore.objects.filter(pk__in=scores).delete()
         items.delete()
-        audit.record(imported.project, user, "import undone", f"import {imported.number}")
+        access.record_event(imported.project, user, "import undone", f"import {imported.number}")
     return True
 
 

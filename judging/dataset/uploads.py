@@ -19,13 +19,12 @@ from django.db import transaction
 
 from judging.core.errors import UserError
 from judging.core.text import detect, encode
-from judging.dataset import delimited, layouts
-from judging.dataset.layouts import refuse_unreadable
+from judging.dataset import files as dataset_files
+from judging.dataset.files import refuse_unreadable
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Summary, check, mapping_faults
-from judging.dataset.records import ExampleRow, Refused
-from judging.dataset.rows import FIELDS, differing
-from judging.projects.audit import next_number
+from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused, differing
+from judging.projects.access import next_number
 from judging.projects.models import Project
 
 
@@ -38,7 +37,7 @@ class RefusedFiles:
     """One file for each source that has refused records; they appear when all are complete."""
 
     def __init__(self, paths: Sequence[Path], file_format: str) -> None:
-        three = file_format == "auto" and layouts.detect_format(paths) == "faireval"
+        three = file_format == "auto" and dataset_files.detect_format(paths) == "faireval"
         self._format = "faireval" if three else file_format
         self._open: dict[Path, _RefusedFile] = {}
 
@@ -53,7 +52,7 @@ class RefusedFiles:
     def _kind(self, source: Path) -> str:
         if self._format == "faireval":
             return "jsonl"
-        return layouts.format_of(source) if self._format == "auto" else self._format
+        return dataset_files.format_of(source) if self._format == "auto" else self._format
 
     def finish(self) -> list[Path]:
         return [file.finish() for file in self._open.values()]
@@ -78,7 +77,7 @@ class _RefusedFile:
         self._stream.write(self._encoding.mark)
         self._first = True
         if kind in ("csv", "tsv"):
-            sheet = delimited.open_sheet(source, "\t" if kind == "tsv" else None)
+            sheet = dataset_files.open_sheet(source, "\t" if kind == "tsv" else None)
             self._write(sheet.header_raw if sheet else "")
 
     def add(self, raw: str) -> None:
@@ -217,7 +216,7 @@ def compare(project_id: int, rows: Sequence[ExampleRow]) -> Compared:
         project_id=project_id, external_id__in=[row.external_id for row in rows]
     )
     known = {external_id: tuple(content) for external_id, *content in
-             there.values_list("external_id", *FIELDS)}  # fmt: skip
+             there.values_list("external_id", *IDENTITY_FIELDS)}  # fmt: skip
     compared = Compared()
     for row in rows:
         held = known.setdefault(row.external_id, ())

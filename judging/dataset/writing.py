@@ -22,12 +22,11 @@ from django.utils import timezone
 
 from judging.core import waking
 from judging.core.errors import UserError, stop_requested
-from judging.core.leases import is_dead, new_holder
-from judging.core.queries import rows_came
+from judging.core.processes import is_dead, new_holder
+from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import read_examples
-from judging.dataset.records import ExampleRow, Refused
-from judging.dataset.rows import FIELDS
+from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
 from judging.dataset.uploads import (
     CHUNK,
     FOLDER,
@@ -41,7 +40,7 @@ from judging.dataset.uploads import (
     record_import,
     remove_uploads,
 )
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import Project
 
 State = Import.State
@@ -133,7 +132,7 @@ def undo(imported: Import, user: AbstractUser | None) -> bool:
         changed = others.update(state=State.UNDONE, holder="", lease_until=None) == 1
         if changed:
             subject = f"import {imported.number}"
-            audit.record(imported.project, user, "import undone", subject)
+            access.record_event(imported.project, user, "import undone", subject)
     remove_leftovers(imported.project_id)
     remove_uploads(imported, with_refused=True)
     return changed
@@ -341,7 +340,7 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
 
 
 def _values(number: int, row: ExampleRow) -> dict[str, Any]:
-    content = zip(FIELDS, row.content, strict=True)
+    content = zip(IDENTITY_FIELDS, row.content, strict=True)
     return {"external_id": row.external_id, "number": number, **dict(content)}
 
 
@@ -363,7 +362,7 @@ def _finish(
         if not done:
             raise TakenOver
         rows_came(imported.n_rows, Example)
-        audit.record(
+        access.record_event(
             imported.project,
             imported.created_by,
             "examples imported",

@@ -11,7 +11,7 @@ from judging.llm.prompts.templates import (
     LIKERT,
     REPLIES_OF_FORM,
     SCORES,
-    Form,
+    JudgeForm,
     ReplyFormat,
     Scale,
     Template,
@@ -21,16 +21,18 @@ from judging.llm.prompts.templates import (
 _PAIR = frozenset({"question", "first", "second"})
 _IDS = frozenset({"id_1", "id_2", "id_first", "id_second"})
 REQUIRED_SLOTS = {
-    Form.SCORE: _PAIR,
-    Form.RELATION: _PAIR,
-    Form.LIKERT: _PAIR,
-    Form.CHOICE: _PAIR | {"id_first", "id_second"},
-    Form.POINTWISE: frozenset({"output"}),
+    JudgeForm.SCORE: _PAIR,
+    JudgeForm.RELATION: _PAIR,
+    JudgeForm.LIKERT: _PAIR,
+    JudgeForm.CHOICE: _PAIR | {"id_first", "id_second"},
+    JudgeForm.POINTWISE: frozenset({"output"}),
 }
 _ALLOWED_SLOTS = {
     form: (required | {"input", "criteria"})
-    if form is Form.POINTWISE
-    else (required | {"reference", "criteria"} | (_IDS if form is Form.CHOICE else frozenset()))
+    if form is JudgeForm.POINTWISE
+    else (
+        required | {"reference", "criteria"} | (_IDS if form is JudgeForm.CHOICE else frozenset())
+    )
     for form, required in REQUIRED_SLOTS.items()
 }
 # What a template must say to the judge, or the reply can't be read.
@@ -65,9 +67,9 @@ def read_template(name: str, source: str) -> Template:
 def custom_template(name: str, fields: Mapping[str, object]) -> Template:
     """A template as declared, checked. `sample_reply`, where given, must be read as a verdict."""
     try:
-        form = Form(str(fields.get("form", "")))
+        form = JudgeForm(str(fields.get("form", "")))
     except ValueError:
-        raise TemplateRefused([f"The form is one of: {', '.join(Form)}."]) from None
+        raise TemplateRefused([f"The form is one of: {', '.join(JudgeForm)}."]) from None
     replies = REPLIES_OF_FORM[form]
     try:
         reply = ReplyFormat(str(fields.get("reply") or replies[0]))
@@ -115,7 +117,7 @@ def problems(template: Template, *, sample_reply: str = "") -> list[str]:
     mark = OUTPUT_MARKS.get(template.reply, "")
     if mark not in text:
         found.append(f"The template must ask for an answer with “{mark}” in it.")
-    if form is Form.CHOICE:
+    if form is JudgeForm.CHOICE:
         try:
             check_ids(template.ids)
         except UnusableIds as error:
@@ -127,9 +129,9 @@ def problems(template: Template, *, sample_reply: str = "") -> list[str]:
     return found
 
 
-def _scale(form: Form, bounds: object) -> Scale:
+def _scale(form: JudgeForm, bounds: object) -> Scale:
     if bounds is None:
-        return LIKERT if form is Form.LIKERT else SCORES
+        return LIKERT if form is JudgeForm.LIKERT else SCORES
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         raise TemplateRefused(["The scale is two numbers, the lowest and the highest."])
     try:
@@ -143,6 +145,6 @@ def _scale(form: Form, bounds: object) -> Scale:
         raise TemplateRefused(
             [f"The scale's ends lie within {LARGEST_SCORE:,} of 0 and have two decimals at most."]
         )
-    if form is Form.LIKERT and (low, high) != (LIKERT.low, LIKERT.high):
+    if form is JudgeForm.LIKERT and (low, high) != (LIKERT.low, LIKERT.high):
         raise TemplateRefused(["The form likert has the scale 1 to 7."])
-    return Scale(low, high, whole=form is Form.LIKERT)
+    return Scale(low, high, whole=form is JudgeForm.LIKERT)

@@ -2,24 +2,21 @@
 
 import re
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser, Permission, User
 from django.contrib.auth.tokens import PasswordResetTokenGenerator
 from django.core.exceptions import ValidationError
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
 from judging.core.errors import UserError
-from judging.core.sql.prepared import prepared
-from judging.projects import audit
-from judging.projects.members import adopt_projects
-from judging.projects.models import Membership, PasswordLink, Preferences, Project, Role
+from judging.projects import access
+from judging.projects.access import adopt_projects
+from judging.projects.models import Membership, PasswordLink, Project, Role
 
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
 LONGEST_NAME = User._meta.get_field("username").max_length
@@ -73,7 +70,7 @@ def reset_link(membership: Membership, by: AbstractUser) -> str:
             "only an operator can reset its password: manage.py password_link NAME. Nothing was "
             "changed."
         )
-    audit.record(project, by, "password link made", user.get_username())
+    access.record_event(project, by, "password link made", user.get_username())
     return _link_of(PasswordLink.objects.create(user=user, made_by=by, project=project))
 
 
@@ -148,14 +145,3 @@ def _link_of(link: PasswordLink) -> str:
     uid = urlsafe_base64_encode(force_bytes(link.user_id))
     path = reverse("password_reset_confirm", args=[uid, token])
     return settings.FAIRJUDGE_URL.rstrip("/") + path
-
-
-def preferences_of(user: AbstractUser) -> Preferences:
-    """The person's own settings, made with their defaults on first use."""
-    found: Preferences | None = _preferences.first(user=user.pk)
-    return found or Preferences.objects.get_or_create(user=user)[0]
-
-
-@prepared
-def _preferences(user: Any) -> QuerySet[Preferences]:
-    return Preferences.objects.filter(user=user)

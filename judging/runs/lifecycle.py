@@ -16,10 +16,10 @@ from django.utils import timezone
 from judging.core import waking
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY
-from judging.core.leases import is_dead
+from judging.core.processes import is_dead
 from judging.core.queries import merge
-from judging.projects import audit
-from judging.projects.audit import record
+from judging.projects import access
+from judging.projects.access import record_event
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
@@ -107,7 +107,7 @@ def pause(run: Run, reason: str = "", user: Any = None) -> bool:
     moves = {State.RUNNING: State.PAUSING, State.QUEUED: State.PAUSED}
     changed = change(run.pk, moves, reason=reason)
     if changed and user is not None:
-        record(run.project, user, "run paused", run.name)
+        record_event(run.project, user, "run paused", run.name)
     return changed
 
 
@@ -133,7 +133,7 @@ def cancel(run: Run, user: Any = None) -> bool:
         if changed and unheld.update(lease_until=timezone.now() + SEND_AGAIN):
             send(run.pk)
         if changed:
-            record(run.project, user, "run stopped", run.name)
+            record_event(run.project, user, "run stopped", run.name)
     return changed
 
 
@@ -169,7 +169,7 @@ def resume(
             merge(run, "parameters", lambda kept: {**kept, "retry": retried})
             raised = None if budget is None else str(budget)
             detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": raised}
-            record(run.project, user, "run resumed", run.name, **detail)
+            record_event(run.project, user, "run resumed", run.name, **detail)
             if background:
                 send(run.pk)
     return changed
@@ -204,7 +204,7 @@ def check_budget(run: Run) -> None:
 def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
     check_budget(run)
     Run.objects.filter(pk=run.pk).update(budget_usd=usd)
-    record(run.project, user, "run budget changed", run.name, usd=str(usd))
+    record_event(run.project, user, "run budget changed", run.name, usd=str(usd))
 
 
 def send(run_id: int) -> None:
@@ -244,5 +244,5 @@ def choose_primary(run: Run, user: Any) -> bool:
         others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
         changed = others.update(primary_run=run)
         if changed:
-            audit.record(run.project, user, "primary run chosen", run.name)
+            access.record_event(run.project, user, "primary run chosen", run.name)
     return bool(changed)

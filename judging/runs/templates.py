@@ -17,19 +17,21 @@ from judging.core.queries import count_of
 from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
-from judging.llm.prompts.rendering import NoResponseBlocks, render, response_blocks
 from judging.llm.prompts.templates import (
-    Form,
+    JudgeForm,
+    NoResponseBlocks,
     ReplyFormat,
     Scale,
     Template,
     UnknownTemplate,
     default_template,
+    render,
     reply_schema,
+    response_blocks,
     template,
 )
 from judging.llm.prompts.templates import names as catalogue_names
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import Project
 from judging.runs.models import JudgeTemplate, Method, Run
 
@@ -58,9 +60,9 @@ def choose_template(
     if isinstance(name, Template):
         return of_form(name, form)
     if not name:
-        if method == Method.VANILLA and form == Form.SCORE:
+        if method == Method.VANILLA and form == JudgeForm.SCORE:
             return template(VANILLA_TEMPLATE)
-        return default_template(Form(form), json=local)
+        return default_template(JudgeForm(form), json=local)
     kept = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
     own = kept.order_by("-pk").first()
     try:
@@ -144,7 +146,7 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     return Template(
         name=name,
         text=text,
-        form=Form(form),
+        form=JudgeForm(form),
         reply=ReplyFormat(output["reply"]),
         task=output.get("task", ""),
         **optional,
@@ -223,7 +225,9 @@ def keep(project: Project, user: Any, template: Template, sample_reply: str) -> 
         },
     )
     if created:
-        audit.record(project, user, "judge template written", template.name, version=version.pk)
+        access.record_event(
+            project, user, "judge template written", template.name, version=version.pk
+        )
     elif version.retired_at or version != current(project, template.name):
         raise UserError(
             f"An earlier version of {template.name} is the same. Nothing was changed. To use it, "
@@ -248,7 +252,7 @@ def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:
     same = JudgeTemplate.objects.filter(pk=version.pk, retired_at__isnull=retired)
     if same.update(retired_at=timezone.now() if retired else None):
         said = "judge template retired" if retired else "judge template restored"
-        audit.record(version.project, user, said, version.name, version=version.pk)
+        access.record_event(version.project, user, said, version.name, version=version.pk)
 
 
 def versions(project: Project, name: str = "") -> list[JudgeTemplate]:

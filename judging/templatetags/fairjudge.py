@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from judging.core import formatting
 from judging.core.glossary import GLOSSARY
-from judging.llm.prompts.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
+from judging.llm.prompts.templates import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
 
 register = template.Library()
 

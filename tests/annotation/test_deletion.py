@@ -15,7 +15,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
-from judging.projects.members import remove_member
+from judging.projects.access import remove_member
 from judging.projects.models import AuditEvent, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (

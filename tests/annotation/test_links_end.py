@@ -29,8 +29,8 @@ from annotation.screen import hand
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.errors import UserError
 from judging.projects import accounts
+from judging.projects.access import adopt_projects, change_role, create_project
 from judging.projects.accounts import password_link, password_link_behind, reset_link, use_up
-from judging.projects.members import adopt_projects, change_role, create_project
 from judging.projects.models import Membership, PasswordLink, Project, Role
 from tests.factories import make_examples, make_member, make_project, make_user
 

@@ -207,7 +207,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from judging.models import Membership, PasswordLink, Project
 from judging.projects.accounts import create_login, password_link, reset_link
-from judging.projects.members import change_role
+from judging.projects.access import change_role
 
 def person(name, project, role):
     user = create_login(name, researcher=role != "annotator")

@@ -10,7 +10,7 @@ from annotation.models import Annotator
 from annotation.people.annotators import erase_annotator, erase_person
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):

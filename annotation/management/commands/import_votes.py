@@ -9,7 +9,7 @@ from annotation.votes.files import FORMATS
 from annotation.votes.imports import import_votes
 from judging.core.commands import FairJudgeCommand, add_format, add_project
 from judging.core.formatting import count, number_of
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):

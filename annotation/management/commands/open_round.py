@@ -12,7 +12,7 @@ from annotation.rounds.progress import out_of_reach
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import Run, find_run
 

@@ -16,7 +16,7 @@ from annotation.results.merge.final_labels import (
     people_for_run,
     places_of,
 )
-from annotation.rounds.selecting import frame
+from judging.dataset.models import frame_of
 from judging.methods.arrays import Booleans, Signs
 from judging.methods.review.cost import HumanRate, human_usd, paper_usd
 from judging.projects.models import Project
@@ -97,7 +97,7 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
         round_.wage_usd if round_ else project.wage_usd,
     )
     votes = round_.votes_per_item if round_ else 3
-    n = frame(project).count()
+    n = frame_of(project).count()
     judge_usd = judge_cost(run) if run else Decimal(0)
     return Costs(
         runs=runs,

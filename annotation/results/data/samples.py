@@ -10,8 +10,8 @@ from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from annotation.results.merge.final_labels import CHUNK, as_read, places_of
-from judging.llm.prompts.parts import order as order_of
-from judging.llm.prompts.parts import stage_parts
+from judging.llm.prompts.templates import order as order_of
+from judging.llm.prompts.templates import stage_parts
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.runs.forms.portia import last_stages

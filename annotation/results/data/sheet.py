@@ -19,10 +19,9 @@ from annotation.results.merge.final_labels import (
     people_both_ways,
     places_of,
 )
-from annotation.rounds.selecting import frame
 from annotation.votes.agreement import SIGN
 from judging.core.formatting import count
-from judging.dataset.models import Label, question_codes
+from judging.dataset.models import Label, frame_of, question_codes
 from judging.methods.agreement.accuracy import Comparison, Design
 from judging.methods.agreement.votes import VoteCounts
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
@@ -158,7 +157,7 @@ class VerdictRows:
 def example_rows(project: Project) -> ExampleRows:
     """One query, and no text: equal questions are known by their hash."""
     rows = (
-        frame(project)
+        frame_of(project)
         .annotate(
             question_md5=as_read(MD5(F("question"))),
             length=as_read(Length("response_1") - Length("response_2")),

@@ -12,9 +12,9 @@ from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
 from annotation.votes.agreement import SIGN
-from judging.dataset.records import ESCAPE_COLUMN, unescape_cell
-from judging.llm.prompts.parts import is_swapped
-from judging.llm.prompts.parts import order as order_of
+from judging.core.text import ESCAPE_COLUMN, unescape_cell
+from judging.llm.prompts.templates import is_swapped
+from judging.llm.prompts.templates import order as order_of
 from judging.methods.agreement.votes import majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined

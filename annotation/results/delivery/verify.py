@@ -32,8 +32,8 @@ from annotation.results.delivery.package import (
     signed,
 )
 from annotation.results.report.report import report
-from annotation.results.sections.pace import NAME as PACE
-from annotation.results.sections.pace import read as read_pace
+from annotation.results.sections.people import NAME as PACE
+from annotation.results.sections.people import read as read_pace
 from judging.core.errors import UserError
 
 # Other releases of NumPy may add in another order.

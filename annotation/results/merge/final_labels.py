@@ -24,8 +24,7 @@ from numpy.typing import ArrayLike
 
 from annotation.models import Adjudication, Item, Round, Selection, Slot
 from annotation.rounds.changes import COVERS
-from annotation.rounds.selecting import frame
-from judging.dataset.models import Example, Label
+from judging.dataset.models import Example, Label, frame_of
 from judging.methods.agreement.votes import majority_of
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
@@ -395,7 +394,7 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
     """
     everywhere = people_alone(project)
     asked = people_for_run(run) if run else everywhere
-    examples = frame(project)
+    examples = frame_of(project)
     after = (-1, -1)
     while chunk := list(_after(examples, after)[:_CHUNK]):
         verdicts = _verdicts(run, chunk)

@@ -13,15 +13,13 @@ from django.views.decorators.http import require_http_methods, require_safe
 from annotation.models import Annotation, Item, Round, Slot
 from annotation.results.data.runs import Costs, project_costs, run_totals
 from annotation.results.report.cache import kept_for
-from annotation.rounds.selecting import frame
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
 from judging.core.formatting import count, set_apart
 from judging.core.models import Worker
 from judging.core.queries import count_of
-from judging.dataset.models import Example, Import
-from judging.projects.access import may_research, project_for, projects_of
-from judging.projects.members import create_project
+from judging.dataset.models import Example, Import, frame_of
+from judging.projects.access import create_project, may_research, project_for, projects_of
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
@@ -51,7 +49,7 @@ def overview(project: Project) -> Overview:
     """A constant number of queries, however large the project."""
     run = project.primary_run or project.runs.order_by("-number").first()
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
-    n = frame(project).count()
+    n = frame_of(project).count()
     points = 0 if n else project.point_items.visible().count()
     steps = (
         _scores(project, points) if points else _importing(project, n),

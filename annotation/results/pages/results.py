@@ -23,11 +23,11 @@ from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import Shown, kept_for, shown_report
 from annotation.results.report.page import page_context
 from annotation.results.report.report import plots
-from annotation.results.sections.pace import by_person, pace_plot, times_of
+from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
 from annotation.rounds.changes import COVERS
-from annotation.rounds.selecting import frame
 from judging.core.errors import UserError
+from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
@@ -59,7 +59,7 @@ def _of(run: Run, round_: Round) -> Reselection:
     covered = [pk for one in top for pk in one.parameters.get(COVERS, ())]
     items = Item.objects.filter(Q(selection__in=top) | Q(pk__in=covered))
     m = items.count()
-    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame(run.project))
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(run.project))
     last = list(ranked.order_by("rank").values_list("rank", flat=True)[max(m - 1, 0) : max(m, 1)])
     if not m or not last:
         return Reselection(round_, m, m)

@@ -14,9 +14,10 @@ from annotation.results.data.runs import judge_cost
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.review import BETAS, Review
 from annotation.rounds.opening import ALPHA, RoundSettings, current_protocol, cut_size, rate_of
-from annotation.rounds.selecting import check_audit, check_learning, frame, size_for_beta
+from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, interval, number_of, percent, usd
+from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.certificate import audit_needed, wrong_allowed
 from judging.methods.review.cost import human_usd
@@ -78,7 +79,7 @@ class Plan:
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     """Raises UserError where the settings make no round. A few queries that count."""
-    n = frame(project).count()
+    n = frame_of(project).count()
     if not n:
         raise UserError("There are no examples to label. Import some first.")
     if run is None and not settings.everything:
@@ -121,7 +122,7 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int |
     nothing = {"disputed": None, "last_bpde": None, "known_votes": 0}
     if run is None:
         return nothing
-    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame(project))
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(project))
     disputed = ranked.filter(_DISPUTED)
     everywhere = disputed.count()
     last = ranked.order_by("rank").values_list("rank", "bpde")[max(m - 1, 0) : max(m, 1)]

@@ -20,10 +20,10 @@ from annotation.results.data.figures import Json
 from annotation.results.data.sheet import label_sign
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
-from annotation.rounds.selecting import frame
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
 from judging.core.models import Worker
+from judging.dataset.models import frame_of
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -54,7 +54,7 @@ def fingerprint(project: Project) -> str:
         _size(project.likelihoods.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),
         _size(slots, votes=Sum("vote")),
-        _size(frame(project).order_by(), each=_weighed(*_of_example())),
+        _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
         _size(votes, last_at=Max("updated_at"), each=_weighed(*_of_vote())),
         _size(Verdict.objects.filter(run__in=_runs(project)), each=_weighed(*_of_verdict())),
         [getattr(project, name) for name in _PROJECT],
@@ -121,13 +121,12 @@ def shown_report(project: Project, run: Run) -> Shown:
     state = fingerprint(project)
     if (found := _kept(run, state)) is not None:
         return Shown(found)
-    large = frame(project).count() > MOST_AT_ONCE
+    large = frame_of(project).count() > MOST_AT_ONCE
     if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
         return Shown(current_report(project, run))
     asked = f"{cache_key('report', run)}:{state}"
-    if report_cache.add(asked, True, ASKED_SECONDS) and not waking.wake(
-        waking.RENEW_REPORT, run.pk
-    ):
+    may_ask = report_cache.add(asked, True, ASKED_SECONDS)
+    if may_ask and not waking.wake(waking.RENEW_REPORT, run.pk):
         # Asking again with each request would make each wait for the broker.
         report_cache.set(asked, False, ASKED_SECONDS)
         _wait_for_broker({run.pk})

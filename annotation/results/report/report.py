@@ -23,20 +23,17 @@ from annotation.results.sections.calibration import (
     calibration_curves,
     read_calibration,
 )
-from annotation.results.sections.categories import by_category, models
 from annotation.results.sections.judge_card import judge_card, read_card
-from annotation.results.sections.judge_settings import ablation
-from annotation.results.sections.methods import is_adaptive, methods
-from annotation.results.sections.pace import NAME, pace, pace_plot
-from annotation.results.sections.pace import read as read_pace
-from annotation.results.sections.panels import cascades, jury_rows
-from annotation.results.sections.people import people
+from annotation.results.sections.methods import ablation, is_adaptive, methods
+from annotation.results.sections.people import NAME, pace, pace_plot, people
+from annotation.results.sections.people import read as read_pace
 from annotation.results.sections.portia import portia, read_portia
 from annotation.results.sections.position import conflict_by_gap, distribution, orders
 from annotation.results.sections.review import hitlc
 from annotation.results.sections.review_gain import review, ties
+from annotation.results.sections.routing import cascades, jury_rows
 from annotation.results.sections.trust import alt_test, certificate
-from annotation.results.sections.win_rates import win_rates
+from annotation.results.sections.win_rates import by_category, models, win_rates
 from judging.methods.intervals.estimates import Undefined
 from judging.runs.models import Run
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator
 from annotation.results.data.figures import Json
 from annotation.results.data.runs import Costs
 from annotation.results.merge.final_labels import Merged
-from annotation.results.sections.accuracy import LabelAgreement
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.review import ReviewGain
+from annotation.results.sections.review import LabelAgreement, ReviewGain
 from judging.core.formatting import count, decimals, interval, number_of, p_value, percent, usd
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.review.curve import ErrorsFound

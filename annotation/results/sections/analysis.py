@@ -11,15 +11,20 @@ from annotation.results.data.figures import Data, Json, Plot
 from annotation.results.data.runs import Costs, OtherRun, other_runs, project_costs, totals_of
 from annotation.results.data.samples import SampleArrays, samples_array
 from annotation.results.data.sheet import Sheet, sheet_of
-from annotation.results.sections.accuracy import LabelAgreement, agreement_after, label_agreement
 from annotation.results.sections.methods import Fewer, fewer_samples, prompt_share_of
 from annotation.results.sections.position import position
-from annotation.results.sections.review import Review, ReviewGain, review_of
+from annotation.results.sections.review import (
+    LabelAgreement,
+    Review,
+    ReviewGain,
+    agreement_after,
+    label_agreement,
+    review_of,
+)
 from annotation.results.sections.trust import Audit, audit_of, audited_accuracy, unblinded
 from annotation.results.sections.win_rates import length
 from judging.methods.agreement.accuracy import Ties
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.review.auroc import no_better_than_chance
 from judging.methods.review.curve import CurveBand
 from judging.projects.models import Project

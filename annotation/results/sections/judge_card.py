@@ -12,8 +12,7 @@ from annotation.results.sections.calibration import own_probabilities, read_cali
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.win_rates import preference
 from judging.methods.calibration.advantages import advantage, advantage_of
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 from judging.methods.verdicts.position import order_labels
 from judging.runs.forms.likelihood import pair_differences
 from judging.runs.models import Verdict

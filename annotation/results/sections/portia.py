@@ -13,8 +13,8 @@ from django.db.models.functions import Length
 from annotation.results.data.figures import Data, Json, usd
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.analysis import Analysis
-from annotation.rounds.selecting import frame
-from judging.llm.prompts.parts import stage_parts
+from judging.dataset.models import frame_of
+from judging.llm.prompts.templates import stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Estimate, Undefined
@@ -174,7 +174,7 @@ def last_parses(run: Run) -> QuerySet[Parse]:
 def lengths(project: Project, ids: Codes) -> np.ndarray:
     """(N, 2) characters of responses 1 and 2."""
     columns = "pk", Length("response_1"), Length("response_2")
-    found = {pk: (one, two) for pk, one, two in frame(project).values_list(*columns)}
+    found = {pk: (one, two) for pk, one, two in frame_of(project).values_list(*columns)}
     return np.array([found[pk] for pk in ids.tolist()], dtype=np.int64).reshape(-1, 2)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from annotation.results.data.figures import Json, lacking
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
-from annotation.results.sections.accuracy import label_agreement
 from annotation.results.sections.methods import ADAPTIVE, is_adaptive
+from annotation.results.sections.review import label_agreement
 from judging.methods.arrays import Booleans, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.position import conflict_by_gap as by_gap

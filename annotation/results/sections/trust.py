@@ -15,8 +15,7 @@ from judging.methods.agreement.annotators import (
     alternative_annotator_test,
 )
 from judging.methods.arrays import Booleans, Codes, Floats
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import clopper_pearson
+from judging.methods.intervals.estimates import Figure, Undefined, clopper_pearson
 from judging.methods.review.certificate import (
     Certificate,
     CertificatePlan,

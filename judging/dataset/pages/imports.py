@@ -14,7 +14,7 @@ from django_htmx.http import HttpResponseClientRefresh
 from judging.core.errors import UserError
 from judging.core.models import Worker
 from judging.dataset import writing
-from judging.dataset.layouts import FORMATS
+from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.records import FIELDS, IGNORE
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store

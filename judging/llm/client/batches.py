@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from judging.llm.client.adaptation import EndpointCapabilities, body
-from judging.llm.client.completions import LENIENT, read_completion
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, classify_answer
+from judging.llm.client.limits import Patience, RetryPolicy, insist
 from judging.llm.client.messages import JudgeRequest, Reply
-from judging.llm.client.openai_client import OpenAiClient
-from judging.llm.client.retries import Patience, RetryPolicy, insist
-from judging.llm.client.transport import Opened
+from judging.llm.client.transport import LENIENT, OpenAiClient, Opened, read_completion
 from judging.llm.endpoint import Endpoint
 
 if TYPE_CHECKING:

@@ -7,11 +7,19 @@ from dataclasses import dataclass, replace
 from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, sentence
-from judging.llm.client.limits import Limits, Pause, ProcessLimits, SharedLimits
+from judging.llm.client.limits import (
+    Limits,
+    Patience,
+    Pause,
+    ProcessLimits,
+    RetryPolicy,
+    SharedLimits,
+    Window,
+    asked_wait,
+    persist,
+)
 from judging.llm.client.messages import JudgeRequest, Message, Reply
-from judging.llm.client.openai_client import OpenAiClient
-from judging.llm.client.retries import Patience, RetryPolicy, Window, asked_wait, persist
-from judging.llm.client.transport import Opened, Transport
+from judging.llm.client.transport import OpenAiClient, Opened, Transport
 from judging.llm.endpoint import Endpoint
 
 USUAL_LIMITS = Limits()

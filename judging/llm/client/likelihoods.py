@@ -11,11 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from judging.llm.client.completions import LEAST_LOGPROB
 from judging.llm.client.errors import AttemptFailure, FailureKind
-from judging.llm.client.openai_client import OpenAiClient
-from judging.llm.client.retries import Patience, RetryPolicy, insist
-from judging.llm.client.transport import Opened
+from judging.llm.client.limits import Patience, RetryPolicy, insist
+from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient, Opened
 from judging.llm.endpoint import Endpoint
 
 USUAL_RETRY = RetryPolicy()

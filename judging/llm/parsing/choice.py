@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.client.completions import LEAST_LOGPROB
 from judging.llm.client.messages import TokenLogprobs
+from judging.llm.client.transport import LEAST_LOGPROB
 from judging.llm.parsing.answer import without_thinking
 from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.prompts.marks import fold, visible

@@ -8,13 +8,13 @@ from django.core.management.base import CommandParser
 from judging.core.commands import FairJudgeCommand, add_format, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
-from judging.dataset.layouts import FORMATS
+from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import Summary
 from judging.dataset.records import FIELDS, IGNORE, plain
 from judging.dataset.uploads import ImportComparison, first_pass, refused_files_of
 from judging.dataset.writing import import_files, undo
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
 

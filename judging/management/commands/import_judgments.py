@@ -7,7 +7,7 @@ from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand, add_format, add_project
 from judging.core.formatting import count, number_of
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.runs.models import Verdict
 from judging.runs.recorded.formats import FORMATS
 from judging.runs.recorded.writing import import_judgments

@@ -10,7 +10,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.dataset.models import Import
 from judging.dataset.scores import FORMATS, ScoresImported, import_scores, undo_scores
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
 

@@ -11,10 +11,10 @@ from django.core.management.base import CommandParser
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, duration, number_of
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.runs import lifecycle
 from judging.runs.endpoints import ModelNotChosen
-from judging.runs.engine import sent_calls
+from judging.runs.engine import claims
 from judging.runs.engine.batches import BatchPump
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.pump import Pump
@@ -23,7 +23,7 @@ from judging.runs.engine.working import work_on
 from judging.runs.forms.portia import PARTS, TOKENS, WITHOUT, PortiaOptions
 from judging.runs.models import Form, Method, Parse, Run, find_run
 from judging.runs.pages.start_form import LARGEST_SEED, MOST_USD
-from judging.runs.planning.adaptive import replay_run
+from judging.runs.planning.agenda import replay_run
 from judging.runs.planning.estimate import RunEstimate, estimate_run
 from judging.runs.planning.start import CONCURRENCY, LOCAL_MAX_TOKENS, MAX_TOKENS, K, start_run
 from judging.runs.templates import template_from
@@ -265,7 +265,7 @@ class Command(FairJudgeCommand):
             if not options["retry"]:
                 return
         if run.state in (State.PAUSING, State.CANCELLING):
-            sent_calls.recover(run)
+            claims.recover(run)
         self.wait_for_holder(run)
         lifecycle.resume(
             run,

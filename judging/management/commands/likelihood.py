@@ -8,10 +8,10 @@ from django.core.management.base import CommandParser
 
 from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.formatting import decimals, interval
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.runs.engine.likelihoods import LikelihoodsAsked, ask_likelihoods, texts_of
 from judging.runs.forms.likelihood import Json
-from judging.runs.forms.shots import whole_report
+from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, find_run
 
 LINES = {

@@ -13,8 +13,7 @@ import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import stratified_share, wilson
+from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
 

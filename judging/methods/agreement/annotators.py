@@ -16,8 +16,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.arrays import Booleans, Floats, Signs
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import benjamini_yekutieli, holm
+from judging.methods.intervals.estimates import Undefined, benjamini_yekutieli, holm
 
 FEWEST_ANNOTATORS = 3
 FEWEST_EXAMPLES = 30

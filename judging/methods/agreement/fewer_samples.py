@@ -16,10 +16,9 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from judging.methods.agreement.raters import cohen_kappa
+from judging.methods.agreement.votes import cohen_kappa
 from judging.methods.arrays import Booleans, Floats, Integers, Signs
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
 
 CHUNK = 4_000_000
 

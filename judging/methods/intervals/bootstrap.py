@@ -13,8 +13,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.arrays import Codes, Floats
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined
-from judging.methods.intervals.proportions import clopper_pearson, wilson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson, wilson
 
 Array = NDArray[np.generic]
 

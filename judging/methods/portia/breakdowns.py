@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
 from judging.methods.arrays import Booleans, Codes, Integers, Signs
 from judging.methods.intervals.bootstrap import bootstrap_estimate
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.portia.coverage import NONE_INCONSISTENT, ratio
 from judging.methods.portia.stages import OrderLabels, StageLabels
 

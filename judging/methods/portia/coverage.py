@@ -14,8 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import bootstrap_estimate
-from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 
 NONE_INCONSISTENT = "the unsplit prompt was consistent on every example"

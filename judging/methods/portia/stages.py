@@ -10,7 +10,7 @@ import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.outcomes import Label
+from judging.methods.verdicts.verdicts import Label
 
 
 class Stage(StrEnum):

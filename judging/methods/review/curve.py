@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from judging.methods.agreement.votes import VoteCounts
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, resampled_counts
-from judging.methods.intervals.estimates import Estimate, Undefined
-from judging.methods.intervals.proportions import NO_CHANCE
+from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined
 
 # Above any entropy, so that the order of SCIENCE.md §2 is one number.
 INCONSISTENT_BONUS = 1_000.0

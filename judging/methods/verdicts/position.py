@@ -21,8 +21,7 @@ from judging.methods.intervals.bootstrap import (
     effective_size,
     share,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined
-from judging.methods.intervals.proportions import wilson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 
 NO_PAIR = "no example has a verdict in both orders"
 ONE_SAMPLE = "no example has two samples of one order"

@@ -1,16 +1,85 @@
-"""Entropy of outcome shares, natural logarithm (FairEval eqs. 4-5)."""
+"""From what a judge said in one sample to a pair of scores and an outcome.
+
+A pair holds the score of response 1 and of response 2, as exact fractions, already turned back
+from the order in which the judge saw them.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
 
-from judging.methods.outcomes import Label, Number, ScorePair, outcome_of
+ScorePair = tuple[Fraction, Fraction]
+Number = Fraction | Decimal | int
+
+LIKERT_SUM = 8
+HALF = Fraction(1, 2)
+
+
+class Label(StrEnum):
+    """Win, tie or lose of response 1: a sample's outcome, a verdict, a vote or a final label."""
+
+    WIN = "win"
+    TIE = "tie"
+    LOSE = "lose"
+
+    @property
+    def turned(self) -> Label:
+        """The same judgement from the point of view of response 2."""
+        return _TURNED[self]
+
+    @property
+    def points(self) -> Fraction:
+        """Share of a win for response 1: 1, 1/2 or 0."""
+        return _POINTS[self]
+
+
+_TURNED = {Label.WIN: Label.LOSE, Label.TIE: Label.TIE, Label.LOSE: Label.WIN}
+_POINTS = {Label.WIN: Fraction(1), Label.TIE: HALF, Label.LOSE: Fraction(0)}
+
+
+def score_pair_from_scores(score_1: Number, score_2: Number) -> ScorePair:
+    """Form `score`: the two scores of one completion."""
+    return Fraction(score_1), Fraction(score_2)
+
+
+def score_pair_from_outcome(outcome: Label) -> ScorePair:
+    """Form `relation`, and imports that hold outcomes only: (1, 0), (1/2, 1/2) or (0, 1)."""
+    return outcome.points, 1 - outcome.points
+
+
+def score_pair_from_rating(rating: Number) -> ScorePair:
+    """Form `likert`: rating 1 to 7, turned so that a higher one favours response 1."""
+    exact = Fraction(rating)
+    if not 1 <= exact <= 7:
+        raise ValueError(f"a likert rating lies between 1 and 7, not {rating}")
+    return exact, LIKERT_SUM - exact
+
+
+def score_pair_from_probability(p_1: Number) -> ScorePair:
+    """Form `choice`: the probability that the judge prefers response 1."""
+    exact = Fraction(p_1)
+    if not 0 <= exact <= 1:
+        raise ValueError(f"a probability lies between 0 and 1, not {p_1}")
+    return exact, 1 - exact
+
+
+def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
+    """FairEval eq. 3.  `band`: a difference of at most this much is a tie.
+
+    For a probability within b of 1/2 the difference P - (1-P) lies within 2b, so pass 2b.
+    """
+    difference = pair[0] - pair[1]
+    if abs(difference) <= band:
+        return Label.TIE
+    return Label.WIN if difference > 0 else Label.LOSE
 
 
 def entropy(shares: Iterable[Fraction]) -> float:
@@ -158,3 +227,53 @@ def _balanced_shares(counts: tuple[tuple[int, int, int], ...]) -> Shares:
     within = [[Fraction(count, sum(order)) for count in order] for order in counts]
     win, tie, lose = map(_mean, zip(*within, strict=True))
     return win, tie, lose
+
+
+_STATE_ORDER = {VerdictState.UNJUDGED: 0, VerdictState.INCONSISTENT: 1, VerdictState.JUDGED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What an example is ranked by.  `bpde` may be another routing score: larger comes first."""
+
+    external_id: str
+    state: VerdictState
+    bpde: float | None
+    n_valid: int
+    gap: Fraction | None
+
+
+def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
+    """Indices of the candidates, the first to be reviewed first.  Pending ones are left out.
+
+    Unjudged first, then inconsistent, then larger BPDE, fewer valid samples, smaller gap, and
+    the SHA-256 of "{seed}:{external_id}".  In paper mode import order decides after BPDE.
+    """
+    gaps = sorted({c.gap for c in candidates if c.gap is not None})
+    gap_order = {gap: position for position, gap in enumerate(gaps)}
+
+    def key(index: int) -> tuple[int, float, int, int, str]:
+        candidate = candidates[index]
+        state = _STATE_ORDER[candidate.state]
+        bpde = -math.inf if candidate.bpde is None else candidate.bpde
+        if paper_mode:
+            return state, -bpde, index, 0, ""
+        gap = -1 if candidate.gap is None else gap_order[candidate.gap]
+        return state, -bpde, candidate.n_valid, gap, tie_breaker(seed, candidate.external_id)
+
+    ranked = [i for i, c in enumerate(candidates) if c.state is not VerdictState.PENDING]
+    return sorted(ranked, key=key)
+
+
+def tie_breaker(seed: int, external_id: str) -> str:
+    """A random order that anyone can repeat from the run's seed and the example's id."""
+    return hashlib.sha256(f"{seed}:{external_id}".encode()).hexdigest()
+
+
+def cut(n: int, beta: Number) -> int:
+    """How many of n examples the top beta percent are: floor(beta n / 100 + 1/2)."""
+    # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
+    if not 0 <= beta <= 100:
+        raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
+    exact = Fraction(beta) if 200 * n * beta >= 1 else Fraction(0)
+    return math.floor(exact * n / 100 + Fraction(1, 2))

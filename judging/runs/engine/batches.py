@@ -26,8 +26,8 @@ from judging.runs.engine import claims
 from judging.runs.engine.claims import Claim
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import PumpStatus, RunStore
-from judging.runs.models import Batch, Call, Run
-from judging.runs.slots import Ask, content_free, subject_of
+from judging.runs.models import Batch, Call, Run, content_free, subject_of
+from judging.runs.samples import Ask
 
 # A batch's requests and replies are in memory together, and its file has to be uploaded.
 CALLS_A_BATCH = 2000

@@ -12,7 +12,7 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.llm.prompts.parts import token_probability
+from judging.llm.prompts.templates import token_probability
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on

@@ -9,7 +9,7 @@ from judging.core.errors import UserError
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
-from judging.llm.client.retries import RetryPolicy
+from judging.llm.client.limits import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import Usage
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint

@@ -15,8 +15,7 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, Sample
-from judging.runs.slots import subject_field, subjects_of
+from judging.runs.models import Call, Parse, Run, Sample, subject_field, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and are its reason.

@@ -20,9 +20,8 @@ from judging.llm.client.judge_client import JudgeClient
 from judging.llm.client.limits import GaveUp, Limits, Pause, SharedLimits
 from judging.llm.client.messages import Reply
 from judging.runs import lifecycle
-from judging.runs.engine.claims import Claim
+from judging.runs.engine.claims import Claim, SentCalls
 from judging.runs.engine.recording import Arrival
-from judging.runs.engine.sent_calls import SentCalls
 from judging.runs.engine.store import PumpStatus, RunStore
 from judging.runs.models import Run
 

@@ -8,7 +8,7 @@ from typing import Any
 from django.db import connection, transaction
 from django.utils import timezone
 
-from judging.core.sql import rows
+from judging.core.sql import statements
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.messages import Choice, Reply, TokenLogprobs
 from judging.llm.parsing.parse import PARSER_VERSION, Parsed, Status, parse, turn_back
@@ -17,8 +17,8 @@ from judging.llm.prompts.templates import Template
 from judging.runs.engine import claims
 from judging.runs.engine.claims import Claim
 from judging.runs.models import Call, Parse, Sample
-from judging.runs.planning.questions import Questioner
-from judging.runs.slots import Ask
+from judging.runs.planning.agenda import Questioner
+from judging.runs.samples import Ask
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
@@ -53,12 +53,12 @@ def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[s
 
 def failed_parse(status: str) -> Parse:
     """A slot whose call brought nothing to read."""
-    return rows.new(Parse, version=PARSER_VERSION, status=Status(status).value)
+    return statements.new(Parse, version=PARSER_VERSION, status=Status(status).value)
 
 
 def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
     reading = turn_back(parsed, template, part)
-    return rows.new(
+    return statements.new(
         Parse,
         version=PARSER_VERSION,
         parser=template.reply.value,
@@ -151,7 +151,7 @@ def record(
         before = sum((known(arrival.claim.reserved) for arrival in ours), ZERO)
         released = before - sum((known(call.reserved_usd) for call in calls), ZERO)
         claims.reconcile(run_id, released, sum((known(call.usd) for call in calls), ZERO))
-        rows.update(Call, calls, CALL_RESULT)
+        statements.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
 
@@ -168,10 +168,10 @@ def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
 
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
     """By ids throughout: setting related objects costs as much as the rest of a row."""
-    rows.insert(Sample, [sample for sample, _ in pairs])
+    statements.insert(Sample, [sample for sample, _ in pairs])
     for sample, reading in pairs:
         reading.sample_id = sample.pk
-    rows.insert(Parse, [reading for _, reading in pairs])
+    statements.insert(Parse, [reading for _, reading in pairs])
 
 
 def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
@@ -217,7 +217,7 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
             return
         for index, slot in enumerate(ask.slots):
             place = {"call_id": call.pk, "index": index, "slot": slot, "attempt": ask.attempt}
-            sample = rows.new(Sample, **place)
+            sample = statements.new(Sample, **place)
             yield sample, failed_parse(outcome.kind.status)
         return
     quoted = questioner.quoted(ask.subject, ask.part)
@@ -227,7 +227,7 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
 
 
 def sample_of(choice: Choice, **place: Any) -> Sample:
-    return rows.new(
+    return statements.new(
         Sample,
         raw_text=choice.text,
         reasoning=choice.reasoning or "",

@@ -16,12 +16,11 @@ from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.core.models import Worker
 from judging.llm.parsing.parse import PARSER_VERSION
-from judging.projects.audit import record
+from judging.projects.access import record_event
 from judging.runs.engine.recording import read_again
 from judging.runs.lifecycle import RESUMABLE
-from judging.runs.models import Method, Parse, Run
-from judging.runs.planning.questions import Questioner
-from judging.runs.slots import content_free, subject_of
+from judging.runs.models import Method, Parse, Run, content_free, subject_of
+from judging.runs.planning.agenda import Questioner
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
@@ -151,7 +150,7 @@ def begin(run: Run, user: Any) -> Rereading:
     with transaction.atomic():
         ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress=run.progress)
         if ended.update(progress={"rereading": asdict(reading)}):
-            record(run.project, user, "replies read again", run.name, replies=reading.total)
+            record_event(run.project, user, "replies read again", run.name, replies=reading.total)
             send(run.pk, token)
     return reading
 

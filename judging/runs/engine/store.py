@@ -12,13 +12,12 @@ from judging.llm.client.errors import CallFailure, FailureKind, sentence
 from judging.llm.client.messages import Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
-from judging.runs.engine import claims, recording, sent_calls
+from judging.runs.engine import claims, recording
 from judging.runs.engine.claims import Claim
 from judging.runs.engine.recording import Arrival
-from judging.runs.models import Batch, Call, Run
-from judging.runs.planning.agenda import agenda_of
-from judging.runs.planning.questions import Questioner
-from judging.runs.slots import Ask, asks_left, subjects_of
+from judging.runs.models import Batch, Call, Run, subjects_of
+from judging.runs.planning.agenda import Questioner, agenda_of
+from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 # So many failures in a row say something of the endpoint; fewer may be the examples' own.
@@ -229,7 +228,7 @@ class RunStore:
         if self.look(PumpStatus(0, 0, None)) is None:
             return
         claims.give_back(self.run.pk, self.holder, unsent)
-        sent_calls.lose_claims(self.run.pk)
+        claims.lose_claims(self.run.pk)
         if after_running == State.DONE:
             rebuild_verdicts(self.run)
         moves = {

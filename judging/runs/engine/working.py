@@ -14,24 +14,23 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from judging.core import leases
+from judging.core import processes
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.core.processes import room_for
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits, ProcessLimits, SharedLimits
-from judging.llm.client.retries import RetryPolicy
+from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
-from judging.runs.engine import sent_calls
+from judging.runs.engine import claims
 from judging.runs.engine.batches import BatchPump, default_price, wants_batches
+from judging.runs.engine.claims import SentCalls
 from judging.runs.engine.pump import Pump, StoppableRateLimiter
 from judging.runs.engine.recording import Arrival
-from judging.runs.engine.sent_calls import SentCalls
 from judging.runs.engine.store import RunStore
 from judging.runs.models import Run
 
@@ -57,8 +56,8 @@ def work_on(
     Where the database went away the run is queued again, or its lease is left to run out, and the
     sweep goes on with it; any other error would meet the next attempt too, and fails the run.
     """
-    holder = leases.new_holder()
-    if not sent_calls.take_over(run, holder):
+    holder = processes.new_holder()
+    if not claims.take_over(run, holder):
         return False
     run.refresh_from_db()
     try:

@@ -11,10 +11,10 @@ from decimal import Decimal, InvalidOperation
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
 from judging.llm.endpoint import Endpoint
-from judging.llm.prompts.templates import Form, Scale, Template, UnknownTemplate
+from judging.llm.prompts.templates import JudgeForm, Scale, Template, UnknownTemplate
 from judging.llm.prompts.templates import template as shipped
 from judging.projects.models import Project
-from judging.runs.slots import ITEM
+from judging.runs.models import ITEM
 from judging.runs.templates import choose_template
 
 GENERAL = "ohi-any"
@@ -45,7 +45,7 @@ def choose_wording(
     endpoint: Endpoint,
 ) -> tuple[Template, dict[str, str]]:
     """The template, and of single responses what is asked about each criterion."""
-    if form != Form.POINTWISE:
+    if form != JudgeForm.POINTWISE:
         return choose_template(project, template, method, form, local=endpoint.is_local), {}
     named = choose_template(project, template, method, form, local=False) if template else None
     found = points_of(project, named, criteria, scale)
@@ -53,7 +53,7 @@ def choose_wording(
 
 
 def check_subjects(project: Project, form: str) -> None:
-    if form == Form.POINTWISE:
+    if form == JudgeForm.POINTWISE:
         check_items(project)
     elif not project.examples.judged().exists():
         raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
@@ -158,7 +158,7 @@ def check_form(form: str, scale: str, shots_from: str, *, shots_random: bool) ->
     if shots_random and not shots_from:
         raise UserError("--shots-random goes with --shots-from RUN. Nothing was started.")
     said = [name for name, value in (("--scale", scale), ("--shots-from", shots_from)) if value]
-    if said and form != Form.POINTWISE:
+    if said and form != JudgeForm.POINTWISE:
         raise UserError(
             f"{said[0]} is a setting of the form pointwise, and the form is {form}. "
             "Nothing was started."

@@ -15,11 +15,15 @@ from django.db.models import Count, Q, Sum
 from judging.core.errors import UserError
 from judging.dataset.models import Example
 from judging.llm.prompts.marks import disarm
-from judging.llm.prompts.parts import UNSPLIT, stage_of, stage_parts
-from judging.llm.prompts.rendering import NoResponseBlocks, response_blocks
-from judging.llm.prompts.templates import Template
+from judging.llm.prompts.templates import (
+    UNSPLIT,
+    NoResponseBlocks,
+    Template,
+    response_blocks,
+    stage_of,
+    stage_parts,
+)
 from judging.llm.sentence_models import load_sentence_model
-from judging.methods.outcomes import Label, Number, outcome_of
 from judging.methods.portia.alignment import (
     NAMED,
     Alignment,
@@ -37,6 +41,7 @@ from judging.methods.portia.stages import (
     next_stage,
     stages,
 )
+from judging.methods.verdicts.verdicts import Label, Number, outcome_of
 from judging.runs.models import Call, Form, Method, Run, Verdict
 
 

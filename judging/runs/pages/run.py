@@ -27,8 +27,8 @@ from judging.runs.endpoints import LOCAL
 from judging.runs.engine import rereading
 from judging.runs.engine.progress import RunProgress, progress_of
 from judging.runs.forms.likelihood import Json, pointwise_report
+from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import stage_calls
-from judging.runs.forms.shots import whole_report
 from judging.runs.lifecycle import RETRIABLE, choose_primary
 from judging.runs.models import Form, Parse, Run
 from judging.runs.pages.runs import MAY_NOT_START

@@ -7,7 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
-from judging.llm.prompts.templates import Form as TemplateForm
+from judging.llm.prompts.templates import JudgeForm as TemplateForm
 from judging.llm.prompts.templates import templates_of
 from judging.projects.models import Project
 from judging.runs.endpoints import default_endpoint_name, endpoint_names

@@ -12,7 +12,7 @@ from judging.core.errors import UserError
 from judging.llm.own_templates import TemplateRefused, custom_template
 from judging.llm.prompts.templates import (
     REPLIES_OF_FORM,
-    Form,
+    JudgeForm,
     ReplyFormat,
     Template,
     UnknownTemplate,
@@ -24,7 +24,7 @@ from judging.projects.models import Role
 from judging.runs import templates as runs_templates
 from judging.runs.models import JudgeTemplate
 
-FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
+FORMS = (JudgeForm.SCORE, JudgeForm.RELATION, JudgeForm.LIKERT)
 FORM_OF = {reply: form for form in FORMS for reply in REPLIES_OF_FORM[form]}
 ANSWERS = {
     ReplyFormat.SCORE_LINES: "two scores, in lines: The score of Assistant 1: 8",
@@ -92,7 +92,7 @@ class TemplateForm(forms.Form):
 
 
 def scale(reply: ReplyFormat, values: dict[str, Any]) -> list[Decimal] | None:
-    return [values["low"], values["high"]] if FORM_OF[reply] is Form.SCORE else None
+    return [values["low"], values["high"]] if FORM_OF[reply] is JudgeForm.SCORE else None
 
 
 def filled_in(template: Template, name: str, sample_reply: str = "") -> dict[str, Any]:

@@ -12,14 +12,13 @@ from judging.core.formatting import percent, usd
 from judging.llm.client.limits import SECONDS_PER_MINUTE
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import Usage
-from judging.llm.prompts.parts import stage_parts
+from judging.llm.prompts.templates import stage_parts
 from judging.projects.models import Project
 from judging.runs import endpoints
 from judging.runs.forms.pointwise import check_subjects
 from judging.runs.forms.portia import ExampleSplits, PortiaSettings
-from judging.runs.models import Call, Form, Run, Sample
-from judging.runs.planning.adaptive import FEWEST_PILOT, pilot_size
-from judging.runs.planning.questions import Questioner
+from judging.runs.models import Call, Form, Run, Sample, Subject, subjects_of
+from judging.runs.planning.agenda import FEWEST_PILOT, Questioner, pilot_size
 from judging.runs.planning.start import (
     Judge,
     check_pace,
@@ -28,7 +27,6 @@ from judging.runs.planning.start import (
     default_temperature,
     run_fields,
 )
-from judging.runs.slots import Subject, subjects_of
 
 # As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
 RENDERED = 200

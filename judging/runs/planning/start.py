@@ -17,8 +17,8 @@ from judging.llm.endpoint import Endpoint
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
 from judging.local_judge.running import MODEL_NAME
-from judging.projects import audit
-from judging.projects.audit import next_number
+from judging.projects import access
+from judging.projects.access import next_number
 from judging.projects.models import Project
 from judging.runs import endpoints, lifecycle
 from judging.runs.endpoints import (
@@ -30,9 +30,9 @@ from judging.runs.endpoints import (
 )
 from judging.runs.forms import choice, pointwise
 from judging.runs.forms import choice as forms_choice
-from judging.runs.forms.choice import ChoiceOptions
+from judging.runs.forms.choice import ChoiceOptions, draw_shots
+from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
-from judging.runs.forms.shots import draw_point_shots, draw_shots
 from judging.runs.lifecycle import SEND_AGAIN
 from judging.runs.models import Form, Method, Run
 from judging.runs.templates import chosen_criteria, kept_fields, output_of
@@ -279,7 +279,9 @@ def start_run(
     }
     with transaction.atomic():
         run = create(name, fields)
-        audit.record(project, user, "run started", run.name, model=run.model, method=run.method)
+        access.record_event(
+            project, user, "run started", run.name, model=run.model, method=run.method
+        )
         if background:
             lifecycle.send(run.pk)
     return run

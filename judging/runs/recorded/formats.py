@@ -8,12 +8,11 @@ from typing import Any
 
 from judging.core.errors import UserError
 from judging.core.text import storable, unstorable
-from judging.dataset import layouts
-from judging.dataset.records import Record, Refused, listed, recognise
-from judging.dataset.rows import Identities, to_example
-from judging.llm.prompts.parts import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
-from judging.methods.outcomes import Label, outcome_of, score_pair_from_rating
+from judging.dataset import files
+from judging.dataset.records import Identities, Record, Refused, listed, recognise, to_example
+from judging.llm.prompts.templates import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
 from judging.methods.portia.stages import Stage
+from judging.methods.verdicts.verdicts import Label, outcome_of, score_pair_from_rating
 from judging.runs.models import Form, Parse
 
 Status = Parse.Status
@@ -222,7 +221,7 @@ def read_judgments(
     if file_format not in FORMATS:
         raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(FORMATS)}.")
     reads: dict[str, Read] = {}
-    for record in layouts.records(paths, file_format):
+    for record in files.records(paths, file_format):
         if isinstance(record, Refused):
             problem = record.problems[0]
             yield Line(problem.file, problem.line), BadRow(problem.sentence)

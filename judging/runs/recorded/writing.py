@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
-from judging.core.queries import rows_came
+from judging.core.sql.statements import rows_came
 from judging.dataset.uploads import digest
-from judging.llm.prompts.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.llm.prompts.templates import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import Project
 from judging.runs import lifecycle
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
@@ -166,7 +166,7 @@ def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, na
         cut_off = project.runs.filter(method=Method.IMPORTED, reason=UNFINISHED)
         cut_off.filter(name=name, state=Run.State.FAILED).delete()
         run = create(name, fields)
-        audit.record(project, user, "judgments imported", run.name, sha256=sha256)
+        access.record_event(project, user, "judgments imported", run.name, sha256=sha256)
     return run
 
 

@@ -10,12 +10,12 @@ from django.db.models.functions import Cast
 
 from judging.core.caching import cached
 from judging.dataset.models import Label, questions_of
-from judging.llm.prompts.parts import is_swapped, stage_of
-from judging.llm.prompts.parts import order as order_of
+from judging.llm.prompts.templates import is_swapped, stage_of
+from judging.llm.prompts.templates import order as order_of
 from judging.methods.arrays import Floats, Signs
 from judging.methods.intervals.estimates import Figure
-from judging.methods.ranking.examples import cut
 from judging.methods.verdicts.position import FirstPosition, conflicts, first_position
+from judging.methods.verdicts.verdicts import cut
 from judging.runs.forms.portia import last_stages
 from judging.runs.models import Call, Form, Parse, Run, Verdict
 

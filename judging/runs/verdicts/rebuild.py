@@ -10,13 +10,11 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging.core.sql import rows
-from judging.methods.outcomes import outcome_of
-from judging.methods.ranking.examples import Candidate, rank
+from judging.core.sql import statements
+from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
-from judging.methods.verdicts.verdicts import VerdictState, verdict
 from judging.runs.models import Form, Method, Run, Verdict
-from judging.runs.planning.adaptive import Adaptive, adaptive_of
+from judging.runs.planning.agenda import Adaptive, adaptive_of
 from judging.runs.samples import ExampleSamples, Pair, samples_of
 
 CHUNK = 500
@@ -115,7 +113,7 @@ def write(
             row(run, example, result, score, usd.get(example.example_id))
             for example, result, score in zip(examples, results, scores, strict=True)
         ]
-        rows.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
+        statements.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
         Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
 
 
@@ -124,10 +122,11 @@ def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
     for start in range(0, len(ranked_ids), CHUNK):
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
         ranked = [
-            rows.new(Verdict, run_id=run.pk, example_id=pk, rank=place) for place, pk in places
+            statements.new(Verdict, run_id=run.pk, example_id=pk, rank=place)
+            for place, pk in places
         ]
         with transaction.atomic():
-            rows.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
+            statements.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
 
 
 def row(
@@ -137,7 +136,7 @@ def row(
     score: float | None,
     usd: Decimal | None,
 ) -> Verdict:
-    return rows.new(
+    return statements.new(
         Verdict,
         run_id=run.pk,
         example_id=example.example_id,

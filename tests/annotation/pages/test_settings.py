@@ -10,7 +10,7 @@ from annotation.people.annotators import assign
 from annotation.queue.queue import claim_next, flag, skip, unskip
 from annotation.rounds.opening import RoundSettings, current_protocol, open_round
 from annotation.votes.voting import edit_vote, record_vote
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import AuditEvent, Project
 from tests.factories import make_annotator, make_examples, make_project, make_run
 
@@ -120,7 +120,7 @@ def test_a_refused_name_does_not_appear_as_the_projects(save, project):
 
 
 def test_the_trail_shows_details_whatever_they_are_called(as_owner, project, owner):
-    audit.record(project, owner, "round opened", "round 1", items=3, keys="k", beta=None)
+    access.record_event(project, owner, "round opened", "round 1", items=3, keys="k", beta=None)
     page = as_owner.get(reverse("trail", args=[project.slug])).text
     assert "items 3 · keys k" in page
     assert "olga" in page
@@ -186,7 +186,7 @@ def test_whom_a_round_was_given_to_is_in_the_trail(as_owner, project):
 
 
 def test_the_trail_of_another_project_is_not_shown(as_owner, project):
-    audit.record(make_project(), None, "round opened", "elsewhere")
+    access.record_event(make_project(), None, "round opened", "elsewhere")
     assert "elsewhere" not in as_owner.get(reverse("trail", args=[project.slug])).text
 
 
@@ -195,7 +195,7 @@ def test_the_trail_takes_as_many_queries_for_fifty_as_for_one(
 ):
     for n in (1, 49):
         for _ in range(n):
-            audit.record(project, owner, "something")
+            access.record_event(project, owner, "something")
         with django_assert_num_queries(5):
             as_owner.get(reverse("trail", args=[project.slug]))
 

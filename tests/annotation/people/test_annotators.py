@@ -25,7 +25,7 @@ from annotation.queue.queue import NoItem, claim_next, flag, skip
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import decide, edit_vote, record_vote
 from judging.core.errors import UserError
-from judging.projects import audit
+from judging.projects import access
 from judging.projects.models import AuditEvent, Membership
 from tests.factories import make_annotator, make_examples, make_member, make_user
 
@@ -45,7 +45,7 @@ def worked(project):
     Item.objects.filter(pk=vote.item_id).update(state=Item.State.ADJUDICATE)
     decide(Item.objects.get(pk=vote.item_id), ana.user, "win", "Ana knows better")
     AccessAttempt.objects.create(username="ana", ip_address="192.0.2.1", failures_since_start=1)
-    audit.record(project, ana.user, "member added", "ana")
+    access.record_event(project, ana.user, "member added", "ana")
     return ana
 
 

@@ -7,9 +7,8 @@ from django.urls import reverse
 
 from annotation.models import Annotation, Draft, Item, Round, Seat, Slot
 from annotation.people.annotators import assign, leave_round
-from annotation.queue.drafts import draft_of
+from annotation.queue.drafts import SeatGone, draft_of, seat_of
 from annotation.queue.queue import NoItem, claim_next, skip
-from annotation.queue.seats import SeatGone, seat_of
 from annotation.queue.settling import could_vote
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round

@@ -8,7 +8,7 @@ from judging.runs import lifecycle
 from judging.runs.endpoints import keep_for, recall_for
 from judging.runs.engine import content_free
 from judging.runs.models import Run
-from judging.runs.planning import adaptive
+from judging.runs.planning import agenda
 from tests.factories import make_project, make_run
 from tests.together import at_once
 
@@ -48,7 +48,7 @@ def test_a_pump_that_calibrates_leaves_what_pages_keep_with_the_run(run):
     held = Run.objects.get()
     note(Run.objects.get())
     content_free.keep_settings(Run.objects.get(), ["cc"], 50)
-    adaptive.keep(held, pilot=[1, 2])
+    agenda.keep(held, pilot=[1, 2])
     kept = Run.objects.get().parameters
     assert kept["adaptive"] == {"confidence": 0.95, "pilot": [1, 2]}
     assert kept["note"] == "kept"
@@ -68,7 +68,7 @@ def test_resuming_while_others_write_keeps_all(run, settings, state):
             elif number == 1:
                 note(Run.objects.get())
             else:
-                adaptive.keep(Run.objects.get(), **{f"writer {number}": 1})
+                agenda.keep(Run.objects.get(), **{f"writer {number}": 1})
 
     assert at_once(change) == [None] * 5
     kept = Run.objects.get().parameters

@@ -5,7 +5,7 @@ from django.db import connection, transaction
 
 from annotation.models import Item, Slot
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.queries import MANY, rows_came
+from judging.core.sql.statements import MANY, rows_came
 from judging.dataset.models import Example
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_project

@@ -2,7 +2,7 @@ import tracemalloc
 
 import pytest
 
-from judging.dataset.delimited import records
+from judging.dataset.files import delimited_records
 from judging.dataset.records import Refused
 
 HEADER = "id,question,response_1,response_2\n"
@@ -14,7 +14,7 @@ def read(tmp_path):
         path = tmp_path / name
         data = content if isinstance(content, bytes) else content.encode()
         path.write_bytes(data)
-        return list(records(path, **options))
+        return list(delimited_records(path, **options))
 
     return read
 
@@ -137,7 +137,7 @@ def test_an_open_quote_over_many_lines_takes_about_its_own_room(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text('question,response_1\nq,"' + "a\n" * 600_000)
     tracemalloc.start()
-    (refused,) = records(path)
+    (refused,) = delimited_records(path)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert "never closed" in refused.problems[0].sentence

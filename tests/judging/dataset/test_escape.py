@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.dataset.records import escape_cell, unescape_cell
+from judging.core.text import escape_cell, unescape_cell
 
 spiky = st.text(alphabet="'=+-@\t\rab\n ", max_size=12)
 

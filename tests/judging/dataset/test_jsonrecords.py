@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.dataset import jsonrecords
+from judging.dataset import files
 from judging.dataset.records import Refused
 
 
@@ -13,7 +13,7 @@ def lines(tmp_path):
     def read(content):
         path = tmp_path / "pairs.jsonl"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(jsonrecords.lines(path))
+        return list(files.lines(path))
 
     return read
 
@@ -23,7 +23,7 @@ def array(tmp_path):
     def read(content):
         path = tmp_path / "pairs.json"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(jsonrecords.array(path))
+        return list(files.array(path))
 
     return read
 
@@ -34,7 +34,7 @@ def test_numbers_keep_the_text_they_have_in_the_file(lines):
 
 
 def test_a_line_without_end_is_refused_as_soon_as_it_is_too_long(lines, monkeypatch):
-    monkeypatch.setattr(jsonrecords, "LARGEST_RECORD", 100)
+    monkeypatch.setattr(files, "LARGEST_RECORD", 100)
     just_fits = '{"a": "' + "x" * 90 + '"}'
     first, second = lines(f'{just_fits}\n{{"a": "{"x" * 91}"}}\n{just_fits}\n')
     assert first.values == {"a": "x" * 90}
@@ -116,7 +116,7 @@ def test_a_broken_array_ends_the_reading_and_names_the_line(array, text, line, f
 
 @pytest.mark.parametrize("size", [1, 5, 64])
 def test_values_of_an_array_that_are_no_objects_are_refused_one_by_one(array, monkeypatch, size):
-    monkeypatch.setattr(jsonrecords, "CHUNK", size)
+    monkeypatch.setattr(files, "CHUNK", size)
     found = array('[1, {"a": "b"}, null, "x", 1234567]')
     assert [isinstance(record, Refused) for record in found] == [True, False, True, True, True]
 
@@ -130,5 +130,5 @@ def test_an_array_reads_the_same_however_it_is_cut_into_chunks(tmp_path_factory,
     path = tmp_path_factory.mktemp("chunks") / "rows.json"
     path.write_text(json.dumps(rows, indent=gap), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jsonrecords, "CHUNK", size)
-        assert [record.values for record in jsonrecords.array(path)] == rows
+        patch.setattr(files, "CHUNK", size)
+        assert [record.values for record in files.array(path)] == rows

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.core.errors import UserError
+from judging.core.text import escape_cell
 from judging.dataset.reading import check, mapping_faults, read_examples
-from judging.dataset.records import Refused, escape_cell
+from judging.dataset.records import Refused
 
 FIELDS = ("external_id", "question", "response_1", "response_2", "model_1", "category")
 

@@ -7,7 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
-from judging.core.leases import new_holder
+from judging.core.processes import new_holder
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.dataset.uploads import files_of, record_import, store

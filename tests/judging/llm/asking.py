@@ -7,9 +7,8 @@ from typing import Any
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits
+from judging.llm.client.limits import Limits, RetryPolicy
 from judging.llm.client.messages import JudgeRequest, Message, Reply
-from judging.llm.client.retries import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from tests.loopback import LoopbackServer
 

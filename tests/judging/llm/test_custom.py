@@ -6,7 +6,7 @@ import pytest
 
 from judging.llm.own_templates import TemplateRefused, custom_template, read_template
 from judging.llm.parsing.parse import Status, parse
-from judging.llm.prompts.rendering import render
+from judging.llm.prompts.templates import render
 
 FILE = """
 form = "score"

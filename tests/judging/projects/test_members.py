@@ -4,8 +4,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from judging.core.errors import UserError
-from judging.projects.accounts import create_login
-from judging.projects.members import (
+from judging.projects.access import (
     add_member,
     change_role,
     create_project,
@@ -13,6 +12,7 @@ from judging.projects.members import (
     project_for_command,
     remove_member,
 )
+from judging.projects.accounts import create_login
 from judging.projects.models import AuditEvent, Membership, Project, Role
 from tests.factories import make_member, make_user
 

@@ -14,7 +14,7 @@ from annotation.results.sections.calibration import calibration
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.methods.calibration.methods import NAMES, USUAL
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.runs.engine import content_free
 from judging.runs.models import find_run
 

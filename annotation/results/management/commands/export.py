@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
 from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.errors import UserError
-from judging.projects.members import project_for_command
+from judging.projects.access import project_for_command
 from judging.projects.models import Project
 from judging.runs.models import find_run
 

@@ -8,15 +8,15 @@ from django.core.management.base import CommandParser
 
 from annotation.results.data.figures import Json
 from annotation.results.delivery.package import deliver
+from annotation.results.report.page import in_short
 from annotation.results.report.report import report
-from annotation.results.report.summary import in_short
 from annotation.results.report.text import report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.errors import UserError
-from judging.projects.members import project_for_command
-from judging.runs.forms.shots import whole_report
+from judging.projects.access import project_for_command
+from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, Run, find_run
 
 WRITTEN = (".html", ".zip", ".json")

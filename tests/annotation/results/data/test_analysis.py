@@ -12,7 +12,7 @@ from annotation.results.report.report import report
 from annotation.results.report.text import figure, report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.review import Review
-from annotation.results.tables.rows import label_rows
+from annotation.results.tables.exports import label_rows
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes

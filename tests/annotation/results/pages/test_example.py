@@ -3,7 +3,7 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
-from annotation.results.tables.rows import label_rows
+from annotation.results.tables.exports import label_rows
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.projects.models import Membership
 from judging.runs.models import Call, Parse, Sample

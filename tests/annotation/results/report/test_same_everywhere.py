@@ -7,7 +7,7 @@ import pytest
 from annotation.models import Annotator
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.categories import by_category
+from annotation.results.sections.win_rates import by_category
 from annotation.votes.imports import import_votes
 from judging.dataset.models import Example
 from judging.runs.verdicts.judge_figures import report_on

@@ -5,8 +5,8 @@ from decimal import Decimal
 
 import pytest
 
+from annotation.results.report.page import in_short
 from annotation.results.report.report import report
-from annotation.results.report.summary import in_short
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes

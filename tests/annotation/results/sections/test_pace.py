@@ -12,7 +12,7 @@ from annotation.results.data.figures import as_svg
 from annotation.results.delivery.package import Unpacked, pack
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.pace import by_person, pace_plot, times_of
+from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.methods.intervals.estimates import median
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote

@@ -12,7 +12,7 @@ from annotation.queue.settling import settle_unblinded
 from annotation.results.delivery.verify import verify
 from annotation.results.merge.final_labels import merged, merged_one, people_alone, people_for_run
 from annotation.results.report.cache import current_report, fingerprint
-from annotation.results.report.summary import in_short
+from annotation.results.report.page import in_short
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.projects.models import Project

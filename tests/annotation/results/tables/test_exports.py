@@ -12,8 +12,7 @@ from django.core.management import call_command
 
 from annotation.models import Annotation, Item, Protocol
 from annotation.queue.queue import claim_next
-from annotation.results.tables.exports import ExportRequest, as_cell, export
-from annotation.results.tables.rows import LABEL_COLUMNS
+from annotation.results.tables.exports import LABEL_COLUMNS, ExportRequest, as_cell, export
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, current_protocol, open_round
 from annotation.votes.voting import decide, record_vote

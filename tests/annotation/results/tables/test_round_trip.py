@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from annotation.results.tables.exports import ExportRequest, export
-from annotation.results.tables.rows import LABEL_COLUMNS
+from annotation.results.tables.exports import LABEL_COLUMNS, ExportRequest, export
 from judging.dataset.writing import import_files
 from tests.factories import make_examples, make_project
 

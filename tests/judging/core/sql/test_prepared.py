@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation.models import Round, Slot
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.sql.prepared import prepared
+from judging.core.sql.statements import prepared
 from judging.dataset.models import Example
 from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_project

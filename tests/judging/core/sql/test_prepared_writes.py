@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation.models import Draft, Item, Seat, Slot
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.sql.prepared import prepared_update
+from judging.core.sql.statements import prepared_update
 from tests.factories import make_annotator, make_examples
 
 pytestmark = [pytest.mark.databases]

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from annotation.models import Draft
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.sql import rows
+from judging.core.sql import statements
 from judging.projects.models import AuditEvent
 from judging.runs.models import Call, Parse, Sample, Verdict
 from tests.factories import (
@@ -41,7 +41,7 @@ def calls(project):
         Call(run=run, example=example, part="original", slots=[0, 1], claimed_at=MOMENT)
         for example in examples
     ]
-    rows.insert(Call, calls)
+    statements.insert(Call, calls)
     return calls
 
 
@@ -50,11 +50,11 @@ def test_a_new_row_is_what_the_model_makes(model):
     def columns(row):
         return {name: value for name, value in vars(row).items() if name != "_state"}
 
-    row = rows.new(model)
+    row = statements.new(model)
     assert columns(row) == columns(model())
     assert row._state.adding
     mutable = [name for name, value in vars(row).items() if isinstance(value, (list, dict))]
-    assert all(vars(row)[name] is not vars(rows.new(model))[name] for name in mutable)
+    assert all(vars(row)[name] is not vars(statements.new(model))[name] for name in mutable)
 
 
 def test_rows_get_their_keys_in_order(calls):
@@ -68,7 +68,7 @@ def test_texts_and_what_is_missing_are_kept_as_they_are(calls):
         Sample(call=calls[0], index=index, slot=0, raw_text=text, logprobs=logprobs[index % 2])
         for index, text in enumerate(AWKWARD)
     ]
-    rows.insert(Sample, samples)
+    statements.insert(Sample, samples)
     found = Sample.objects.order_by("index").values_list("pk", "raw_text", "logprobs")
     assert list(found) == [(s.pk, s.raw_text, s.logprobs) for s in samples]
     assert Sample.objects.filter(logprobs__isnull=True).count() == 3
@@ -86,16 +86,16 @@ def test_numbers_are_kept_to_their_last_place(calls):
         mass=5e-324,
         bounded=True,
     )
-    rows.insert(Parse, [parse])
+    statements.insert(Parse, [parse])
     found = Parse.objects.get()
     for name in ("score_1", "score_2", "rating", "p_first", "mass", "bounded", "current", "at"):
         assert getattr(found, name) == getattr(parse, name), name
 
 
 def test_nothing_to_write_writes_nothing(calls):
-    rows.insert(Sample, [])
-    rows.update(Call, [], ("error",))
-    rows.upsert(Verdict, [], ("run", "example"), ("state",))
+    statements.insert(Sample, [])
+    statements.update(Call, [], ("error",))
+    statements.upsert(Verdict, [], ("run", "example"), ("state",))
     assert not Sample.objects.exists()
 
 
@@ -103,7 +103,7 @@ def test_only_the_fields_named_of_the_rows_given_change(calls):
     changed = calls[:2]
     for call in changed:
         call.usd, call.finished_at, call.part = Decimal("0.0000000001"), MOMENT, "swapped"
-    rows.update(Call, changed, ("usd", "finished_at"))
+    statements.update(Call, changed, ("usd", "finished_at"))
     found = Call.objects.filter(usd=Decimal("0.0000000001"), finished_at=MOMENT, part="original")
     assert set(found) == set(changed)
     assert Call.objects.filter(usd=None).count() == len(calls) - 2
@@ -116,7 +116,7 @@ def test_a_row_that_exists_keeps_what_is_not_named(calls):
         Verdict(run=c.run, example=c.example, state="judged", bpde=0.25, outcomes={"original": []})
         for c in calls[:2]
     ]
-    rows.upsert(Verdict, verdicts, ("run", "example"), ("state", "bpde", "outcomes"))
+    statements.upsert(Verdict, verdicts, ("run", "example"), ("state", "bpde", "outcomes"))
     found = Verdict.objects.order_by("example__number").values_list("rank", "bpde", "outcomes")
     assert list(found) == [(3, 0.25, {"original": []}), (None, 0.25, {"original": []})]
 
@@ -132,7 +132,7 @@ def draft(project) -> Draft:
 def test_an_inserted_row_is_what_the_orm_would_have_saved(draft):
     draft.answer = {"overall": "left", "criteria": {"clear": None}}
     before = timezone.now()
-    rows.insert_one(draft)
+    statements.insert_one(draft)
     found = Draft.objects.get(pk=draft.pk)
     names = [field.attname for field in Draft._meta.concrete_fields]
     assert [getattr(found, name) for name in names] == [getattr(draft, name) for name in names]
@@ -144,16 +144,16 @@ def test_an_inserted_row_is_what_the_orm_would_have_saved(draft):
 
 
 def test_a_second_row_with_the_same_key_is_refused_as_the_orm_refuses_it(draft):
-    rows.insert_one(draft)
+    statements.insert_one(draft)
     again = Draft(item=draft.item, annotator=draft.annotator, token="u" * 32, left_response=1)
     with pytest.raises(IntegrityError), transaction.atomic():
-        rows.insert_one(again)
+        statements.insert_one(again)
     assert Draft.objects.count() == 1
 
 
 def test_parts_of_the_audit_trail_may_be_missing(project):
     event = AuditEvent(project=None, project_slug="", user=None, actor="command line", action="x")
-    rows.insert_one(event)
+    statements.insert_one(event)
     found = AuditEvent.objects.get(pk=event.pk)
     assert (found.project, found.user, found.detail) == (None, None, {})
     assert make_project("other").pk != project.pk

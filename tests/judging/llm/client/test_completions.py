@@ -3,8 +3,8 @@ import json
 import pytest
 
 from judging.llm.client.adaptation import EndpointCapabilities
-from judging.llm.client.completions import read_completion
 from judging.llm.client.messages import Reply
+from judging.llm.client.transport import read_completion
 from tests.judging.llm.asking import make_request
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from judging.llm.client.errors import FailureKind, classify_answer
-from judging.llm.client.retries import asked_wait
+from judging.llm.client.limits import asked_wait
 
 CASES = [
     # OpenAI

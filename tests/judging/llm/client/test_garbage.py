@@ -6,7 +6,7 @@ import pytest
 
 from judging.llm.client.errors import FailureKind
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.retries import RetryPolicy
+from judging.llm.client.limits import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from tests.judging.llm.asking import failed, make_request
 

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from judging.llm.client.errors import FailureKind
-from judging.llm.client.limits import Limits, ProcessLimits
-from judging.llm.client.retries import RetryPolicy
+from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy
 from tests.judging.llm.asking import (
     KNOWN,
     ask,

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.client.errors import AttemptFailure, FailureKind
-from judging.llm.client.retries import Patience, RetryPolicy
+from judging.llm.client.limits import Patience, RetryPolicy
 
 BROKEN = AttemptFailure(FailureKind.TRANSIENT, "reset", possibly_billed=True)
 

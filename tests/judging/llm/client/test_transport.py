@@ -8,9 +8,8 @@ import pytest
 
 from judging.llm.client.errors import FailureKind
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.openai_client import open_client
-from judging.llm.client.retries import RetryPolicy
-from judging.llm.client.transport import headers_for
+from judging.llm.client.limits import RetryPolicy
+from judging.llm.client.transport import headers_for, open_client
 from judging.llm.endpoint import Endpoint
 from tests.judging.llm.asking import QUICK, failed, make_request, replied
 from tests.loopback import LoopbackServer, completion

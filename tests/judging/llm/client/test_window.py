@@ -2,7 +2,7 @@
 
 import asyncio
 
-from judging.llm.client.retries import Window
+from judging.llm.client.limits import Window
 
 
 def test_the_window_starts_at_the_limit():

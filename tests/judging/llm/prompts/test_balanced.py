@@ -1,6 +1,6 @@
 import pytest
 
-from judging.llm.prompts.parts import balanced, first_token_is_first, is_swapped
+from judging.llm.prompts.templates import balanced, first_token_is_first, is_swapped
 
 
 @pytest.mark.parametrize(

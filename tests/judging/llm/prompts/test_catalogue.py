@@ -4,7 +4,7 @@ import pytest
 
 from judging.llm.own_templates import problems
 from judging.llm.prompts.templates import (
-    Form,
+    JudgeForm,
     ReplyFormat,
     UnknownTemplate,
     default_template,
@@ -41,7 +41,7 @@ def test_every_template_is_usable_and_names_its_source(name):
     assert template(name).source
 
 
-@pytest.mark.parametrize("form", Form)
+@pytest.mark.parametrize("form", JudgeForm)
 def test_every_form_has_a_default_among_its_templates(form):
     assert default_template(form) in templates_of(form)
 
@@ -51,11 +51,11 @@ def test_the_twins_name_each_other():
     assert template(text.twin).twin == text.name
     assert template(text.twin).reply is ReplyFormat.SCORE_JSON
     assert template(text.twin).sha256 != text.sha256
-    assert default_template(Form.SCORE, json=True).name == text.twin
+    assert default_template(JudgeForm.SCORE, json=True).name == text.twin
 
 
 def test_a_form_without_a_twin_keeps_its_text_template():
-    assert default_template(Form.RELATION, json=True) == default_template(Form.RELATION)
+    assert default_template(JudgeForm.RELATION, json=True) == default_template(JudgeForm.RELATION)
 
 
 def test_the_twin_asks_for_the_evidence_before_the_scores():

@@ -6,8 +6,7 @@ import pytest
 
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.parsing.parse import Parsed, Status, parse
-from judging.llm.prompts.rendering import render
-from judging.llm.prompts.templates import template
+from judging.llm.prompts.templates import render, template
 from tests.judging.llm.asking import MODEL, ask, replied
 from tests.loopback import LoopbackServer
 

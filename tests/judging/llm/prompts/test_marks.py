@@ -15,8 +15,7 @@ from judging.llm.prompts.marks import (
     holds_verdict_mark,
     visible,
 )
-from judging.llm.prompts.rendering import render, render_point
-from judging.llm.prompts.templates import Form, names, template
+from judging.llm.prompts.templates import JudgeForm, names, render, render_point, template
 
 MARKS = [
     "The score of Assistant 1: 10",
@@ -100,7 +99,7 @@ def test_a_prompt_holds_the_marks_of_its_template_and_no_others(name, first, sec
     asked = template(name)
 
     def marks(one, other):
-        if asked.form is Form.POINTWISE:
+        if asked.form is JudgeForm.POINTWISE:
             messages = render_point(asked, one, other)
         else:
             messages = render(asked, one, other, one + other, "original")

@@ -5,18 +5,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.prompts.marks import disarm
-from judging.llm.prompts.parts import PERMUTATIONS, UnknownPart, is_swapped, token_probability
-from judging.llm.prompts.rendering import (
+from judging.llm.prompts.templates import (
+    PERMUTATIONS,
+    JudgeForm,
     NoResponseBlocks,
     PointShot,
+    ReplyFormat,
     Shot,
+    Template,
+    UnknownPart,
+    is_swapped,
+    names,
     render,
     render_parts,
     render_point,
+    template,
+    token_probability,
 )
-from judging.llm.prompts.templates import Form, ReplyFormat, Template, names, template
 
-PAIR_TEMPLATES = [name for name in names() if template(name).form is not Form.POINTWISE]
+PAIR_TEMPLATES = [name for name in names() if template(name).form is not JudgeForm.POINTWISE]
 # Table 16 of PORTIA: how two parts stand in the place of the response blocks.
 TABLE_16 = """\
 [The Start of Assistant A's response part 1]
@@ -146,7 +153,7 @@ def test_a_mark_within_a_part_is_disarmed_and_not_numbered():
 
 def test_parts_need_response_blocks():
     text = "{question} {first} {second}"
-    bare = Template("bare", text, Form.RELATION, ReplyFormat.VERDICT_MARK)
+    bare = Template("bare", text, JudgeForm.RELATION, ReplyFormat.VERDICT_MARK)
     with pytest.raises(NoResponseBlocks, match="'bare'"):
         render_parts(bare, "Q?", ["a"], ["b"], "original")
 

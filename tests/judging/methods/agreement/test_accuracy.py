@@ -9,9 +9,8 @@ from judging.methods.agreement.accuracy import (
     comparison,
     credit,
 )
-from judging.methods.agreement.raters import cohen_kappa, confusion, kappa
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import clopper_pearson, wilson
+from judging.methods.agreement.votes import cohen_kappa, confusion, kappa
+from judging.methods.intervals.estimates import Undefined, clopper_pearson, wilson
 
 
 def signs(*values):

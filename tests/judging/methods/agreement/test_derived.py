@@ -10,7 +10,7 @@ from judging.methods.agreement.fewer_samples import (
     expected_right,
     kappa_of_expected_table,
 )
-from judging.methods.agreement.raters import cohen_kappa, confusion
+from judging.methods.agreement.votes import cohen_kappa, confusion
 from judging.methods.verdicts.verdicts import verdict
 
 COLUMN = {"win": 0, "tie": 1, "lose": 2, None: 3}

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.agreement.raters import (
+from judging.methods.agreement.votes import (
     agreement_interval,
     category_counts,
     fleiss_kappa,

@@ -3,7 +3,8 @@ import json
 import numpy as np
 import pytest
 
-from judging.methods.agreement.raters import (
+from judging.methods.agreement.votes import (
+    VoteCounts,
     category_counts,
     cohen_kappa,
     confusion,
@@ -13,7 +14,6 @@ from judging.methods.agreement.raters import (
     krippendorff_alpha,
     percent_agreement,
 )
-from judging.methods.agreement.votes import VoteCounts
 from judging.methods.intervals.estimates import Undefined
 
 

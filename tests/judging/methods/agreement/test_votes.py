@@ -3,7 +3,7 @@ import pytest
 
 from judging.methods.agreement.votes import VoteCounts, majority, rater_against_majority
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.outcomes import Label
+from judging.methods.verdicts.verdicts import Label
 
 W, T, L = Label.WIN, Label.TIE, Label.LOSE
 

@@ -5,7 +5,7 @@ import pytest
 
 from benchmarks.calibration import icc_of_table, rstd_of_table
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.agreement.raters import category_counts, fleiss_kappa
+from judging.methods.agreement.votes import category_counts, fleiss_kappa
 from judging.methods.calibration.comparison import (
     calibrated_apart,
     compare_calibrations,

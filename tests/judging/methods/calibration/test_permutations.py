@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from judging.llm.prompts.parts import first_token_is_first, is_swapped, token_probability
+from judging.llm.prompts.templates import first_token_is_first, is_swapped, token_probability
 from judging.methods.calibration.probabilities import (
     PERMUTATIONS,
     balanced_set,

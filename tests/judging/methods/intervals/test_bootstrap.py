@@ -7,8 +7,7 @@ from judging.methods.intervals.bootstrap import (
     interval,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Estimate, Undefined
-from judging.methods.intervals.proportions import clopper_pearson
+from judging.methods.intervals.estimates import Estimate, Undefined, clopper_pearson
 
 
 def mean(counts, values):

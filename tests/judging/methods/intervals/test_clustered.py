@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from judging.methods.intervals.bootstrap import effective_size, share
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import clopper_pearson, wilson
+from judging.methods.intervals.estimates import Undefined, clopper_pearson, wilson
 
 
 def test_where_each_question_occurs_once_it_is_the_plain_interval():

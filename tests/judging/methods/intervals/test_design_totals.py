@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import design_total
+from judging.methods.intervals.estimates import Undefined, design_total
 
 
 def test_a_total_worked_by_hand():

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import (
+from judging.methods.intervals.estimates import (
+    Undefined,
     benjamini_yekutieli,
     clopper_pearson,
     holm,

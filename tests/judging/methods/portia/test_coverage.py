@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 
 from judging.methods.intervals.estimates import Estimate, Undefined
-from judging.methods.outcomes import Label
 from judging.methods.portia.coverage import (
     NONE_INCONSISTENT,
     consistency,
@@ -21,6 +20,7 @@ from judging.methods.portia.stages import (
     without_length,
     without_semantic,
 )
+from judging.methods.verdicts.verdicts import Label
 
 LABEL = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE, None: None}
 

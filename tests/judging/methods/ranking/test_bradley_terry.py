@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.ranking.models import bradley_terry, pairwise_results
+from judging.methods.ranking import bradley_terry, pairwise_results
 
 MODELS = ["a", "b", "c"]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from judging.methods.ranking.models import davidson
+from judging.methods.ranking import davidson
 
 STRENGTH, TIE = np.array([0.8, 0.2, -0.3, -0.7]), 0.6
 

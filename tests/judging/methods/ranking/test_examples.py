@@ -5,8 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.ranking.examples import Candidate, cut, rank
-from judging.methods.verdicts.verdicts import VerdictState
+from judging.methods.verdicts.verdicts import Candidate, VerdictState, cut, rank
 
 
 @pytest.fixture(scope="module")

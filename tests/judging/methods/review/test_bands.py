@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.intervals.estimates import Undefined
-from judging.methods.intervals.proportions import clopper_pearson
+from judging.methods.intervals.estimates import Undefined, clopper_pearson
 from judging.methods.review.curve import curve_band, review_curve
 
 BETA = np.arange(0, 101, 5)

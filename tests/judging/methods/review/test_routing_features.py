@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.outcomes import Label
 from judging.methods.review.routing import (
     Feature,
     Judged,
@@ -15,7 +14,7 @@ from judging.methods.review.routing import (
     jury_agreement,
     smoothed_entropies,
 )
-from judging.methods.verdicts.verdicts import verdict
+from judging.methods.verdicts.verdicts import Label, verdict
 
 PAIRS = {Label.WIN: (1, 0), Label.TIE: (0, 0), Label.LOSE: (0, 1), None: None}
 SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1, None: 0}

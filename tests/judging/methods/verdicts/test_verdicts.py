@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.outcomes import Label
-from judging.methods.verdicts.verdicts import VerdictState, verdict
+from judging.methods.verdicts.verdicts import Label, VerdictState, verdict
 
 scores = st.decimals(min_value=1, max_value=10, places=1)
 samples = st.lists(st.none() | st.tuples(scores, scores), min_size=1, max_size=5)

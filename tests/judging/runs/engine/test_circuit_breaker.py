@@ -3,8 +3,8 @@ from itertools import count
 import pytest
 
 from judging.llm.client.errors import CallFailure, FailureKind
+from judging.llm.client.limits import RetryPolicy
 from judging.llm.client.messages import Reply
-from judging.llm.client.retries import RetryPolicy
 from judging.llm.prices import Usage
 from judging.runs import lifecycle
 from judging.runs.engine import store, working

@@ -4,13 +4,13 @@ from decimal import Decimal
 import pytest
 from django.db import IntegrityError
 
-from judging.core import leases
+from judging.core import processes
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import Usage
 from judging.runs import lifecycle
-from judging.runs.engine import claims, sent_calls
+from judging.runs.engine import claims
 from judging.runs.engine.claims import recount
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import RunStore
@@ -35,8 +35,8 @@ def desk(run):
 
 
 def taken(run) -> RunStore:
-    holder = leases.new_holder()
-    assert sent_calls.take_over(run, holder)
+    holder = processes.new_holder()
+    assert claims.take_over(run, holder)
     run.refresh_from_db()
     return RunStore(run, holder)
 

@@ -8,11 +8,11 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from judging.core import leases
+from judging.core import processes
 from judging.core.errors import stop_requested
 from judging.core.processes import ProcessIdentity
 from judging.runs import lifecycle
-from judging.runs.engine import recording, sent_calls
+from judging.runs.engine import claims, recording
 from judging.runs.engine.working import work_on
 from judging.runs.models import Call, Run, Sample
 from tests.factories import make_run
@@ -41,7 +41,7 @@ def dead_holder():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = ProcessIdentity.of(process.pid).started
         process.communicate(b"\n")
-    me = leases.new_holder().partition(":")[0]
+    me = processes.new_holder().partition(":")[0]
     return f"{me}:{process.pid}:{started}:abc"
 
 
@@ -64,7 +64,7 @@ def claimed(run, example, holder, **fields):
 def test_a_lease_that_runs_is_refused_to_everybody_else(project):
     run = held(project, ELSEWHERE, timedelta(seconds=5))
     assert not lifecycle.take(run, "me")
-    assert not sent_calls.recover(run)
+    assert not claims.recover(run)
     run.refresh_from_db()
     assert run.holder == ELSEWHERE
 
@@ -99,29 +99,29 @@ def test_a_lease_is_renewed_again_after_the_database_failed(project, monkeypatch
 
 def test_a_dead_process_of_this_machine_is_not_waited_for(project, dead_holder):
     run = held(project, dead_holder, timedelta(seconds=15))
-    assert leases.is_dead(dead_holder)
+    assert processes.is_dead(dead_holder)
     assert lifecycle.take(run, "me")
 
 
 def test_a_living_process_and_one_elsewhere_are_not_called_dead():
-    assert not leases.is_dead(leases.new_holder())
-    assert not leases.is_dead(ELSEWHERE)
-    assert not leases.is_dead("")
+    assert not processes.is_dead(processes.new_holder())
+    assert not processes.is_dead(ELSEWHERE)
+    assert not processes.is_dead("")
 
 
 def test_the_sweep_queues_a_run_again_whose_worker_died(project, sent):
     run = held(project, ELSEWHERE, timedelta(seconds=-1))
-    assert sent_calls.sweep() == 1
+    assert claims.sweep() == 1
     run.refresh_from_db()
     assert (run.state, run.holder) == (Run.State.QUEUED, "")
     assert sent == [run.pk]
-    assert sent_calls.sweep() == 0
+    assert claims.sweep() == 0
 
 
 def test_the_sweep_leaves_a_living_run_alone(project, sent):
     held(project, ELSEWHERE, timedelta(seconds=5))
     make_run(project, state=Run.State.DONE)
-    assert sent_calls.sweep() == 0
+    assert claims.sweep() == 0
     assert sent == []
 
 
@@ -131,7 +131,7 @@ def test_the_sweep_leaves_a_living_run_alone(project, sent):
 )
 def test_a_run_whose_worker_died_while_stopping_is_stopped(project, sent, state, end):
     run = held(project, ELSEWHERE, timedelta(seconds=-1), state)
-    assert sent_calls.sweep() == 1
+    assert claims.sweep() == 1
     run.refresh_from_db()
     assert run.state == end
     assert sent == []
@@ -139,9 +139,9 @@ def test_a_run_whose_worker_died_while_stopping_is_stopped(project, sent, state,
 
 def test_a_queued_run_whose_message_was_lost_is_sent_again(project, sent):
     run = held(project, "", timedelta(seconds=-1), Run.State.QUEUED)
-    assert sent_calls.sweep() == 1
+    assert claims.sweep() == 1
     assert sent == [run.pk]
-    assert sent_calls.sweep() == 0
+    assert claims.sweep() == 0
 
 
 def test_a_call_in_flight_at_a_death_is_lost_and_its_money_stays_held(settings):
@@ -273,7 +273,7 @@ def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, monkeypatc
         run.refresh_from_db()
         assert (run.state, run.holder) == (Run.State.QUEUED, "")
         assert states_of(run) == {"done": server.completed}
-        assert sent_calls.sweep() == 1
+        assert claims.sweep() == 1
         assert sent == [run.pk]
         assert work_on(run)
     run.refresh_from_db()

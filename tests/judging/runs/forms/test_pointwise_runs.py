@@ -13,7 +13,7 @@ from judging.runs.engine.likelihoods import ask_likelihoods
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.rereading import reparse
 from judging.runs.engine.working import work_on
-from judging.runs.forms.shots import whole_report
+from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Call, Parse, Run, Verdict
 from judging.runs.planning.estimate import estimate_run
 from judging.runs.verdicts.rebuild import rebuild_verdicts

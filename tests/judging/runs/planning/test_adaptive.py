@@ -12,8 +12,8 @@ from judging.runs import lifecycle
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.working import work_on
 from judging.runs.models import Run, Verdict
-from judging.runs.planning import adaptive
-from judging.runs.planning.adaptive import Adaptive, adaptive_of, pilot_size, replay, replay_run
+from judging.runs.planning import agenda
+from judging.runs.planning.agenda import Adaptive, adaptive_of, pilot_size, replay, replay_run
 from judging.runs.planning.estimate import estimate_run
 from judging.runs.planning.start import start_run
 from judging.runs.samples import ExampleSamples, RecordedSample
@@ -107,7 +107,7 @@ def test_the_pilot_is_a_fifth_within_its_bounds(examples, size):
 
 @pytest.fixture
 def small_pilot(monkeypatch):
-    monkeypatch.setattr(adaptive, "FEWEST_PILOT", 30)
+    monkeypatch.setattr(agenda, "FEWEST_PILOT", 30)
 
 
 def prefers_response_1(asked):

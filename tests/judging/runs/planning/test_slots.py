@@ -5,7 +5,7 @@ from django.utils import timezone
 
 from judging.runs import lifecycle
 from judging.runs.models import Call, Parse, Run
-from judging.runs.slots import Ask, asks_left
+from judging.runs.samples import Ask, asks_left
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded import record_sample, record_scores
 
@@ -47,7 +47,7 @@ def test_a_new_run_asks_for_all_slots_of_both_orders_in_import_order(project):
 
 
 def test_pages_do_not_lose_or_repeat_an_example(project, monkeypatch):
-    monkeypatch.setattr("judging.runs.slots.PAGE", 2)
+    monkeypatch.setattr("judging.runs.samples.PAGE", 2)
     make_examples(project, 5)
     run = make_run(project, method="ec", k=1)
     assert [external_id for external_id, *_ in left(run)] == [f"e{n}" for n in range(5)]

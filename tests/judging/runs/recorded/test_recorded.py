@@ -115,7 +115,7 @@ def test_a_recorded_run_is_never_asked_again(project, tmp_path):
 
 
 def test_what_a_run_exports_is_read_back(project, tmp_path):
-    from annotation.results.tables.rows import sample_rows
+    from annotation.results.tables.exports import sample_rows
 
     rows = [row("e0", order, 9, "6.5") | {"slot": slot} for order in ("original", "swapped")
             for slot in range(2)]  # fmt: skip

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from judging.methods.ranking.examples import tie_breaker
+from judging.methods.verdicts.verdicts import tie_breaker
 from judging.runs.models import Form, Method, Parse, Run, Verdict
 from judging.runs.samples import RecordedSample, samples_of
 from judging.runs.verdicts.rebuild import VerdictCounts, rebuild_verdicts

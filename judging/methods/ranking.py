@@ -1,6 +1,6 @@
-"""Ranking of several models from pairwise labels (Bradley and Terry 1952), a tie half a win each.
+"""Orders: examples by how much they need a person, and models by their wins.
 
-Fitted by Newton's method for all bootstrap resamples at once.
+What an order achieves belongs to `review`.
 """
 
 from __future__ import annotations
