@@ -43,7 +43,7 @@ def test_a_command_whose_parent_is_already_gone_does_not_start():
 @pytest.mark.parametrize(("hard", "room"), [(1000, 300), (250, 150), (50, 1)])
 def test_there_is_room_for_as_many_connections_as_files_may_be_open(hard, room):
     program = (
-        "import resource; from judging.processes import room_for\n"
+        "import resource; from judging.core.processes import room_for\n"
         f"resource.setrlimit(resource.RLIMIT_NOFILE, (min(200, {hard}), {hard}))\n"
         "print(room_for(300))"
     )

@@ -308,7 +308,7 @@ from pathlib import Path
 import django
 django.setup()
 from judging.core.commands import prepare_database
-from judging.imports import writing
+from judging.dataset import writing
 from judging.models import Example, Import, Project
 prepare_database()
 project, _ = Project.objects.get_or_create(slug="p", name="p")

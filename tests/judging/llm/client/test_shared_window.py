@@ -23,17 +23,15 @@ ROOT = Path(__file__).parents[4]
 # Asks when it is told to, and says afterwards how many requests it would have under way.
 WORKER = """
 import asyncio, sys
-from judging.llm.client.adaptation import Learned
+from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.judge_client import JudgeClient
 from judging.llm.endpoint import Endpoint
-from judging.llm.client.limits import Limits
-from judging.llm.client.messages import Message
-from judging.llm.client.messages import JudgeRequest
-from judging.llm.client.limits import RedisLimits
+from judging.llm.client.limits import Limits, RedisLimits
+from judging.llm.client.messages import JudgeRequest, Message
 
 async def main(base_url, redis_url):
     endpoint, model = Endpoint("e", base_url), "loopback-judge"
-    shared, known = RedisLimits(redis_url, base_url), {model: Learned()}
+    shared, known = RedisLimits(redis_url, base_url), {model: EndpointCapabilities()}
     async with JudgeClient(endpoint, None, Limits(16), shared=shared, learned=known) as client:
         for line in sys.stdin:
             await client.complete(JudgeRequest((Message("user", line),), model))
