@@ -2,7 +2,3 @@
 
 Everything about judges and people belongs to `judging` and `annotation`.
 """
-
-from fairjudge_site.celery import app as celery_app
-
-__all__ = ["celery_app"]

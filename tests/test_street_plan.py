@@ -99,7 +99,7 @@ def stray_modules(imports: dict[str, set[str]], contracts: list[Contract]) -> li
     """Return the modules that stand in no layer.
 
     A layer that other layers divide places nothing by itself. The `__init__` of a package that is
-    divided is in its place if it imports nothing but the package's own modules.
+    divided is in its place if it imports nothing.
 
     Args:
         imports: for each module the modules that it imports.
@@ -114,7 +114,7 @@ def stray_modules(imports: dict[str, set[str]], contracts: list[Contract]) -> li
         name
         for name, imported in imports.items()
         if not any(is_within(name, place) for place in places)
-        and not (name in above and all(is_within(other, name) for other in imported))
+        and not (name in above and not imported)
     )
 
 
