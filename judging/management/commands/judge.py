@@ -294,8 +294,8 @@ class Command(FairJudgeCommand):
         before = progress_of(run)
 
         def show(pump: Pump | BatchPump) -> None:
-            bar.grow_to(before.expected + pump.desk.added)
-            bar.move_to(before.settled + pump.desk.settled, pump.note)
+            bar.grow_to(before.expected + pump.store.added)
+            bar.move_to(before.settled + pump.store.settled, pump.note)
 
         with self.progress("Judging", before.expected) as bar:
             if not work_on(run, report=show, say=self.stderr.write, at_keyboard=True):

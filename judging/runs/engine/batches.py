@@ -65,13 +65,13 @@ def open_batches(run: Run) -> list[Batch]:
     return list(run.batches.filter(collected_at=None).order_by("pk"))
 
 
-def fill(desk: RunStore) -> list[Batch]:
+def fill(store: RunStore) -> list[Batch]:
     """Claim all that is left, or all that the budget holds, into new batches."""
-    desk.start_plan()
+    store.start_plan()
     made = []
     while True:
-        batch = Batch.objects.create(run=desk.run, state=MADE)
-        claimed = desk.next_claims(CALLS_A_BATCH, batch)
+        batch = Batch.objects.create(run=store.run, state=MADE)
+        claimed = store.next_claims(CALLS_A_BATCH, batch)
         if claimed:
             made.append(batch)
         else:
@@ -86,15 +86,15 @@ def mark(batch: Batch) -> str:
     return f"{run.created_at:%Y%m%dT%H%M%S.%f} run {run.pk} batch {batch.pk}"
 
 
-def claims_in(desk: RunStore, batch: Batch) -> dict[str, Claim]:
+def claims_in(store: RunStore, batch: Batch) -> dict[str, Claim]:
     """The calls of the batch that have no result yet, by custom ID."""
     claimed = batch.calls.filter(state=Call.State.CLAIMED)
     calls = claimed.select_related("example", "point_item").order_by("pk")
-    inputs = content_free(desk.run)
+    inputs = content_free(store.run)
     found = {}
     for call in calls:
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
-        request = desk.questioner.request(ask.subject, ask.part, len(ask.slots))
+        request = store.questioner.request(ask.subject, ask.part, len(ask.slots))
         found[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
     return found
 
@@ -110,18 +110,18 @@ def note_state(batch: Batch, state: BatchState) -> None:
     batch.save()
 
 
-def forget(desk: RunStore, batch: Batch) -> None:
+def forget(store: RunStore, batch: Batch) -> None:
     """A batch that never reached its endpoint: its calls were not sent."""
-    claims.give_back(desk.run.pk, desk.holder, list(claims_in(desk, batch).values()))
+    claims.give_back(store.run.pk, store.holder, list(claims_in(store, batch).values()))
     batch.delete()
 
 
-def note_reason(desk: RunStore, reason: str) -> None:
-    Run.objects.filter(pk=desk.run.pk, holder=desk.holder).update(reason=reason)
+def note_reason(store: RunStore, reason: str) -> None:
+    Run.objects.filter(pk=store.run.pk, holder=store.holder).update(reason=reason)
 
 
 def write(
-    desk: RunStore,
+    store: RunStore,
     batch: Batch,
     state: BatchState,
     claimed: Mapping[str, Claim],
@@ -134,19 +134,19 @@ def write(
     # One answer shows that the endpoint works: refusals read first would say that it doesn't.
     arrivals.sort(key=lambda arrival: isinstance(arrival.outcome, CallFailure))
     for arrival in arrivals:
-        desk.trouble.note(arrival.outcome)
+        store.breaker.note(arrival.outcome)
     for start in range(0, len(arrivals), WRITTEN_TOGETHER):
-        desk.write(arrivals[start : start + WRITTEN_TOGETHER], desk.known or EndpointCapabilities())
+        store.write(arrivals[start : start + WRITTEN_TOGETHER], store.known or EndpointCapabilities())
     not_done = [claim for name, claim in claimed.items() if name not in outcomes]
     lost = state.status in (COMPLETED, GONE) or len(outcomes) < state.completed
-    (claims.lose if lost else claims.give_back)(desk.run.pk, desk.holder, not_done)
+    (claims.lose if lost else claims.give_back)(store.run.pk, store.holder, not_done)
     Batch.objects.filter(pk=batch.pk).update(collected_at=timezone.now())
     if claimed and not outcomes and state.status != "cancelled":
         message = f": {state.message}" if state.message else ""
         reason = (NOTHING_BROUGHT if lost else NOTHING_DONE).format(
             status=state.status, message=message
         )
-        lifecycle.pause(desk.run, reason=reason)
+        lifecycle.pause(store.run, reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ NOT_CANCELLED = (
 class BatchPump:
     """All of it waits on the endpoint: the calls in flight are those of the open batches."""
 
-    desk: RunStore
+    store: RunStore
     client: BatchClient
     thread: Executor
     report: Callable[["BatchPump"], None] = lambda pump: None
@@ -198,10 +198,10 @@ class BatchPump:
     said: str = ""
 
     async def run(self) -> None:
-        run = self.desk.run
-        await self.on_desk(adopt, run, self.desk.holder)
+        run = self.store.run
+        await self.in_thread(adopt, run, self.store.holder)
         while await self.state() == Run.State.RUNNING:
-            waiting = await self.on_desk(open_batches, run)
+            waiting = await self.in_thread(open_batches, run)
             if not waiting and not await self.fill():
                 break
             over = [await self.advance(batch) for batch in waiting]
@@ -210,7 +210,7 @@ class BatchPump:
         if await self.state() == Run.State.CANCELLING:
             await self.cancel()
         after = Run.State.QUEUED if self.worker_ends else Run.State.DONE
-        await self.on_desk(self.desk.settle, [], after)
+        await self.in_thread(self.store.settle, [], after)
 
     @property
     def note(self) -> str:
@@ -218,14 +218,14 @@ class BatchPump:
         total = sum(state.total for state in self.open.values())
         return f"{done} of {total} calls done in {len(self.open)} open batches"
 
-    async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
+    async def in_thread(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self.thread, partial(work, *values))
 
     async def state(self) -> str | None:
         """The run's state; `queued` once this worker shall end."""
         in_flight = sum(state.total for state in self.open.values())
-        state: str | None = await self.on_desk(self.desk.look, PumpStatus(in_flight, 0, None))
+        state: str | None = await self.in_thread(self.store.look, PumpStatus(in_flight, 0, None))
         self.report(self)
         if state == Run.State.RUNNING and stop_requested.is_set():
             self.worker_ends = True
@@ -234,10 +234,10 @@ class BatchPump:
 
     async def fill(self) -> bool:
         """Claim what is left into batches. False when nothing is left, or no money for it."""
-        if await self.on_desk(fill, self.desk):
+        if await self.in_thread(fill, self.store):
             return True
-        if self.desk.ready and await self.state() == Run.State.RUNNING:
-            await self.on_desk(self.desk.pause_for_budget)
+        if self.store.ready and await self.state() == Run.State.RUNNING:
+            await self.in_thread(self.store.pause_for_budget)
         return False
 
     async def advance(self, batch: Batch) -> bool:
@@ -245,25 +245,25 @@ class BatchPump:
         state = await self.asked(self.look_after(batch))
         if state is None:
             return False
-        self.desk.trouble.heard()
-        await self.on_desk(note_state, batch, state)
+        self.store.breaker.heard()
+        await self.in_thread(note_state, batch, state)
         self.open[batch.pk] = state
         return state.finished and await self.collect(batch, state)
 
     async def look_after(self, batch: Batch) -> BatchState:
         if batch.remote_id:
             return await self.client.poll(batch.remote_id, mark(batch))
-        claimed = await self.on_desk(claims_in, self.desk, batch)
+        claimed = await self.in_thread(claims_in, self.store, batch)
         requests = {name: claim.request for name, claim in claimed.items()}
         return await self.client.submit(mark(batch), requests)
 
     async def collect(self, batch: Batch, state: BatchState) -> bool:
-        claimed = await self.on_desk(claims_in, self.desk, batch)
+        claimed = await self.in_thread(claims_in, self.store, batch)
         requests = {name: claim.request for name, claim in claimed.items()}
         outcomes = await self.asked(self.client.collect(state, requests))
         if outcomes is None:
             return False
-        await self.on_desk(write, self.desk, batch, state, claimed, outcomes)
+        await self.in_thread(write, self.store, batch, state, claimed, outcomes)
         del self.open[batch.pk]
         return True
 
@@ -273,16 +273,16 @@ class BatchPump:
             return await asking
         except BatchError as error:
             self.said = sentence(error.failure.message)
-            await self.on_desk(self.refused, error.failure)
+            await self.in_thread(self.refused, error.failure)
             return None
 
     def refused(self, failure: CallFailure) -> None:
-        reason = self.desk.trouble.note(failure)
+        reason = self.store.breaker.note(failure)
         if not failure.kind.worth_repeating:
             message, advice = sentence(failure.message), failure.kind.advice
             reason = " ".join(NOT_TAKEN.format(message=message, advice=advice).split())
         if reason:
-            lifecycle.pause(self.desk.run, reason=reason)
+            lifecycle.pause(self.store.run, reason=reason)
 
     async def rest(self) -> None:
         """Until the next poll, or until the run is stopped."""
@@ -292,7 +292,7 @@ class BatchPump:
 
     async def cancel(self) -> None:
         """Cancel what is open, and collect what was done of it until then."""
-        left = await self.on_desk(open_batches, self.desk.run)
+        left = await self.in_thread(open_batches, self.store.run)
         for batch in left:
             await self.asked(self.cancel_one(batch))
         until = time.monotonic() + CANCEL_SECONDS
@@ -302,7 +302,7 @@ class BatchPump:
                 await asyncio.sleep(min(WATCH_SECONDS, POLL_SECONDS))
         if left:
             reason = NOT_CANCELLED.format(n=len(left), message=self.said)
-            await self.on_desk(note_reason, self.desk, " ".join(reason.split()))
+            await self.in_thread(note_reason, self.store, " ".join(reason.split()))
 
     async def ended(self, batch: Batch) -> bool:
         return bool(batch.remote_id) and await self.advance(batch)
@@ -311,14 +311,14 @@ class BatchPump:
         if not batch.remote_id:
             found = await self.client.find(mark(batch))
             if found is None:
-                await self.on_desk(forget, self.desk, batch)
+                await self.in_thread(forget, self.store, batch)
                 return
-            await self.on_desk(note_state, batch, found)
+            await self.in_thread(note_state, batch, found)
         # A batch that is over already can't be cancelled, and is collected all the same.
         await self.client.cancel(batch.remote_id)
 
     def interrupt(self) -> None:
         """Ctrl-C: pause. The batches stay at their endpoint."""
         self.pausing = asyncio.ensure_future(
-            self.on_desk(lifecycle.pause, self.desk.run, INTERRUPTED)
+            self.in_thread(lifecycle.pause, self.store.run, INTERRUPTED)
         )

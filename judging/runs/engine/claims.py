@@ -243,7 +243,7 @@ class SentCalls:
             forget(self.path)
 
 
-def departed(run_id: int, holder: str) -> set[int] | None:
+def calls_sent_by(run_id: int, holder: str) -> set[int] | None:
     """The calls that a holder which died began to send; None where that can't be known."""
     if not is_dead(holder):
         return None
@@ -276,7 +276,7 @@ AFTER_A_DEATH = {
 
 def take_over(run: Run, holder: str) -> bool:
     """Take the lease, and mark as lost what an earlier holder had in flight."""
-    sent = departed(run.pk, run.holder)
+    sent = calls_sent_by(run.pk, run.holder)
     with transaction.atomic():
         if not lifecycle.take(run, holder):
             return False
@@ -317,7 +317,7 @@ def recover(run: Run) -> bool:
         return False
     if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
         return send_again(run)
-    sent = departed(run.pk, run.holder)
+    sent = calls_sent_by(run.pk, run.holder)
     with transaction.atomic():
         ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lifecycle.abandoned(run))
         if not ownerless.update(

@@ -36,9 +36,9 @@ class StoppableRateLimiter:
     `sent` holds the calls that have had a turn: only these, cut off, may have been billed.
     """
 
-    def __init__(self, limits: SharedLimits, departures: SentCalls) -> None:
+    def __init__(self, limits: SharedLimits, sent_calls: SentCalls) -> None:
         self.limits = limits
-        self.departures = departures
+        self.sent_calls = sent_calls
         self.stopped = asyncio.Event()
         self.calls: dict[asyncio.Task[Any], int] = {}
         self.sent: set[int] = set()
@@ -71,14 +71,14 @@ class StoppableRateLimiter:
                 wait = (await self.limits.paused()).seconds
         if self.stopped.is_set():
             raise Stopped
-        self.note_departure()
+        self.note_sent()
         return 0.0
 
-    def note_departure(self) -> None:
+    def note_sent(self) -> None:
         task = asyncio.current_task()
         call_id = self.calls.get(task) if task else None
         if call_id is not None and call_id not in self.sent:
-            self.departures.add(call_id)
+            self.sent_calls.add(call_id)
             self.sent.add(call_id)
 
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
@@ -113,9 +113,9 @@ CallOutcome = Reply | CallFailure
 class Pump:
     """`open` counts the calls that are claimed and not yet written."""
 
-    desk: RunStore
+    store: RunStore
     client: JudgeClient
-    turns: StoppableRateLimiter
+    limiter: StoppableRateLimiter
     thread: Executor
     concurrency: int
     report: Callable[["Pump"], None] = lambda pump: None
@@ -165,7 +165,7 @@ class Pump:
             watcher.cancel()
         goes_on = self.worker_ends or self.away is not None
         after = Run.State.QUEUED if goes_on else Run.State.DONE
-        await self.on_desk(self.desk.settle, self.unsent, after)
+        await self.in_thread(self.store.settle, self.unsent, after)
         if self.away is not None:
             raise self.away
 
@@ -176,7 +176,7 @@ class Pump:
             return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
         return f"{self.client.under_way} in flight"
 
-    async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
+    async def in_thread(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self.thread, partial(work, *values))
@@ -200,13 +200,13 @@ class Pump:
 
     async def claim(self, most: int) -> list[Claim]:
         self.something_written.clear()
-        claimed: list[Claim] = await self.on_desk(self.desk.next_claims, most)
+        claimed: list[Claim] = await self.in_thread(self.store.next_claims, most)
         self.open += len(claimed)
         return claimed
 
     async def feed(self) -> None:
         """Keep the callers supplied until there is nothing more to ask."""
-        if not self.desk.known_good:
+        if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
             claimed = await self.claim(self.batch)
@@ -216,16 +216,16 @@ class Pump:
                 continue
             if self.open:
                 await self.something_written.wait()
-            elif await self.on_desk(self.desk.everything_asked):
+            elif await self.in_thread(self.store.everything_asked):
                 return
-            elif self.desk.ready:
+            elif self.store.ready:
                 await self.nothing_claimed()
 
     async def nothing_claimed(self) -> None:
         """Something is left, and yet it could not be claimed: stopped, taken over, or no money."""
-        state = await self.on_desk(self.desk.look, self.standing())
+        state = await self.in_thread(self.store.look, self.standing())
         if state == Run.State.RUNNING:
-            await self.on_desk(self.desk.pause_for_budget)
+            await self.in_thread(self.store.pause_for_budget)
         self.stop()
 
     async def call(self) -> None:
@@ -238,11 +238,11 @@ class Pump:
     async def send(self, claim: Claim) -> None:
         sending = asyncio.create_task(self.client.complete(claim.request))
         self.sending.add(sending)
-        self.turns.expect(sending, claim.call.pk)
+        self.limiter.expect(sending, claim.call.pk)
         started = time.monotonic()
         await asyncio.wait([sending])
         self.sending.discard(sending)
-        sent = self.turns.ended(sending)
+        sent = self.limiter.ended(sending)
         self.longest = max(self.longest, time.monotonic() - started)
         stopped = None if sending.cancelled() else sending.exception()
         if sending.cancelled() or isinstance(stopped, Stopped):
@@ -252,7 +252,7 @@ class Pump:
             return
         outcome = sending.result()
         self.arrived.append(Arrival(claim, outcome))
-        if self.desk.trouble.note(outcome):
+        if self.store.breaker.note(outcome):
             # Not when it is written: a server that refuses at once would be asked much meanwhile.
             self.stop()
         self.something_arrived.set()
@@ -277,7 +277,7 @@ class Pump:
         started = time.monotonic()
         while True:
             try:
-                return await self.on_desk(self.desk.write, arrivals, known)
+                return await self.in_thread(self.store.write, arrivals, known)
             except DATABASE_AWAY as error:
                 self.miss_database(error)
                 if time.monotonic() - started > DATABASE_PATIENCE:
@@ -311,7 +311,7 @@ class Pump:
     async def look(self) -> str | None:
         """The state of the run, as far as can be told."""
         try:
-            return await self.on_desk(self.desk.look, self.standing())
+            return await self.in_thread(self.store.look, self.standing())
         except DATABASE_AWAY as error:
             self.miss_database(error)
             return Run.State.RUNNING
@@ -320,7 +320,7 @@ class Pump:
         """Send nothing more."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
-        self.turns.stopped.set()
+        self.limiter.stopped.set()
         self.something_written.set()
 
     @property
@@ -342,7 +342,7 @@ class Pump:
             return
         self.stop()
         self.pausing = asyncio.ensure_future(
-            self.on_desk(lifecycle.pause, self.desk.run, INTERRUPTED)
+            self.in_thread(lifecycle.pause, self.store.run, INTERRUPTED)
         )
 
     def standing(self) -> PumpStatus:

@@ -131,7 +131,7 @@ class RunStore:
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = endpoints.recall(run)
-        self.trouble = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
+        self.breaker = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
         self.settled = self.added = 0
         self.standing: PumpStatus | None = None
         self.start_plan()
@@ -197,8 +197,8 @@ class RunStore:
         further += follow_up
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
-        if self.trouble.reason:
-            lifecycle.pause(self.run, reason=self.trouble.reason)
+        if self.breaker.reason:
+            lifecycle.pause(self.run, reason=self.breaker.reason)
 
     def look(self, standing: PumpStatus) -> str | None:
         """The run's state, and the pump's standing put beside it. None: another one holds it."""

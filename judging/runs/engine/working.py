@@ -87,9 +87,9 @@ async def pumped(
     with ThreadPoolExecutor(1, "run database") as thread:
         loop = asyncio.get_running_loop()
         try:
-            desk = await loop.run_in_executor(thread, RunStore, run, holder)
+            store = await loop.run_in_executor(thread, RunStore, run, holder)
             made = batch_pump if wants_batches(run) else call_pump
-            async with made(desk, endpoint, thread, report) as pump:
+            async with made(store, endpoint, thread, report) as pump:
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
         finally:
@@ -98,46 +98,46 @@ async def pumped(
 
 @asynccontextmanager
 async def call_pump(
-    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+    store: RunStore, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[Pump]:
-    run, places = desk.run, room_for(desk.run.concurrency)
-    with SentCalls(run.pk, desk.holder) as departures:
-        turns = StoppableRateLimiter(shared_limits(endpoint), departures)
+    run, places = store.run, room_for(store.run.concurrency)
+    with SentCalls(run.pk, store.holder) as sent_calls:
+        limiter = StoppableRateLimiter(shared_limits(endpoint), sent_calls)
         async with JudgeClient(
             endpoint,
             key_of(endpoint),
             Limits(places, run.rpm, run.tpm),
-            shared=turns,
+            shared=limiter,
             retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
-            learned={run.model: desk.known or EndpointCapabilities()},
+            learned={run.model: store.known or EndpointCapabilities()},
         ) as client:
-            yield Pump(desk, client, turns, thread, places, report)
+            yield Pump(store, client, limiter, thread, places, report)
 
 
-async def ask_alone(desk: RunStore, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:
+async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[..., Any]) -> None:
     """One ordinary call at the usual price, which learns what this judge takes.
 
     A batch of which each line is refused for one parameter's sake would come back hours later.
     """
     async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
-        for claim in await on_desk(desk.next_claims, 1):
+        for claim in await in_thread(store.next_claims, 1):
             outcome = await client.complete(claim.request)
-            desk.trouble.note(outcome)
-            learned, price = client.learned(desk.run.model), default_price(desk.run)
-            await on_desk(desk.write, [Arrival(claim, outcome)], learned, price)
+            store.breaker.note(outcome)
+            learned, price = client.learned(store.run.model), default_price(store.run)
+            await in_thread(store.write, [Arrival(claim, outcome)], learned, price)
 
 
 @asynccontextmanager
 async def batch_pump(
-    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+    store: RunStore, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[BatchPump]:
     loop = asyncio.get_running_loop()
-    if desk.known is None:
-        await ask_alone(desk, endpoint, partial(loop.run_in_executor, thread))
-    known = {desk.run.model: desk.known or EndpointCapabilities()}
+    if store.known is None:
+        await ask_alone(store, endpoint, partial(loop.run_in_executor, thread))
+    known = {store.run.model: store.known or EndpointCapabilities()}
     async with BatchClient(endpoint, key_of(endpoint), learned=known, retry=BATCH_RETRY) as client:
-        yield BatchPump(desk, client, thread, report)
+        yield BatchPump(store, client, thread, report)
 
 
 @contextmanager

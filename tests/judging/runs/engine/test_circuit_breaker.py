@@ -26,10 +26,10 @@ def failure(kind: FailureKind, message: str = "no") -> CallFailure:
 def seen(*outcomes, every: float = 0.0) -> str:
     """The reason after these outcomes, one each `every` seconds."""
     ticks = count()
-    trouble = CircuitBreaker(lambda: next(ticks) * every)
+    breaker = CircuitBreaker(lambda: next(ticks) * every)
     for outcome in outcomes:
-        trouble.note(outcome)
-    return trouble.reason
+        breaker.note(outcome)
+    return breaker.reason
 
 
 def test_one_answer_shows_that_later_refusals_are_the_examples_own():

@@ -11,7 +11,7 @@ from django.utils import timezone
 from judging.core import processes
 from judging.core.processes import ProcessIdentity, boot
 from judging.runs.engine import claims
-from judging.runs.engine.claims import SentCalls, departed, path_of
+from judging.runs.engine.claims import SentCalls, calls_sent_by, path_of
 from judging.runs.engine.working import work_on
 from judging.runs.models import Call, Run
 from tests.factories import make_run
@@ -46,36 +46,36 @@ def dead_holder():
 
 
 def test_what_a_killed_process_began_to_send_is_known(folder, dead_holder):
-    departures = SentCalls(RUN, dead_holder)
-    departures.add(12)
-    departures.add(5)
-    assert departed(RUN, dead_holder) == {5, 12}
-    assert departed(RUN + 1, dead_holder) is None
+    sent_calls = SentCalls(RUN, dead_holder)
+    sent_calls.add(12)
+    sent_calls.add(5)
+    assert calls_sent_by(RUN, dead_holder) == {5, 12}
+    assert calls_sent_by(RUN + 1, dead_holder) is None
 
 
 def test_of_a_living_process_nothing_is_certain_yet(folder):
     me = processes.new_holder()
     SentCalls(RUN, me).add(12)
-    assert departed(RUN, me) is None
+    assert calls_sent_by(RUN, me) is None
 
 
 @pytest.mark.parametrize("content", ["", "another-boot\n12\n", "{boot}\nhalf a li"])
 def test_a_file_of_another_boot_or_a_broken_one_tells_nothing(folder, dead_holder, content):
     SentCalls(RUN, dead_holder)
     path_of(RUN, dead_holder).write_text(content.format(boot=boot()))
-    assert departed(RUN, dead_holder) is None
+    assert calls_sent_by(RUN, dead_holder) is None
 
 
 def test_a_file_that_can_not_grow_is_removed(folder, dead_holder):
-    departures = SentCalls(RUN, dead_holder)
+    sent_calls = SentCalls(RUN, dead_holder)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(boot()) + 3, limits[1]))
     try:
-        departures.add(123456)
+        sent_calls.add(123456)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    departures.add(7)
-    assert departed(RUN, dead_holder) is None
+    sent_calls.add(7)
+    assert calls_sent_by(RUN, dead_holder) is None
     assert not list(folder.iterdir())
 
 
@@ -88,10 +88,10 @@ def test_the_next_holder_takes_the_earlier_files_away(folder, dead_holder):
 
 
 def test_an_error_leaves_the_file_behind_as_a_kill_does(folder, dead_holder):
-    with suppress(OperationalError), SentCalls(RUN, dead_holder) as departures:
-        departures.add(12)
+    with suppress(OperationalError), SentCalls(RUN, dead_holder) as sent_calls:
+        sent_calls.add(12)
         raise OperationalError("database or disk is full")
-    assert departed(RUN, dead_holder) == {12}
+    assert calls_sent_by(RUN, dead_holder) == {12}
 
 
 def claimed(run: Run, holder: str) -> list[int]:

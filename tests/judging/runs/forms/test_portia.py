@@ -226,7 +226,7 @@ def test_a_run_that_was_stopped_anywhere_goes_on_and_asks_nothing_twice(settings
     judge, stops = StagedJudge(first_when_whole), 0
 
     def end_soon(pumping):
-        if pumping.desk.settled:
+        if pumping.store.settled:
             stop_requested.set()
 
     with loopback(settings, judge=judge, latency=fixed(0.15)) as server:
