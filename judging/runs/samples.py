@@ -13,7 +13,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
 from judging.dataset.models import Example
 from judging.llm.prompts.templates import is_swapped, order, stage_parts
@@ -40,7 +40,6 @@ from judging.runs.models import (
     Form,
     Parse,
     Run,
-    Sample,
     Subject,
     content_free,
     subject_field,
@@ -183,26 +182,27 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
         if state == Call.State.CLAIMED:
             history.in_flight.update(slots)
     if histories:
-        add_samples(histories, run, calls)
+        add_samples(histories, run, subject_ids)
     return histories
 
 
-def add_samples(histories: Histories, run: Run, calls: Iterable[Call]) -> None:
+def add_samples(histories: Histories, run: Run, subject_ids: list[int] | None) -> None:
     retry = Retry.of(run)
-    samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
-    for subject_id, part, slot, attempt, status, call_id in samples.values_list(
-        f"call__{subject_field(run)}",
-        "call__part",
-        "slot",
-        "attempt",
-        "parses__status",
-        "call_id",
+    if subject_ids is None:
+        parses = Parse.objects.about_nothing(run)
+    else:
+        parses = Parse.objects.that_count(run, subject_ids)
+    for subject_id, part, slot, attempt, status, call_id in parses.values_list(
+        f"sample__call__{subject_field(run)}",
+        "sample__call__part",
+        "sample__slot",
+        "sample__attempt",
+        "status",
+        "sample__call_id",
     ):
         history = histories[subject_id, part]
         history.attempts[slot] = attempt
-        if status in retry.statuses and call_id <= retry.through:
-            history.settled.discard(slot)
-        else:
+        if status not in retry.statuses or call_id > retry.through:
             history.settled.add(slot)
 
 
@@ -323,11 +323,9 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
 
 
 def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:
-    parses = Parse.objects.filter(
-        current=True, sample__call__run=run, sample__call__example__in=example_ids
-    )
+    parses = Parse.objects.that_count(run, example_ids)
     rows = parses.order_by(
-        "sample__call__example_id", "sample__call__part", "sample__slot", "sample__attempt"
+        "sample__call__example_id", "sample__call__part", "sample__slot"
     ).values_list(
         "sample__call__example_id",
         "sample__call__part",
@@ -343,11 +341,7 @@ def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[Rec
     )
     found: defaultdict[int, list[RecordedSample]] = defaultdict(list)
     for example_id, *values in rows.iterator(chunk_size=2000):
-        sample, earlier = RecordedSample(*values), found[example_id]
-        if earlier and (earlier[-1].part, earlier[-1].slot) == (sample.part, sample.slot):
-            earlier[-1] = sample
-        else:
-            earlier.append(sample)
+        found[example_id].append(RecordedSample(*values))
     return found
 
 
@@ -384,14 +378,15 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     Of PORTIA's stages those that the example came to.
     """
     calls = Call.objects.filter(run=run, example=example)
+    that_count = Parse.objects.that_count(run, [example.pk])
     parses = (
         Parse.objects.filter(current=True, sample__call__in=calls)
+        .annotate(counts=Exists(that_count.filter(pk=OuterRef("pk"))))
         .select_related("sample__call")
         .order_by("sample__slot", "sample__attempt")
     )
-    last = {(p.sample.call.part, p.sample.slot): p.sample.attempt for p in parses}
     unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
-    replies = [(parse.sample.call.part, reply(parse, last)) for parse in parses]
+    replies = [(parse.sample.call.part, reply(parse)) for parse in parses]
     orders = (
         OrderTranscript(
             part,
@@ -403,7 +398,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     return tuple(order for order in orders if order.begun or not run.stages)
 
 
-def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
+def reply(parse: Any) -> RecordedReply:
     sample = parse.sample
     return RecordedReply(
         slot=sample.slot,
@@ -412,5 +407,5 @@ def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
         raw_text=sample.raw_text or "",
         reasoning=sample.reasoning,
         finish_reason=sample.finish_reason,
-        superseded=last[sample.call.part, sample.slot] != sample.attempt,
+        superseded=not parse.counts,
     )

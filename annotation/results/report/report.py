@@ -79,7 +79,11 @@ def review_curve_plot(report: Json) -> Plot:
 
 def distribution_plot(report: Json) -> Plot:
     rows = [
-        {"bpde": f"{bar['low']:.1f}–{bar['high']:.1f}", "people": words, "examples": bar[key]}
+        {
+            "bpde": f"{bar['low']:.1f}–{bar['high']:.1f}" if bar["high"] else "0",
+            "people": words,
+            "examples": bar[key],
+        }
         for bar in report["distribution"]
         for key, words in (("selected", "selected"), ("others", "not selected"))
     ]
@@ -92,7 +96,9 @@ def distribution_plot(report: Json) -> Plot:
             "tooltip": tooltip("bpde", "people", "examples"),
         },
     }
-    return plot("bpde", "BPDE, and what was selected", "The first bar is 0 to 0.1.", rows, bars)
+    return plot(
+        "bpde", "BPDE, and what was selected", "The first bar is 0: all outcomes agree.", rows, bars
+    )
 
 
 def cost_plot(report: Json) -> Plot:
@@ -228,7 +234,7 @@ def _position(of: Analysis) -> Json:
     return {
         "position": of.position,
         "conflict_by_gap": conflict_by_gap(of.samples, of.run),
-        "orders": orders(of.sheet, of.samples, of.rng),
+        "orders": orders(of.sheet, of.samples, of.rng, of.run),
     }
 
 

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import Any
 
 import numpy as np
-from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Count, Sum
 from django.db.models.functions import Length
 
 from annotation.results.data.figures import Data, Json, usd
@@ -44,7 +44,7 @@ from judging.methods.portia.stages import (
 )
 from judging.projects.models import Project
 from judging.runs.forms.portia import PortiaSettings, last_stages, stage_calls
-from judging.runs.models import Parse, Run, Sample, Verdict
+from judging.runs.models import Parse, Run, Verdict
 from judging.runs.verdicts.judge_figures import difference, signs
 
 MOST_BESIDE = 8
@@ -136,7 +136,7 @@ def whole(run: Run, ids: Codes) -> StageArrays:
 def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
     """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
     rows = (
-        last_parses(run)
+        Parse.objects.that_count(run)
         .filter(sample__call__part__in=parts)
         .order_by()
         .values_list("sample__call__example", "sample__call__part", "status")
@@ -154,21 +154,6 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
             sums[cell] += total
             counts[cell] += n
     return signs(run, sums, counts), counts > 0, asked
-
-
-def last_parses(run: Run) -> QuerySet[Parse]:
-    """Of the last attempt at each slot: today's parser may read what was once asked again."""
-    parses = Parse.objects.filter(current=True, sample__call__run=run)
-    again = Sample.objects.filter(call__run=run, attempt__gt=0)
-    if not again.exists():
-        return parses
-    later = again.filter(
-        call__example=OuterRef("sample__call__example"),
-        call__part=OuterRef("sample__call__part"),
-        slot=OuterRef("sample__slot"),
-        attempt__gt=OuterRef("sample__attempt"),
-    )
-    return parses.filter(~Exists(later))
 
 
 def lengths(project: Project, ids: Codes) -> np.ndarray:

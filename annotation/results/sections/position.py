@@ -14,31 +14,30 @@ from judging.methods.arrays import Booleans, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.position import conflict_by_gap as by_gap
 from judging.methods.verdicts.position import (
-    conflicts,
-    first_position,
     order_labels,
     position_effect,
     repetition_stability,
     win_rate_by_position,
 )
 from judging.runs.models import Form, Run
-
-STEP, BINS = 0.1, 11
+from judging.runs.verdicts.judge_figures import bpde_bars, order_figures
 
 
 def distribution(sheet: Sheet) -> list[Json]:
-    """Bars of a tenth each up to ln 3, the largest entropy of three outcomes."""
+    """Return the bars of the BPDE histogram, as on the run's page; none without a BPDE."""
     there = ~np.isnan(sheet.bpde)
-    edges = np.arange(BINS + 1) * STEP
-    bars = []
-    place = np.clip((sheet.bpde[there] / STEP).astype(int), 0, BINS - 1)
-    selected = np.bincount(place[sheet.selected[there]], minlength=BINS)
-    total = np.bincount(place, minlength=BINS)
-    for n in range(BINS if there.any() else 0):
-        low, high = round(float(edges[n]), 1), round(float(edges[n + 1]), 1)
-        counts = {"selected": int(selected[n]), "others": int(total[n] - selected[n])}
-        bars.append({"low": low, "high": high} | counts)
-    return bars
+    if not there.any():
+        return []
+    bpde, selected = sheet.bpde[there], sheet.selected[there]
+    return [
+        {
+            "low": bar.low,
+            "high": bar.high,
+            "selected": bar.selected,
+            "others": bar.n - bar.selected,
+        }
+        for bar in bpde_bars(bpde, np.ones(len(bpde)), selected)
+    ]
 
 
 ONE_ORDER = Undefined("this run asked in one order only")
@@ -76,16 +75,15 @@ def position(
         return lacking(samples, *NAMES)
     labels, there = order_labels(samples.difference, samples.valid)
     first, second = win_rate_by_position(labels, there, rng, sheet.question)
-    found = conflicts(labels, there, sheet.question)
-    preferred = first_position(labels, there, sheet.question)
+    figures = order_figures(run)
     given = (samples.signs, samples.valid, rng, sheet.question)
     return {
         "win_rate_first": first.as_json(),
         "win_rate_second": second.as_json(),
-        "conflict_rate": found.conflict_rate.as_json(),
-        "strict_conflict_rate": found.strict_conflict_rate.as_json(),
-        "first_position_rate": preferred.rate.as_json(),
-        "first_position_p": preferred.p,
+        "conflict_rate": figures.conflicts.conflict_rate.as_json(),
+        "strict_conflict_rate": figures.conflicts.strict_conflict_rate.as_json(),
+        "first_position_rate": figures.first.rate.as_json(),
+        "first_position_p": figures.first.p,
         **repeated(run, given),
     }
 
@@ -100,7 +98,9 @@ def repeated(run: Run, given: tuple[Any, ...]) -> Json:
     }
 
 
-def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator) -> Json:
+def orders(
+    sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator, run: Run
+) -> Json:
     """Accuracy of each order's own label, and how often both say the same."""
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
@@ -111,7 +111,7 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
     return {
         "original": _order(sheet, labels[:, 0], there[:, 0], rng),
         "swapped": _order(sheet, labels[:, 1], there[:, 1], rng),
-        "consistency": conflicts(labels, there, sheet.question).consistency.as_json(),
+        "consistency": order_figures(run).conflicts.consistency.as_json(),
     }
 
 

@@ -136,7 +136,9 @@ def write(
     for arrival in arrivals:
         store.breaker.note(arrival.outcome)
     for start in range(0, len(arrivals), WRITTEN_TOGETHER):
-        store.write(arrivals[start : start + WRITTEN_TOGETHER], store.known or EndpointCapabilities())
+        store.write(
+            arrivals[start : start + WRITTEN_TOGETHER], store.known or EndpointCapabilities()
+        )
     not_done = [claim for name, claim in claimed.items() if name not in outcomes]
     lost = state.status in (COMPLETED, GONE) or len(outcomes) < state.completed
     (claims.lose if lost else claims.give_back)(store.run.pk, store.holder, not_done)

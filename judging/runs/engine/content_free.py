@@ -117,16 +117,10 @@ def lacking(run: Run) -> bool:
 
 
 def answers(run: Run) -> dict[str, float]:
-    """P(t1) by part; the last attempt counts."""
-    rows = Parse.objects.filter(
-        current=True,
-        sample__call__run=run,
-        sample__call__example=None,
-        sample__call__point_item=None,
-        p_first__isnull=False,
-    ).order_by("sample__attempt")
-    found = rows.values_list("sample__call__part", "p_first")
-    return {part: token_probability(p_first, part) for part, p_first in found}
+    """P(t1) by part."""
+    answered = Parse.objects.about_nothing(run).filter(p_first__isnull=False)
+    rows = answered.values_list("sample__call__part", "p_first")
+    return {part: token_probability(p_first, part) for part, p_first in rows}
 
 
 def by_kind(found: dict[str, float]) -> tuple[list[float], list[float]]:

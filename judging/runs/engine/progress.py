@@ -15,7 +15,7 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, Sample, subject_field, subjects_of
+from judging.runs.models import Call, Parse, Run, subjects_of
 
 MOST = 3
 # These have a status of their own, or stop the run and are its reason.
@@ -215,37 +215,9 @@ def expected_slots(run: Run, examples: int) -> dict[str, int]:
 
 
 def slot_counts(run: Run) -> Counter[tuple[str, str]]:
-    """Slots by order and status, the last attempt of each only."""
-    about_nothing = Q(sample__call__example=None, sample__call__point_item=None)
-    parses = Parse.objects.filter(~about_nothing, sample__call__run=run, current=True)
-    retried = Sample.objects.filter(call__run=run, attempt__gt=0).exists()
-    rows = parses.order_by().values_list("sample__call__part", "status").annotate(n=Count("pk"))
-    counts = Counter({(part, status): n for part, status, n in rows})
-    if retried:
-        counts.subtract(superseded(run))
-    return counts
-
-
-def superseded(run: Run) -> Counter[tuple[str, str]]:
-    """Attempts that a later one replaced. Few, since only failures are asked again."""
-    later = Sample.objects.filter(call__run=run, attempt__gt=0)
-    subject = f"call__{subject_field(run)}"
-    places = set(later.exclude(**{subject: None}).values_list(subject, "call__part", "slot"))
-    rows = Parse.objects.filter(
-        sample__call__run=run,
-        current=True,
-        **{f"sample__{subject}__in": {subject_id for subject_id, _, _ in places}},
-    ).order_by("sample__attempt")
-    last: dict[tuple[int, str, int], str] = {}
-    replaced: Counter[tuple[str, str]] = Counter()
-    for *place, status in rows.values_list(
-        f"sample__{subject}", "sample__call__part", "sample__slot", "status"
-    ):
-        example_id, part, slot = place
-        if (earlier := last.get((example_id, part, slot))) is not None:
-            replaced[part, earlier] += 1
-        last[example_id, part, slot] = status
-    return replaced
+    """Count the run's slots by part and status."""
+    rows = Parse.objects.that_count(run).order_by().values_list("sample__call__part", "status")
+    return Counter({(part, status): n for part, status, n in rows.annotate(n=Count("pk"))})
 
 
 def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> dict[str, int]:

@@ -5,13 +5,13 @@ several places is one text; its key is the hash of task, input and output.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db.models import Avg, Count
+from django.db.models import Avg, Count, FloatField
+from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from judging.dataset.models import Example, HumanScore, PointItem
@@ -158,20 +158,20 @@ def pointwise_scores(run: Run) -> PointwiseScores:
 
 
 def judges_scores(run: Run, criteria: list[str], place: dict[int, int]) -> dict[str, Floats]:
-    """The last attempt of each slot counts, and the k slots are averaged."""
+    """Return by criterion each item's mean rating over its k slots, NaN where there is none."""
     names = {part_of(name): name for name in criteria}
-    rows = Parse.objects.filter(
-        current=True, sample__call__run=run, rating__isnull=False, sample__call__part__in=names
-    ).order_by("sample__attempt")
-    slots: defaultdict[tuple[str, int], dict[int, float]] = defaultdict(dict)
-    columns = "sample__call__part", "sample__call__point_item", "sample__slot", "rating"
-    for part, item, slot, rating in rows.values_list(*columns).iterator(chunk_size=5000):
+    rows = (
+        Parse.objects.that_count(run)
+        .filter(rating__isnull=False, sample__call__part__in=names)
+        .order_by()
+        .values_list("sample__call__part", "sample__call__point_item")
+        .annotate(mean=Avg(Cast("rating", FloatField())))
+    )
+    scores = {name: np.full(len(place), np.nan) for name in criteria}
+    for part, item, mean in rows.iterator(chunk_size=5000):
         if item in place:
-            slots[names[part], place[item]][slot] = float(rating)
-    found = {name: np.full(len(place), np.nan) for name in criteria}
-    for (name, row), ratings in slots.items():
-        found[name][row] = np.mean(list(ratings.values()))
-    return found
+            scores[names[part]][place[item]] = mean
+    return scores
 
 
 def human_scores(run: Run, criteria: list[str], place: dict[int, int]) -> dict[str, Floats]:
@@ -239,7 +239,7 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
 def mean_mass(run: Run) -> float | None:
     """What the score tokens together had of the probability; with little of it, the judge was
     about to write something else, and its expected score is one over what it did not say."""
-    rows = Parse.objects.filter(current=True, sample__call__run=run, rating__isnull=False)
+    rows = Parse.objects.that_count(run).filter(rating__isnull=False)
     return rows.aggregate(mean=Avg("mass"))["mean"]
 
 

@@ -10,10 +10,12 @@ from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.win_rates import by_category
 from annotation.votes.imports import import_votes
 from judging.dataset.models import Example
+from judging.runs.engine.progress import progress_of
+from judging.runs.models import Verdict
 from judging.runs.verdicts.judge_figures import report_on
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 from tests.factories import make_examples, make_run, make_verdict
-from tests.judging.runs.recorded import record_scores
+from tests.judging.runs.recorded import record_sample, record_scores
 
 
 @pytest.fixture
@@ -44,6 +46,40 @@ def test_what_is_said_of_position_knows_that_questions_repeat(project, run):
     assert (shown["conflict_rate"]["value"], shown["conflict_rate"]["n"]) == (0.4, 20)
     assert shown["conflict_rate"]["low"] < 0.12
     assert shown["conflict_rate"]["high"] > 0.77
+
+
+def test_both_pages_count_the_last_of_two_valid_attempts(project):
+    """A slot that failed was asked again, and a later parser read what the first attempt said."""
+    run = make_run(project, k=1, ranked_at=None)
+    (example,) = make_examples(project, 1)
+    record_scores(run, example, "original", [(8, 5)])
+    record_scores(run, example, "swapped", [(1, 8)])
+    record_sample(record_scores(run, example, "swapped", []), 0, (8, 5), attempt=1)
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    analysis, page = Analysis(project, run), report_on(run, Decimal(20))
+    shown = report(analysis)["position"]
+    # The first attempt contradicts the original order, by so much that the mean would as well.
+    assert page.conflict_rate.value == 0.0
+    assert shown["conflict_rate"] == page.conflict_rate.as_json()
+    assert analysis.statuses == progress_of(run).statuses == {"valid": 2}
+    assert [order.win for order in page.orders] == [1, 1]
+    assert Verdict.objects.get(run=run).conflict is False
+
+
+def test_both_pages_draw_bpde_between_the_same_edges(project):
+    run = make_run(project)
+    bpdes = [0.0, 0.05, 0.1, 0.6, 0.65, 1.0986122886681098, None]
+    for rank, (example, bpde) in enumerate(
+        zip(make_examples(project, len(bpdes)), bpdes, strict=True), start=1
+    ):
+        make_verdict(run, example, bpde, rank=rank)
+    bars = report_on(run, Decimal(0)).spread.bars
+    shown = report(Analysis(project, run))["distribution"]
+    assert shown == [
+        {"low": bar.low, "high": bar.high, "selected": 0, "others": bar.n} for bar in bars
+    ]
+    assert [bar.n for bar in bars] == [1, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1]
 
 
 def test_a_win_rate_has_one_interval_and_it_knows_of_questions_too(project, run):

@@ -68,8 +68,8 @@ def test_gaps_stand_in_order_where_one_has_no_example():
 
 def test_the_first_bar_holds_what_is_certain(drawn):
     bars = next(plot for plot in drawn if plot.name == "bpde").table
-    # BPDE 0 and .05 of twenty steps; nothing was selected.
-    assert bars[1] == {"bpde": "0.0–0.1", "people": "not selected", "examples": 2}
+    # BPDE 0 of twenty steps of .05; nothing was selected.
+    assert bars[1] == {"bpde": "0", "people": "not selected", "examples": 1}
     assert sum(bar["examples"] for bar in bars) == 20
 
 

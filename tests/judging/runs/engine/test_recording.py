@@ -144,7 +144,9 @@ def test_missing_choices_are_asked_for_next_and_no_sooner(run, store):
         (FailureKind.QUOTA, 0, []),
     ],
 )
-def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, store, kind, billed, statuses):
+def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(
+    run, store, kind, billed, statuses
+):
     (claim,) = store.next_claims(1)
     bound = claim.call.reserved_usd
     failure = CallFailure(kind, "No.", possibly_billed=billed)
