@@ -6,14 +6,14 @@ to no example, and their part (`cc:X0`, `dc:3:X0`) says which of the run's own t
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Protocol
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Q
 
 from judging.dataset.models import Example
 from judging.llm.prompts.templates import is_swapped, order, stage_parts
@@ -188,18 +188,9 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
 
 def add_samples(histories: Histories, run: Run, subject_ids: list[int] | None) -> None:
     retry = Retry.of(run)
-    if subject_ids is None:
-        parses = Parse.objects.about_nothing(run)
-    else:
-        parses = Parse.objects.that_count(run, subject_ids)
-    for subject_id, part, slot, attempt, status, call_id in parses.values_list(
-        f"sample__call__{subject_field(run)}",
-        "sample__call__part",
-        "sample__slot",
-        "sample__attempt",
-        "status",
-        "sample__call_id",
-    ):
+    columns = "sample__attempt", "status", "sample__call_id"
+    rows = Parse.objects.rows_that_count(run, subject_ids, *columns)
+    for subject_id, part, slot, attempt, status, call_id in rows:
         history = histories[subject_id, part]
         history.attempts[slot] = attempt
         if status not in retry.statuses or call_id > retry.through:
@@ -323,26 +314,11 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
 
 
 def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:
-    parses = Parse.objects.that_count(run, example_ids)
-    rows = parses.order_by(
-        "sample__call__example_id", "sample__call__part", "sample__slot"
-    ).values_list(
-        "sample__call__example_id",
-        "sample__call__part",
-        "sample__slot",
-        "sample__attempt",
-        "status",
-        "score_1",
-        "score_2",
-        "rating",
-        "p_first",
-        "mass",
-        "outcome",
-    )
-    found: defaultdict[int, list[RecordedSample]] = defaultdict(list)
-    for example_id, *values in rows.iterator(chunk_size=2000):
-        found[example_id].append(RecordedSample(*values))
-    return found
+    columns = "sample__attempt", "status", "score_1", "score_2", "rating", "p_first", "mass"
+    samples: defaultdict[int, list[RecordedSample]] = defaultdict(list)
+    for pk, *values in Parse.objects.rows_that_count(run, example_ids, *columns, "outcome"):
+        samples[pk].append(RecordedSample(*values))
+    return samples
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,20 +349,19 @@ class OrderTranscript:
 
 
 def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
-    """In the method's order of asking; two queries, however many samples.
+    """Return the example's replies in the method's order of asking, by three queries.
 
-    Of PORTIA's stages those that the example came to.
+    For PORTIA only the stages that the example came to are returned.
     """
     calls = Call.objects.filter(run=run, example=example)
-    that_count = Parse.objects.that_count(run, [example.pk])
+    that_count = {pk for *_, pk in Parse.objects.rows_that_count(run, [example.pk], "pk")}
     parses = (
         Parse.objects.filter(current=True, sample__call__in=calls)
-        .annotate(counts=Exists(that_count.filter(pk=OuterRef("pk"))))
         .select_related("sample__call")
         .order_by("sample__slot", "sample__attempt")
     )
     unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
-    replies = [(parse.sample.call.part, reply(parse)) for parse in parses]
+    replies = [(parse.sample.call.part, reply(parse, that_count)) for parse in parses]
     orders = (
         OrderTranscript(
             part,
@@ -398,7 +373,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     return tuple(order for order in orders if order.begun or not run.stages)
 
 
-def reply(parse: Any) -> RecordedReply:
+def reply(parse: Parse, that_count: Collection[int]) -> RecordedReply:
     sample = parse.sample
     return RecordedReply(
         slot=sample.slot,
@@ -407,5 +382,5 @@ def reply(parse: Any) -> RecordedReply:
         raw_text=sample.raw_text or "",
         reasoning=sample.reasoning,
         finish_reason=sample.finish_reason,
-        superseded=not parse.counts,
+        superseded=parse.pk not in that_count,
     )

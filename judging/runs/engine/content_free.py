@@ -118,9 +118,8 @@ def lacking(run: Run) -> bool:
 
 def answers(run: Run) -> dict[str, float]:
     """P(t1) by part."""
-    answered = Parse.objects.about_nothing(run).filter(p_first__isnull=False)
-    rows = answered.values_list("sample__call__part", "p_first")
-    return {part: token_probability(p_first, part) for part, p_first in rows}
+    rows = Parse.objects.rows_that_count(run, None, "p_first")
+    return {part: token_probability(p, part) for _, part, _, p in rows if p is not None}
 
 
 def by_kind(found: dict[str, float]) -> tuple[list[float], list[float]]:

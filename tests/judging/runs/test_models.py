@@ -11,9 +11,16 @@ from tests.judging.runs.recorded import record_sample, record_scores
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 
-def rows(parses):
-    columns = "sample__call__part", "sample__slot", "sample__attempt", "status"
-    return sorted(parses.values_list(*columns))
+COLUMNS = ("sample__attempt", "status")
+
+
+def rows(run, subjects=None):
+    """Part, slot, attempt and status; by the query over the run, or over a page of it."""
+    if subjects is None:
+        place = "sample__call__part", "sample__slot"
+        return sorted(Parse.objects.that_count(run).values_list(*place, *COLUMNS))
+    found = Parse.objects.rows_that_count(run, subjects, *COLUMNS)
+    return sorted(row[1:] for row in found)
 
 
 def test_the_last_attempt_at_a_slot_counts_and_no_other_slot_is_touched(project):
@@ -25,9 +32,9 @@ def test_the_last_attempt_at_a_slot_counts_and_no_other_slot_is_touched(project)
     record_sample(record_scores(other_run, example, "original", []), 1, (8, 6), attempt=3)
     again = ("original", 0, 1, "valid")
     untouched = [("original", 0, 0, "unparsed"), ("original", 1, 0, "valid")]
-    assert rows(Parse.objects.that_count(run, [example.pk])) == [again, untouched[1]]
-    assert rows(Parse.objects.that_count(run, [other.pk])) == untouched
-    assert rows(Parse.objects.that_count(run)) == sorted([again, untouched[1], *untouched])
+    assert rows(run, [example.pk]) == [again, untouched[1]]
+    assert rows(run, [other.pk]) == untouched
+    assert rows(run) == sorted([again, untouched[1], *untouched])
 
 
 def test_a_failed_last_attempt_counts_though_an_earlier_one_can_be_read(project):
@@ -35,7 +42,7 @@ def test_a_failed_last_attempt_counts_though_an_earlier_one_can_be_read(project)
     (example,) = make_examples(project, 1)
     record_scores(run, example, "swapped", [(8, 6)])
     record_sample(record_scores(run, example, "swapped", []), 0, None, attempt=1)
-    assert rows(Parse.objects.that_count(run)) == [("swapped", 0, 1, "unparsed")]
+    assert rows(run) == [("swapped", 0, 1, "unparsed")]
 
 
 def test_an_older_version_of_a_reading_does_not_count(project):
@@ -45,7 +52,7 @@ def test_an_older_version_of_a_reading_does_not_count(project):
     older = Parse.objects.get()
     Parse.objects.filter(pk=older.pk).update(current=False)
     Parse.objects.create(sample=older.sample, version=2, status="valid")
-    assert rows(Parse.objects.that_count(run)) == [("original", 0, 0, "valid")]
+    assert rows(run) == [("original", 0, 0, "valid")]
 
 
 def asked(run, part, attempt, **about):
@@ -70,8 +77,9 @@ def test_single_responses_and_contents_that_say_nothing_have_slots_too(project):
     asked(run, "cc:X0", 1)
     asked(run, "dc:0:X0", 0)
     of_items = [("item:fluency", 0, 0, "valid"), ("item:fluency", 0, 1, "valid")]
-    assert rows(Parse.objects.that_count(run)) == of_items
-    assert rows(Parse.objects.about_nothing(run)) == [
-        ("cc:X0", 0, 1, "valid"),
-        ("dc:0:X0", 0, 0, "valid"),
+    assert rows(run) == of_items
+    assert rows(run, [one.pk, two.pk]) == of_items
+    assert Parse.objects.rows_that_count(run, None, *COLUMNS) == [
+        (None, "cc:X0", 0, 1, "valid"),
+        (None, "dc:0:X0", 0, 0, "valid"),
     ]
