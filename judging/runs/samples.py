@@ -1,8 +1,7 @@
-"""What a call is about: an example, one response alone, or contents that say nothing.
+"""Samples of a run: which are still missing, and reading back what was recorded.
 
-A run asks about the examples of its project, a pointwise run about its single responses. Contents
-that say nothing show which answer a judge prefers without regard to what it is asked; they belong
-to no example, and their part (`cc:X0`, `dc:3:X0`) says which of the run's own they are.
+Everything is read page by page in import order, so memory does not grow with the project. The
+orders of an example follow each other, and all samples of one order are one request.
 """
 
 from collections import defaultdict
@@ -47,14 +46,14 @@ from judging.runs.models import (
 )
 
 PAGE = 50
-# By example the parts to ask, and how many samples of each.
+# The parts to ask about each subject, and how many samples of each part.
 Wanted = Mapping[int, Mapping[str, int]]
 
 
 class Agenda(Protocol):
-    """What a run asks of its examples by now.
+    """What a run asks about its subjects at this moment.
 
-    `open_ended`: once all that was asked has been answered, it may ask for more.
+    `open_ended`: whether it may ask for more once everything has been answered.
     """
 
     open_ended: bool
@@ -62,13 +61,13 @@ class Agenda(Protocol):
     def wanted(self, subjects: Sequence[Any]) -> Wanted: ...
 
     def follow_up(self, answered: Sequence["Ask"]) -> list["Ask"]:
-        """What these answers leave to ask at once, before another pass over the examples."""
+        """Return what these answers leave to ask at once, before the next pass."""
         return []
 
 
 @dataclass(frozen=True, slots=True)
 class Everything(Agenda):
-    """Each part k times, whatever comes back."""
+    """Ask each part k times, whatever comes back."""
 
     parts: tuple[str, ...]
     k: int
@@ -81,7 +80,7 @@ class Everything(Agenda):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to come: the `slots` of one part of its subject that it shall fill."""
+    """A request to come, for some sample `slots` of one part of its subject."""
 
     subject: Subject
     part: str
@@ -89,7 +88,7 @@ class Ask:
     attempt: int = 0
 
     def split(self, most_slots: int | None) -> Iterator["Ask"]:
-        """Pieces that a server takes which gives at most so many choices a request."""
+        """Yield pieces for a server that gives at most `most_slots` choices per request."""
         size = most_slots or len(self.slots)
         for start in range(0, len(self.slots), size):
             yield replace(self, slots=self.slots[start : start + size])
@@ -97,9 +96,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Statuses that a person asked for again, of the calls up to `through`, the last one then.
+    """The statuses that a person wants repeated, for calls up to the id `through`.
 
-    Not by time: the clocks of those who resume and of those who record may differ.
+    An id marks the moment, since the clocks of web server and worker may differ.
     """
 
     statuses: frozenset[str] = frozenset()
@@ -113,14 +112,14 @@ class Retry:
 
 @dataclass(slots=True)
 class History:
-    """What one order of an example has seen so far."""
+    """What is known of the slots of one part: in flight, settled, and the last attempt at each."""
 
     in_flight: set[int] = field(default_factory=set)
     attempts: dict[int, int] = field(default_factory=dict)
     settled: set[int] = field(default_factory=set)
 
     def left(self, k: int) -> dict[int, list[int]]:
-        """Slots to ask, by the attempt that it will be."""
+        """Return the slots still to ask, by the number of their next attempt."""
         by_attempt: dict[int, list[int]] = defaultdict(list)
         for slot in range(k):
             if slot not in self.settled and slot not in self.in_flight:
@@ -129,7 +128,7 @@ class History:
 
 
 def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
-    """What is left, a page of subjects at a time. Without an agenda everything is asked."""
+    """Yield what is left to ask, a page of subjects at a time; by default everything."""
     agenda = agenda or Everything(run.parts, run.k)
     for subjects in pages(run):
         histories = read_histories(run, [subject.pk for subject in subjects])
@@ -150,7 +149,7 @@ def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
 
 
 def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
-    """The run's examples, or its single responses, in import order."""
+    """Yield the run's examples or single responses in import order."""
     subjects = subjects_of(run)
     last: tuple[int, int] | None = None
     while True:
@@ -158,18 +157,18 @@ def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
         if last is not None:
             number, pk = last
             page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
-        found = list(page[: size or PAGE])
-        if not found:
+        rows = list(page[: size or PAGE])
+        if not rows:
             return
-        yield found
-        last = found[-1].number, found[-1].pk
+        yield rows
+        last = rows[-1].number, rows[-1].pk
 
 
 Histories = defaultdict[tuple[int | None, str], History]
 
 
 def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
-    """Of these subjects, or of the contents that say nothing."""
+    """Return the histories of these subjects; None for the contents that say nothing."""
     histories: Histories = defaultdict(History)
     field = subject_field(run)
     if subject_ids is None:
@@ -201,13 +200,13 @@ SAMPLES_PAGE = 500
 Pair = tuple[Number, Number]
 
 
-# There are few scores on a scale, and making them exact takes longer than anything else here.
+# A scale has few scores, and making them exact takes longer than anything else here.
 exact_scores = lru_cache(maxsize=1000)(score_pair_from_scores)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSample:
-    """The last attempt at one slot, turned back to responses 1 and 2. `p_first` is by position."""
+    """The reading that counts for one slot, by responses 1 and 2. `p_first` is by position."""
 
     part: str
     slot: int
@@ -225,7 +224,10 @@ class RecordedSample:
         return order(self.part)
 
     def pair(self, form: str) -> Pair | None:
-        """What `methods.verdict` takes: None for a sample without a verdict."""
+        """Return what `methods.verdict` takes; None for a sample without a verdict.
+
+        `verdicts.judge_figures.difference` says the same in SQL.
+        """
         if self.status != Parse.Status.VALID:
             return None
         if form == Form.SCORE and self.score_1 is not None and self.score_2 is not None:
@@ -240,10 +242,10 @@ class RecordedSample:
 
 @dataclass(frozen=True, slots=True)
 class ExampleSamples:
-    """One example of the run; without samples where nothing was recorded yet.
+    """The recorded samples of one example, if any.
 
-    `counted` are the parts by which the verdict speaks; None where all of them are. `standing`
-    says how far PORTIA has come with the example.
+    `counted` are the parts that the verdict rests on, None for all. `standing` says how far PORTIA
+    has come with the example.
     """
 
     example_id: int
@@ -254,7 +256,7 @@ class ExampleSamples:
     standing: StageProgress | None = None
 
     def of(self, order: str) -> list[RecordedSample]:
-        """The samples that count in one order, whichever parts it was asked in."""
+        """Return the samples of one order that the verdict rests on, from all of its parts."""
         return [
             sample
             for sample in self.samples
@@ -269,7 +271,7 @@ class ExampleSamples:
 
 
 def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
-    """These examples, in import order."""
+    """Yield these examples in import order."""
     examples = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
     if not run.stages:
         examples = examples.only("external_id", "number")
@@ -277,7 +279,7 @@ def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
 
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
-    """Every judged example of the project, in import order."""
+    """Yield every example of the project in import order."""
     for examples in pages(run, SAMPLES_PAGE):
         yield from with_samples(run, examples)
 
@@ -295,7 +297,7 @@ def with_samples(run: Run, examples: Iterable[Example]) -> Iterator[ExampleSampl
 
 
 def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSamples:
-    """The same with the samples that count: those of the last stage that PORTIA asked."""
+    """Return the example with the samples of its last PORTIA stage as those that count."""
     settings = PortiaSettings.of(run)
     results = {}
     begun = begun_stages(sample.part for sample in found.samples)
@@ -323,9 +325,9 @@ def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[Rec
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """A sample and what was read in it, its numbers turned back to responses 1 and 2.
+    """A sample and what was read in it, by responses 1 and 2.
 
-    `superseded`: the same slot was asked again later, so this reply no longer counts.
+    `superseded`: the slot was asked again later, so this reply no longer counts.
     """
 
     slot: int

@@ -1,6 +1,6 @@
-"""Batches in the database: which calls were handed in together, and what came of them.
+"""Runs in batches: hand calls in, wait, collect the answers, and hand in what was not done.
 
-A call of a batch stays claimed while the endpoint has it, whoever holds the run meanwhile.
+A call stays claimed while the endpoint has its batch, even if the run gets another holder.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from judging.runs.engine.store import PumpStatus, RunStore
 from judging.runs.models import Batch, Call, Run, content_free, subject_of
 from judging.runs.samples import Ask
 
-# A batch's requests and replies are in memory together, and its file has to be uploaded.
+# A batch is held in memory as a whole, and its file has to be uploaded.
 CALLS_A_BATCH = 2000
 WRITTEN_TOGETHER = 200
 MADE = "made"
@@ -49,13 +49,13 @@ def wants_batches(run: Run) -> bool:
 
 
 def default_price(run: Run) -> PriceSnapshot | None:
-    """What a call outside of a batch costs."""
+    """Return the price of a call outside of a batch."""
     kept = run.parameters["batch"]["usual_price"]
     return PriceSnapshot.from_json(kept) if kept else None
 
 
 def adopt(run: Run, holder: str) -> None:
-    """Take over what an earlier holder handed in; a batch that got no calls is none."""
+    """Take over the batches of an earlier holder, and delete those that got no calls."""
     run.batches.filter(collected_at=None, calls=None).delete()
     at_endpoint = Call.objects.filter(run=run, batch__isnull=False, state=Call.State.CLAIMED)
     at_endpoint.update(holder=holder)
@@ -66,7 +66,7 @@ def open_batches(run: Run) -> list[Batch]:
 
 
 def fill(store: RunStore) -> list[Batch]:
-    """Claim all that is left, or all that the budget holds, into new batches."""
+    """Claim all that is left, as far as the budget reaches, into new batches."""
     store.start_plan()
     made = []
     while True:
@@ -81,26 +81,26 @@ def fill(store: RunStore) -> list[Batch]:
 
 
 def mark(batch: Batch) -> str:
-    """The batch's name at its endpoint, where other installations may hand in theirs."""
+    """Return the batch's name at the endpoint, unique among all installations that use it."""
     run = batch.run
     return f"{run.created_at:%Y%m%dT%H%M%S.%f} run {run.pk} batch {batch.pk}"
 
 
 def claims_in(store: RunStore, batch: Batch) -> dict[str, Claim]:
-    """The calls of the batch that have no result yet, by custom ID."""
+    """Return the batch's calls without a result, by their custom ID."""
     claimed = batch.calls.filter(state=Call.State.CLAIMED)
     calls = claimed.select_related("example", "point_item").order_by("pk")
     inputs = content_free(store.run)
-    found = {}
+    claimed_by_id = {}
     for call in calls:
         ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
         request = store.questioner.request(ask.subject, ask.part, len(ask.slots))
-        found[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
-    return found
+        claimed_by_id[f"call-{call.pk}"] = Claim(call, ask, request, call.reserved_usd)
+    return claimed_by_id
 
 
 def note_state(batch: Batch, state: BatchState) -> None:
-    """Keep what the endpoint says of the batch."""
+    """Store what the endpoint says about the batch."""
     batch.remote_id = state.id
     batch.input_file = state.input_file
     batch.output_file = state.output_file
@@ -111,7 +111,7 @@ def note_state(batch: Batch, state: BatchState) -> None:
 
 
 def forget(store: RunStore, batch: Batch) -> None:
-    """A batch that never reached its endpoint: its calls were not sent."""
+    """Delete a batch that never reached its endpoint, and free its calls."""
     claims.give_back(store.run.pk, store.holder, list(claims_in(store, batch).values()))
     batch.delete()
 
@@ -127,11 +127,12 @@ def write(
     claimed: Mapping[str, Claim],
     outcomes: Mapping[str, Reply | CallFailure],
 ) -> None:
-    """Record what was done. What was not is free to be asked again: it was not billed, unless
-    the endpoint has done more than it brought.
+    """Record what was done, and free the rest to be asked again.
+
+    The rest was not billed, unless the endpoint did more than it delivered: then it is lost.
     """
     arrivals = [Arrival(claimed[name], outcome) for name, outcome in outcomes.items()]
-    # One answer shows that the endpoint works: refusals read first would say that it doesn't.
+    # Answers go first. One shows that the endpoint works, which refusals read first would hide.
     arrivals.sort(key=lambda arrival: isinstance(arrival.outcome, CallFailure))
     for arrival in arrivals:
         store.breaker.note(arrival.outcome)
@@ -165,13 +166,13 @@ def standing_of(run: Run) -> Sequence[BatchStanding]:
     if not wants_batches(run):
         return ()
     rows = run.batches.filter(collected_at=None).order_by("pk").annotate(n=Count("calls"))
-    found = rows.values_list("remote_id", "state", "n", "submitted_at")
-    return tuple(BatchStanding(*values) for values in found)
+    columns = rows.values_list("remote_id", "state", "n", "submitted_at")
+    return tuple(BatchStanding(*values) for values in columns)
 
 
 WATCH_SECONDS = 0.5
 POLL_SECONDS = 15.0
-# A cancelled batch is waited for so long; one that takes longer is collected by a resume.
+# How long to wait for a cancelled batch. A resume collects one that takes longer.
 CANCEL_SECONDS = 60.0
 INTERRUPTED = (
     "Stopped at the keyboard. The endpoint goes on with the batches that it has: resume the run "
@@ -189,7 +190,7 @@ NOT_CANCELLED = (
 
 @dataclass
 class BatchPump:
-    """All of it waits on the endpoint: the calls in flight are those of the open batches."""
+    """Works on a run in batches. `open`: the last known state of each open batch."""
 
     store: RunStore
     client: BatchClient
@@ -225,7 +226,7 @@ class BatchPump:
         return await loop.run_in_executor(self.thread, partial(work, *values))
 
     async def state(self) -> str | None:
-        """The run's state; `queued` once this worker shall end."""
+        """Return the run's state; `queued` once this worker is to end."""
         in_flight = sum(state.total for state in self.open.values())
         state: str | None = await self.in_thread(self.store.look, PumpStatus(in_flight, 0, None))
         self.report(self)
@@ -235,7 +236,7 @@ class BatchPump:
         return state
 
     async def fill(self) -> bool:
-        """Claim what is left into batches. False when nothing is left, or no money for it."""
+        """Claim what is left into batches. False if nothing is left or the budget is used up."""
         if await self.in_thread(fill, self.store):
             return True
         if self.store.ready and await self.state() == Run.State.RUNNING:
@@ -243,7 +244,7 @@ class BatchPump:
         return False
 
     async def advance(self, batch: Batch) -> bool:
-        """Hand in the batch, or see how far it is; whether it is over and was collected."""
+        """Hand in or poll the batch. True if it has ended and was collected."""
         state = await self.asked(self.look_after(batch))
         if state is None:
             return False
@@ -270,7 +271,7 @@ class BatchPump:
         return True
 
     async def asked(self, asking: Awaitable[Any]) -> Any:
-        """What the endpoint answers; None, and a pause where waiting will not mend it."""
+        """Return the endpoint's answer; None on a failure, which pauses the run if it will last."""
         try:
             return await asking
         except BatchError as error:
@@ -287,13 +288,13 @@ class BatchPump:
             lifecycle.pause(self.store.run, reason=reason)
 
     async def rest(self) -> None:
-        """Until the next poll, or until the run is stopped."""
+        """Wait for the next poll, or until the run is stopped."""
         until = time.monotonic() + POLL_SECONDS
         while time.monotonic() < until and await self.state() == Run.State.RUNNING:
             await asyncio.sleep(min(WATCH_SECONDS, POLL_SECONDS))
 
     async def cancel(self) -> None:
-        """Cancel what is open, and collect what was done of it until then."""
+        """Cancel the open batches, and collect what they have done."""
         left = await self.in_thread(open_batches, self.store.run)
         for batch in left:
             await self.asked(self.cancel_one(batch))
@@ -311,16 +312,16 @@ class BatchPump:
 
     async def cancel_one(self, batch: Batch) -> None:
         if not batch.remote_id:
-            found = await self.client.find(mark(batch))
-            if found is None:
+            at_endpoint = await self.client.find(mark(batch))
+            if at_endpoint is None:
                 await self.in_thread(forget, self.store, batch)
                 return
-            await self.in_thread(note_state, batch, found)
-        # A batch that is over already can't be cancelled, and is collected all the same.
+            await self.in_thread(note_state, batch, at_endpoint)
+        # A batch that has ended can't be cancelled; it is still collected.
         await self.client.cancel(batch.remote_id)
 
     def interrupt(self) -> None:
-        """Ctrl-C: pause. The batches stay at their endpoint."""
+        """Pause on Ctrl-C. The batches stay at their endpoint."""
         self.pausing = asyncio.ensure_future(
             self.in_thread(lifecycle.pause, self.store.run, INTERRUPTED)
         )

@@ -1,4 +1,7 @@
-"""What an endpoint said to the calls of a run that ended as errors, the most frequent first."""
+"""How far a run is, for its page and for the command: one value from a few queries.
+
+Besides the counts it has notes on what the run does differently, and the endpoint's complaints.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,7 +21,7 @@ from judging.runs.forms.portia import PortiaSettings, slots_expected
 from judging.runs.models import Call, Parse, Run, subjects_of
 
 MOST = 3
-# These have a status of their own, or stop the run and are its reason.
+# These have a status of their own, or stop the run and become its reason.
 TOLD_ELSEWHERE = [kind.value for kind in FailureKind if kind.pauses_run or kind.status != "error"]
 
 
@@ -29,12 +32,14 @@ class Complaint:
 
 
 def complaints_of(run: Run) -> tuple[Complaint, ...]:
+    """Return what the endpoint said to failed calls, the most frequent first."""
     failed = run.calls.filter(state=Call.State.FAILED).exclude(error_kind__in=TOLD_ELSEWHERE)
     counted = failed.order_by().values_list("error").annotate(n=Count("pk"))
     return tuple(Complaint(*row) for row in counted.order_by("-n", "error")[:MOST])
 
 
 def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
+    """Return sentences on what this run does differently from the usual one."""
     kept = run.parameters.get("adaptive")
     notes = [portia_note(run)] if run.stages else []
     if run.parameters.get("batch"):
@@ -52,10 +57,10 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
 
 
 def portia_note(run: Run) -> str:
-    said = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
-    # The whole responses come last only where nothing else can be shown.
+    words = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
+    # The whole responses come last only if nothing else can be shown.
     asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
-    stages = ", then ".join(said[Stage(stage)] for stage in asked)
+    stages = ", then ".join(words[Stage(stage)] for stage in asked)
     split = PortiaSettings.of(run)
     parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
     return (
@@ -86,7 +91,7 @@ EVIDENCE_LETTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class OrderCounts:
-    """One order's slots by status, so that a failure of one order alone is seen."""
+    """One part's slots by status, so that you see if only one order fails."""
 
     expected: int
     statuses: dict[str, int]
@@ -101,13 +106,13 @@ class OrderCounts:
 
     @property
     def failures(self) -> dict[str, int]:
-        """What brought no verdict."""
+        """Return the statuses without a verdict."""
         return {name: n for name, n in self.statuses.items() if name != Parse.Status.VALID}
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the judge wrote lately, turned back to responses 1 and 2."""
+    """What the judge wrote lately, by responses 1 and 2."""
 
     example_id: int
     external_id: str
@@ -121,7 +126,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Counts are of sample slots unless they say calls. Dollars are None for an unknown price."""
+    """How far a run is. Counts are of sample slots unless the name says calls.
+
+    Dollars are None if the price is unknown.
+    """
 
     state: str
     reason: str
@@ -208,7 +216,7 @@ def progress_of(run: Run) -> RunProgress:
 
 
 def expected_slots(run: Run, examples: int) -> dict[str, int]:
-    """By part; what PORTIA asks depends on what comes back."""
+    """Return the slots by part; what PORTIA asks depends on what comes back."""
     if run.stages:
         return slots_expected(run, examples)
     return dict.fromkeys(run.parts, examples * run.k)
@@ -221,7 +229,7 @@ def slot_counts(run: Run) -> Counter[tuple[str, str]]:
 
 
 def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> dict[str, int]:
-    """Of one order, or of all."""
+    """Return the slots by status, of one part or of all."""
     totals: Counter[str] = Counter()
     for (order, status), n in counts.items():
         totals[status] += n if part in (None, order) else 0
@@ -229,18 +237,18 @@ def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> 
 
 
 def calls_per_minute(run: Run) -> float | None:
-    """Over the last minute, or since the first call when that is shorter."""
+    """Return the rate over the last minute, or since the first call if that is shorter."""
     now = timezone.now()
     recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW)
-    found = recent.aggregate(
+    calls = recent.aggregate(
         n=Count("pk", filter=~Q(state=Call.State.LOST)),
         first=Min("claimed_at"),
         last=Max("finished_at"),
     )
-    if not found["n"] or run.state != Run.State.RUNNING:
+    if not calls["n"] or run.state != Run.State.RUNNING:
         return None
-    span = min(RATE_WINDOW, now - found["first"]).total_seconds()
-    return found["n"] / max(span, 1.0) * 60
+    span = min(RATE_WINDOW, now - calls["first"]).total_seconds()
+    return calls["n"] / max(span, 1.0) * 60
 
 
 def eta(run: Run, slots_left: int, rate: float | None) -> float | None:
@@ -273,7 +281,7 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
 
 
 def worker_is_missing(run: Run) -> bool:
-    """Whether a run that waits for a worker, or lost its own, has nobody to take it."""
+    """Return True if the run needs a worker and none is alive to take it."""
     held = run.lease_until is not None and run.lease_until > timezone.now() and run.holder
     if run.state not in (Run.State.QUEUED, Run.State.RUNNING) or held:
         return False

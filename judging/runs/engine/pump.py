@@ -1,4 +1,8 @@
-"""An endpoint's limits with a stop: whoever waits for a turn when the run stops gives up."""
+"""The pump of a run: one coroutine that keeps the judge busy and writes down what comes back.
+
+Calls are claimed a little ahead of the callers, who never wait for each other. Replies that come
+within a moment are written together. All database work is done by one thread of its own.
+"""
 
 import asyncio
 import time
@@ -27,13 +31,13 @@ from judging.runs.models import Run
 
 
 class Stopped(GaveUp):
-    """The run stopped before this request's turn came."""
+    """The run stopped before this request could be sent."""
 
 
 class StoppableRateLimiter:
-    """Waits in place of the client, so that nothing more is sent after the stop.
+    """An endpoint's limits, with a stop: a request that still waits when the run stops gives up.
 
-    `sent` holds the calls that have had a turn: only these, cut off, may have been billed.
+    `sent` holds the calls that were let through. Only these may have been billed if cut off.
     """
 
     def __init__(self, limits: SharedLimits, sent_calls: SentCalls) -> None:
@@ -44,15 +48,15 @@ class StoppableRateLimiter:
         self.sent: set[int] = set()
 
     def expect(self, task: asyncio.Task[Any], call_id: int) -> None:
-        """The task is to send the call."""
+        """Note that the task will send the call."""
         self.calls[task] = call_id
 
     def ended(self, task: asyncio.Task[Any]) -> bool:
-        """The task is over; whether it had a turn."""
+        """Forget the task, and return whether its call was let through."""
         call_id = self.calls.pop(task)
-        had_a_turn = call_id in self.sent
+        was_sent = call_id in self.sent
         self.sent.discard(call_id)
-        return had_a_turn
+        return was_sent
 
     @property
     def halvings(self) -> int:
@@ -94,15 +98,15 @@ class StoppableRateLimiter:
         await self.limits.close()
 
 
-# A transaction costs as much as the rows of some calls.
+# Replies that arrive within this time share a transaction, which costs as much as some calls.
 GATHER_SECONDS = 0.1
 WATCH_SECONDS = 0.5
-# What came back is paid for, so a database that is away is waited for, and no longer than that.
+# What came back is paid for, so the pump waits this long for a database that is away.
 DATABASE_PATIENCE = 60.0
 DATABASE_WAIT = 1.0
-# After a stop, calls in flight get this long to end, or twice the longest call so far.
+# After a stop, calls in flight get this long, or twice as long as the longest call so far.
 LEAST_PATIENCE = 30.0
-# A worker that ends is itself ended by force soon after.
+# A worker that was asked to end is killed soon after.
 WORKER_PATIENCE = 10.0
 INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
 
@@ -111,7 +115,7 @@ CallOutcome = Reply | CallFailure
 
 @dataclass
 class Pump:
-    """`open` counts the calls that are claimed and not yet written."""
+    """Asks one run's judge. `open` counts the calls that are claimed and not yet written."""
 
     store: RunStore
     client: JudgeClient
@@ -144,8 +148,8 @@ class Pump:
     async def run(self) -> None:
         """Ask until nothing is left or the run is stopped, and write everything that came back.
 
-        Raises what the database failed with, if it did; the run is then queued to go on, or still
-        this holder's where the database has not come back.
+        Raises the database's error if it failed. The run is then queued again, or keeps this holder
+        if the database has not come back.
         """
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(self.watch())
@@ -181,17 +185,17 @@ class Pump:
         try:
             return await loop.run_in_executor(self.thread, partial(work, *values))
         except DATABASE_AWAY:
-            # The next attempt connects anew.
+            # The next attempt opens new connections.
             await loop.run_in_executor(self.thread, connections.close_all)
             raise
 
     def miss_database(self, error: Exception) -> None:
-        """What was planned may be half claimed: send nothing more, and write what comes back."""
+        """Send nothing more, and write what comes back: what was planned may be half claimed."""
         self.away = self.away or error
         self.stop()
 
     async def ask_alone(self) -> None:
-        """A judge that has not answered lately gets one call first: a bad key costs no more."""
+        """Send one call first to a judge that has not answered lately: a bad key costs one call."""
         for claim in await self.claim(1):
             await self.send(claim)
             if self.arrived:
@@ -222,7 +226,7 @@ class Pump:
                 await self.nothing_claimed()
 
     async def nothing_claimed(self) -> None:
-        """Something is left, and yet it could not be claimed: stopped, taken over, or no money."""
+        """Stop: what is left can't be claimed because of a stop, another holder, or the budget."""
         state = await self.in_thread(self.store.look, self.standing())
         if state == Run.State.RUNNING:
             await self.in_thread(self.store.pause_for_budget)
@@ -246,14 +250,14 @@ class Pump:
         self.longest = max(self.longest, time.monotonic() - started)
         stopped = None if sending.cancelled() else sending.exception()
         if sending.cancelled() or isinstance(stopped, Stopped):
-            # What was sent and cut off may be billed: it stays claimed, and becomes lost.
+            # A call that was sent and cut off may be billed: it stays claimed and becomes lost.
             billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
             self.unsent.extend([] if billed else [claim])
             return
         outcome = sending.result()
         self.arrived.append(Arrival(claim, outcome))
         if self.store.breaker.note(outcome):
-            # Not when it is written: a server that refuses at once would be asked much meanwhile.
+            # Stop now, not when it is written: a server that refuses at once would get many more.
             self.stop()
         self.something_arrived.set()
         if len(self.arrived) == self.open:
@@ -273,11 +277,11 @@ class Pump:
                 return
 
     async def write_down(self, arrivals: Sequence[Arrival]) -> None:
-        known = self.client.learned(arrivals[0].claim.request.model)
+        capabilities = self.client.learned(arrivals[0].claim.request.model)
         started = time.monotonic()
         while True:
             try:
-                return await self.in_thread(self.store.write, arrivals, known)
+                return await self.in_thread(self.store.write, arrivals, capabilities)
             except DATABASE_AWAY as error:
                 self.miss_database(error)
                 if time.monotonic() - started > DATABASE_PATIENCE:
@@ -285,7 +289,7 @@ class Pump:
             await asyncio.sleep(DATABASE_WAIT)
 
     async def gather(self) -> None:
-        """Let more arrive, unless all have that were claimed."""
+        """Wait a moment for more arrivals, unless every claimed call has arrived."""
         self.all_arrived.clear()
         if self.ended or len(self.arrived) == self.open:
             return
@@ -294,7 +298,7 @@ class Pump:
                 await self.all_arrived.wait()
 
     async def watch(self) -> None:
-        """See a pause, a cancel or a take-over within half a second."""
+        """Notice a pause, a cancel or another holder within half a second."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self.paused = await self.client.paused()
@@ -309,7 +313,7 @@ class Pump:
                 self.abandon()
 
     async def look(self) -> str | None:
-        """The state of the run, as far as can be told."""
+        """Return the state of the run; `running` while the database is away."""
         try:
             return await self.in_thread(self.store.look, self.standing())
         except DATABASE_AWAY as error:
@@ -330,13 +334,13 @@ class Pump:
         return waited > (WORKER_PATIENCE if self.worker_ends else patience)
 
     def abandon(self) -> None:
-        """Cut off what is in flight: it becomes lost, and is asked again by a resume."""
+        """Cut off calls in flight. They become lost, and a resume asks them again."""
         self.stop()
         for sending in self.sending:
             sending.cancel()
 
     def interrupt(self) -> None:
-        """Ctrl-C: pause, and when pressed again cut off what is in flight."""
+        """Pause on Ctrl-C; when pressed again, cut off calls in flight."""
         if self.stopped_at is not None:
             self.abandon()
             return

@@ -37,7 +37,7 @@ from judging.runs.models import Run
 log = logging.getLogger(__name__)
 
 USUAL_RETRY = RetryPolicy()
-# A small machine that is busy with other things takes minutes for a call, and still ends it.
+# A small, busy machine takes minutes for a call, and still finishes it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 # A batch is polled again soon anyway.
 BATCH_RETRY = RetryPolicy(deadline=300.0, tries=4)
@@ -51,10 +51,10 @@ def work_on(
     say: Callable[[str], None] = log.info,
     at_keyboard: bool = False,
 ) -> bool:
-    """Pump the run until it is done or stopped. False when another holder has it, or it is over.
+    """Work on the run until it is done or stopped. False if it has another holder or is over.
 
-    Where the database went away the run is queued again, or its lease is left to run out, and the
-    sweep goes on with it; any other error would meet the next attempt too, and fails the run.
+    If the database goes away, the run is queued again or its lease runs out, and the sweep resumes
+    it. Any other error would most likely come again, so it fails the run.
     """
     holder = processes.new_holder()
     if not claims.take_over(run, holder):
@@ -116,9 +116,9 @@ async def call_pump(
 
 
 async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[..., Any]) -> None:
-    """One ordinary call at the usual price, which learns what this judge takes.
+    """Send one ordinary call at the usual price, to learn which parameters this judge takes.
 
-    A batch of which each line is refused for one parameter's sake would come back hours later.
+    Otherwise a batch could come back hours later with every line refused for one parameter.
     """
     async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
         for claim in await in_thread(store.next_claims, 1):
@@ -157,7 +157,7 @@ def interrupted_by_keyboard(
 
 @contextmanager
 def what_is_loaded_left_alone() -> Iterator[None]:
-    """Garbage is looked for among what the run makes: all modules are a fifth of a second of it."""
+    """Let the garbage collector ignore the loaded modules, which take it 0.2 s each time."""
     gc.freeze()
     try:
         yield
@@ -167,7 +167,7 @@ def what_is_loaded_left_alone() -> Iterator[None]:
 
 @contextmanager
 def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
-    """The endpoint as it can be reached now; the local judge is started where it isn't running."""
+    """Yield the endpoint at its present address, and start the local judge if it isn't running."""
     if name != LOCAL:
         yield named_endpoint(name)
         return
@@ -176,11 +176,11 @@ def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
 
 
 def shared_limits(endpoint: Endpoint) -> SharedLimits:
-    """With Redis as the broker, all workers share an endpoint's pause and its minute."""
+    """Return limits that all workers share if Redis is the broker, else this process's own."""
     broker = settings.CELERY_BROKER_URL
     if not broker.startswith(("redis:", "rediss:")):
         return ProcessLimits()
-    # The redis extra is installed only where Redis is the broker.
+    # The redis extra is installed only if Redis is the broker.
     from judging.llm.client.limits import RedisLimits
 
     return RedisLimits(broker, endpoint.base_url)

@@ -1,4 +1,4 @@
-"""Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
+"""Rebuild the verdicts of a run from its samples, and rank the examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -35,9 +35,9 @@ class VerdictCounts:
 
 
 def rebuild_verdicts(run: Run) -> VerdictCounts:
-    """Judge and write every example in chunks, then give all their ranks.
+    """Judge and write every example in chunks, then write the ranks.
 
-    For all examples at once only what they are ranked by is held in memory.
+    Only what the examples are ranked by is held in memory for all of them at once.
     """
     if run.form == Form.POINTWISE:
         # Single responses have scores, and no verdict.
@@ -57,7 +57,7 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
 
 
 def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
-    """The run's verdict on one example, by its method."""
+    """Return the run's verdict on one example."""
     k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
     found = verdict(
@@ -76,9 +76,10 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
 
 
 def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
-    """Whether one of a choice's balanced set has no valid sample.
+    """Return True if a permutation of a choice's balanced set has no valid sample.
 
-    Of four, two show the same order: the mean of the others would not cancel the ID token.
+    Two of four permutations show the same order: without one, the mean would not cancel the
+    preference for an ID token.
     """
     if run.form != Form.CHOICE:
         return False
@@ -87,7 +88,10 @@ def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
 
 
 def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
-    """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
+    """Return what the example is ranked by.
+
+    Stopping early makes an entropy small by itself, so adaptive runs rank by the smoothed one.
+    """
     return result.smoothed_bpde if adaptive else result.bpde
 
 
@@ -101,7 +105,7 @@ def write(
     results: Sequence[Result],
     scores: Sequence[float | None],
 ) -> None:
-    """All but the ranks; a pending example has none."""
+    """Write everything but the ranks; a pending example loses its rank."""
     usd = costs(run, [example.example_id for example in examples])
     pending = [
         example.example_id
@@ -118,7 +122,7 @@ def write(
 
 
 def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
-    """The first to be reviewed first."""
+    """Write the ranks; rank 1 is to be reviewed first."""
     for start in range(0, len(ranked_ids), CHUNK):
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
         ranked = [
@@ -157,7 +161,7 @@ def row(
 
 
 def conflict(run: Run, example: ExampleSamples) -> bool | None:
-    """Whether the two orders, each by its own mean, give different labels (FairEval, §2.2)."""
+    """Return True if the means of the two orders give different labels (FairEval, §2.2)."""
     labels = set()
     for part in run.orders:
         valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
@@ -168,7 +172,7 @@ def conflict(run: Run, example: ExampleSamples) -> bool | None:
 
 
 def total(pairs: list[Pair]) -> Pair:
-    """The sums, whose difference has the sign of the means' difference."""
+    """Return the sums: their difference has the sign of the means' difference."""
     return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
 
 
