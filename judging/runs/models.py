@@ -37,6 +37,11 @@ class Form(models.TextChoices):
     POINTWISE = "pointwise", "one response alone"
 
 
+# Of these the log-probabilities of one token are read. A sample then says everything: by default it
+# is one sample of a few tokens at temperature 0.
+BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def at_work(self) -> "RunQuerySet":
         """Return the runs that ask or may soon ask, and so hold examples in memory."""

@@ -1,4 +1,9 @@
-"""Fields for money and whole numbers, with the limits that the run forms share."""
+"""The form that starts a run: which judge is asked how, at which pace, and for how much.
+
+It has a part for each form or method with settings of its own: a choice between ID tokens, single
+responses, PORTIA, and economy (batches, stopping early). Each part says which fields it has,
+whether it is meant and must not stay folded, and what an earlier run had in it.
+"""
 
 from collections.abc import Iterator
 from decimal import Decimal
@@ -57,7 +62,7 @@ def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.I
 
 
 def plainly(amount: Decimal | None) -> str | None:
-    """Without the zeros that the database keeps."""
+    """Return the amount without trailing zeros."""
     return None if amount is None else format(amount.normalize(), "f")
 
 
@@ -97,7 +102,6 @@ class ChoiceForm(forms.Form):
         return [self[name] for name in CHOICE_FIELDS]
 
     def choice_is_meant(self) -> bool:
-        """Whether what concerns a choice alone must not stay folded."""
         return self["form"].value() == Form.CHOICE
 
 
@@ -105,7 +109,7 @@ def choice_settings_of(run: Run) -> dict[str, Any]:
     permutations = run.parameters.get("permutations")
     if not permutations:
         return {}
-    # A run that was recorded elsewhere does not say under which IDs and examples it was asked.
+    # A recorded run does not say which IDs and examples were used.
     return {
         "permutations": len(permutations),
         "ids": ",".join(run.parameters.get("output", {}).get("ids", ())),
@@ -140,7 +144,7 @@ class EconomyForm(forms.Form):
 
     @property
     def economy(self) -> dict[str, Any]:
-        """The arguments of `choose_judge`."""
+        """The arguments of `choose_judge` from this part."""
         confidence = self.cleaned_data["adaptive"]
         return {
             "batch": self.cleaned_data["batch"],
@@ -151,7 +155,6 @@ class EconomyForm(forms.Form):
         return [self[name] for name in ECONOMY_FIELDS]
 
     def economy_is_meant(self) -> bool:
-        """Whether something of it was chosen, and must not stay folded."""
         return any(field.value() or field.errors for field in self.economy_fields())
 
 
@@ -254,7 +257,7 @@ PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "t
 
 
 class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
-    """What is left open is decided by `start_run`, for the page as for the command."""
+    """All parts. `start_run` fills in what is left open, for the page as for the command."""
 
     endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
     model = forms.CharField(
@@ -319,7 +322,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         if values.get("method") in ONE_SAMPLE:
             values["k"] = None
         if values.get("form") == Form.CHOICE:
-            # The permutations say how many orders are asked.
+            # The permutations decide how many orders are asked.
             values["method"] = ""
         else:
             values |= dict.fromkeys(CHOICE_FIELDS)
@@ -351,12 +354,12 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         return [self[name] for name in names]
 
     def more_is_wrong(self) -> bool:
-        """Whether the folded part holds a mistake, and must not stay folded."""
+        """Return True if the folded part has an error and must not stay folded."""
         return any(field.errors for field in self.more_fields())
 
 
 def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
-    """The default first, then the project's own and the catalogue's, by form."""
+    """Yield the default, then the project's templates, then the catalogue's by form."""
     yield "", "the usual one for method and form"
     own = JudgeTemplate.objects.filter(project=project, form__in=FORMS, retired_at=None)
     names = sorted(set(own.values_list("name", flat=True)))
@@ -364,11 +367,11 @@ def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
         yield "of this project", [(name, name) for name in names]
     for form in FORMS:
         shipped = templates_of(TemplateForm(form))
-        yield Form(form).label, [(found.name, found.name) for found in shipped]
+        yield Form(form).label, [(shown.name, shown.name) for shown in shipped]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """What another run like this one starts from; its name and seed are its own."""
+    """Return the initial values for another run like this one, except name and seed."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
     kept |= economy_settings_of(run)

@@ -28,9 +28,9 @@ from judging.runs.planning.start import (
     run_fields,
 )
 
-# As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
+# How many prompts are rendered, evenly spread over the project, to estimate the others.
 RENDERED = 200
-# Evidence and two scores, where no earlier run of this judge says better.
+# Evidence and two scores, if no earlier run of this judge tells more.
 TOKENS_A_SAMPLE = 200
 IN_BATCHES = "Batches cost half, and are done within 24 hours each."
 BY_STAGES = (
@@ -56,11 +56,11 @@ ONE_A_CALL = (
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Dollars are None where the price is unknown, seconds where this judge has not run before.
+    """What a run will need. Dollars are None if the price is unknown, seconds for a new judge.
 
-    Calls are from `n_calls` to `n_calls_most`; tokens, `usd` and `seconds` are of the fewest.
-    `usd_most` is reached when every sample is as long as `max_tokens` allows; `batch_hours` is the
-    longest that batches take, one after the other; `basis` says where the figures come from.
+    `n_calls` to `n_calls_most` calls are made. Tokens, `usd` and `seconds` assume the fewest.
+    `usd_most` is reached if every sample is as long as `max_tokens` allows. `batch_hours` is the
+    longest that batches take, one after another. `basis` says where the figures come from.
     """
 
     n_examples: int
@@ -79,7 +79,7 @@ class RunEstimate:
 
     @property
     def of_budget(self) -> str:
-        """How far the budget reaches; nothing where there is none."""
+        """Return a sentence on how far the budget reaches; empty without a budget."""
         if self.budget is None:
             return ""
         if self.usd is None or self.usd_most is None:
@@ -98,14 +98,14 @@ class RunEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What bounds a run's speed."""
+    """What limits a run's speed."""
 
     places: int
     rpm: int | None
     tpm: int | None
 
     def seconds(self, a_call: float, calls: int, tokens: int) -> float:
-        """The longest of what latency, requests and tokens a minute allow."""
+        """Return the longest time by latency, requests per minute and tokens per minute."""
         needed = [a_call * calls / self.places]
         needed += [calls * SECONDS_PER_MINUTE / self.rpm] if self.rpm else []
         needed += [tokens * SECONDS_PER_MINUTE / self.tpm] if self.tpm else []
@@ -123,7 +123,7 @@ def estimate_run(
     tpm: int | None = None,
     **choices: object,
 ) -> RunEstimate:
-    """`choices` are those of `choose_judge`; what a start would refuse is refused here too."""
+    """Estimate the run that a start with these `choices` makes, or refuse it as a start does."""
     check_subjects(project, str(choices.get("form", Form.SCORE)))
     judge = choose_judge(project, **choices)
     check_pace(name, temperature or default_temperature(judge.form), concurrency)
@@ -131,7 +131,7 @@ def estimate_run(
     examples = subjects_of(run)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
-    requests = [request for one in asked for request in one]
+    requests = [request for of_example in asked for request in of_example]
     full = n_examples if judge.adaptive is None else pilot_size(n_examples)
     least = 2 if run.stages else len(run.parts)
     most_parts = sum(map(len, asked)) / max(1, len(asked))
@@ -165,13 +165,13 @@ def estimate_run(
 
 
 def calls_like(run: Run) -> QuerySet[Call]:
-    """What this judge has answered so far, in any project."""
+    """Return the calls that this judge has answered so far, in any project."""
     judge = {"run__base_url": run.base_url, "run__model": run.model}
     return Call.objects.filter(**judge, state=Call.State.DONE)
 
 
 def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
-    """How many samples this judge gives at once; None where that has not been seen."""
+    """Return how many samples this judge gives per call; None if it isn't known."""
     known, _ = endpoints.recall_for(judge.endpoint.base_url, judge.model)
     if known and known.max_n:
         return min(judge.k, known.max_n)
@@ -182,7 +182,7 @@ def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
 def rendered(
     run: Run, examples: QuerySet[Any], count: int, samples: int
 ) -> Iterator[list[JudgeRequest]]:
-    """The requests of examples evenly spread over the project: all that each may come to."""
+    """Yield all possible requests of some examples, evenly spread over the project."""
     questioner = Questioner.of(run)
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
@@ -201,7 +201,7 @@ def parts_of(run: Run, example: Subject) -> tuple[str, ...]:
 
 
 def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
-    """What this judge has written a sample so far, and whether it has."""
+    """Return this judge's mean tokens per sample, or a guess; and whether it is known."""
     sums = past.aggregate(tokens=Sum("completion_tokens"))
     samples = past.filter(samples__isnull=False).count()
     if not samples or not sums["tokens"]:
@@ -210,7 +210,7 @@ def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
 
 
 def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | None:
-    """Priced as calls of average size, since prices may depend on a call's size."""
+    """Return the cost of calls of average size, since prices may depend on a call's size."""
     if judge.price is None:
         return None
     if not n_calls:
@@ -222,7 +222,7 @@ def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | 
 def most(
     judge: Judge, requests: list[JudgeRequest], questions: float, calls: float
 ) -> Decimal | None:
-    """Each of the `questions` brings all samples, and each of the `calls` bills its prompt."""
+    """Return the highest cost: all samples at full length, and the prompt billed per call."""
     if judge.price is None:
         return None
     total = Decimal(0)
@@ -233,7 +233,7 @@ def most(
 
 
 def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
-    """A round waits for the batch of the one before it, and so does a stage."""
+    """Return the longest wait: each round or stage waits for the batch before it."""
     if not judge.batch:
         return None
     stages = len(judge.portia.stages) if judge.portia else 1
