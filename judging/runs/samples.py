@@ -175,17 +175,12 @@ def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
         calls = Call.objects.filter(run=run, example=None, point_item=None)
     else:
         calls = Call.objects.filter(run=run, **{f"{field}__in": subject_ids})
-    asked = calls.values_list(field, "part", "state", "slots")
-    for subject_id, part, state, slots in asked:
+    for subject_id, part, state, slots in calls.values_list(field, "part", "state", "slots"):
         history = histories[subject_id, part]
         if state == Call.State.CLAIMED:
             history.in_flight.update(slots)
-    if histories:
-        add_samples(histories, run, subject_ids)
-    return histories
-
-
-def add_samples(histories: Histories, run: Run, subject_ids: list[int] | None) -> None:
+    if not histories:
+        return histories
     retry = Retry.of(run)
     columns = "sample__attempt", "status", "sample__call_id"
     rows = Parse.objects.rows_that_count(run, subject_ids, *columns)
@@ -194,6 +189,7 @@ def add_samples(histories: Histories, run: Run, subject_ids: list[int] | None) -
         history.attempts[slot] = attempt
         if status not in retry.statuses or call_id > retry.through:
             history.settled.add(slot)
+    return histories
 
 
 SAMPLES_PAGE = 500

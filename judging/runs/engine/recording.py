@@ -90,22 +90,10 @@ def stored_logprobs(stored: list[dict[str, Any]] | None) -> tuple[TokenLogprobs,
 
 
 CALL_RESULT = (
-    "state",
-    "finished_at",
-    "duration_ms",
-    "requests",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "estimated",
-    "reserved_usd",
-    "usd",
-    "model",
-    "request_id",
-    "http_status",
-    "error_kind",
-    "error",
-)
+    "state", "finished_at", "duration_ms", "requests", "prompt_tokens", "cached_tokens",
+    "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "http_status",
+    "error_kind", "error",
+)  # fmt: skip
 LONGEST_ERROR = 2000
 # Sent with each batch of arrivals: the ORM would take longer than the database.
 STILL_CLAIMED = """

@@ -5,7 +5,7 @@ responses, PORTIA, and economy (batches, stopping early). Each part says which f
 whether it is meant and must not stay folded, and what an earlier run had in it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -66,6 +66,11 @@ def plainly(amount: Decimal | None) -> str | None:
     return None if amount is None else format(amount.normalize(), "f")
 
 
+def bound(names: Sequence[str]) -> property:
+    """Return a property with the form's fields of these names, for its template."""
+    return property(lambda form: [form[name] for name in names])
+
+
 CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
 
 
@@ -98,8 +103,7 @@ class ChoiceForm(forms.Form):
         least=0,
     )
 
-    def choice_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in CHOICE_FIELDS]
+    choice_fields = bound(CHOICE_FIELDS)
 
     def choice_is_meant(self) -> bool:
         return self["form"].value() == Form.CHOICE
@@ -151,11 +155,10 @@ class EconomyForm(forms.Form):
             "adaptive": None if confidence is None else float(confidence),
         }
 
-    def economy_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in ECONOMY_FIELDS]
+    economy_fields = bound(ECONOMY_FIELDS)
 
     def economy_is_meant(self) -> bool:
-        return any(field.value() or field.errors for field in self.economy_fields())
+        return any(field.value() or field.errors for field in self.economy_fields)
 
 
 def economy_settings_of(run: Run) -> dict[str, Any]:
@@ -180,8 +183,7 @@ class PointsForm(forms.Form):
         help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
     )
 
-    def point_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in POINT_FIELDS]
+    point_fields = bound(POINT_FIELDS)
 
     def points_are_meant(self) -> bool:
         return self["form"].value() == Form.POINTWISE
@@ -230,8 +232,7 @@ class PortiaForm(forms.Form):
         ],
     )
 
-    def portia_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in PORTIA_FIELDS]
+    portia_fields = bound(PORTIA_FIELDS)
 
     def portia_is_meant(self) -> bool:
         return self["method"].value() == Method.PORTIA
@@ -349,13 +350,13 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         """The other arguments of `start_run`."""
         return {name: self.cleaned_data[name] for name in PACE_FIELDS}
 
-    def more_fields(self) -> list[forms.BoundField]:
-        names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
-        return [self[name] for name in names]
+    more_fields = bound(
+        ("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed")
+    )
 
     def more_is_wrong(self) -> bool:
         """Return True if the folded part has an error and must not stay folded."""
-        return any(field.errors for field in self.more_fields())
+        return any(field.errors for field in self.more_fields)
 
 
 def template_choices(project: Project) -> Iterator[tuple[str, Any]]:

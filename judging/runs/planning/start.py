@@ -138,12 +138,24 @@ def choose_judge(
     method = default_method(method, form, k, options)
     check_kind(method, form, k, adaptive)
     pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
-    chosen = endpoint_for(endpoint, batch)
+    chosen = named_endpoint(endpoint or default_endpoint_name())
+    if batch and chosen.is_local:
+        raise UserError("The local judge takes no batches. Choose another endpoint.")
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
-    name = named_model(model or choose_model(chosen))
+    name = model or choose_model(chosen)
+    if len(name) > LONGEST_MODEL or not name.isprintable():
+        raise UserError(
+            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
+            "Nothing was started."
+        )
+    point_shots: Mapping[str, Any] = {}
+    if shots_from:
+        point_shots = draw_point_shots(
+            project, shots_from, list(items), wording.scale, at_random=shots_random
+        )
     return Judge(
         project=project,
         endpoint=chosen,
@@ -161,17 +173,8 @@ def choose_judge(
         portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
         criteria="" if items else chosen_criteria(project, wording, criteria),
         items=items,
-        point_shots=point_shots(project, wording, list(items), shots_from, shots_random),
+        point_shots=point_shots,
     )
-
-
-def point_shots(
-    project: Project, wording: Template, items: list[str], source: str, at_random: bool
-) -> Mapping[str, Any]:
-    """Return scored responses to show to the judge before it scores others."""
-    if not source:
-        return {}
-    return draw_point_shots(project, source, items, wording.scale, at_random=at_random)
 
 
 def check_kind(method: str, form: str, k: int | None, adaptive: float | None) -> None:
@@ -201,22 +204,6 @@ def check_adaptive(method: str, form: str, k: int | None, confidence: float | No
             f"The confidence lies between {LEAST_CONFIDENCE} and 1, not at {confidence}. "
             "Nothing was started."
         )
-
-
-def endpoint_for(name: str, batch: bool) -> Endpoint:
-    endpoint = named_endpoint(name or default_endpoint_name())
-    if batch and endpoint.is_local:
-        raise UserError("The local judge takes no batches. Choose another endpoint.")
-    return endpoint
-
-
-def named_model(name: str) -> str:
-    if len(name) > LONGEST_MODEL or not name.isprintable():
-        raise UserError(
-            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
-            "Nothing was started."
-        )
-    return name
 
 
 def choose_model(endpoint: Endpoint) -> str:

@@ -15,7 +15,7 @@ from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_o
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
 from judging.runs.models import Form, Method, Run, Verdict
 from judging.runs.planning.agenda import Adaptive, adaptive_of
-from judging.runs.samples import ExampleSamples, Pair, samples_of
+from judging.runs.samples import ExampleSamples, samples_of
 
 CHUNK = 500
 UNIQUE = ("run", "example")
@@ -48,7 +48,10 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
         results = [judge(run, example, adaptive) for example in chunk]
         scores = [routing_score(result, adaptive) for result in results]
         write(run, chunk, results, scores)
-        candidates += map(candidate, chunk, results, scores)
+        candidates += [
+            Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
+            for example, result, score in zip(chunk, results, scores, strict=True)
+        ]
         ids += [example.example_id for example in chunk]
     write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
     Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
@@ -95,10 +98,6 @@ def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
     return result.smoothed_bpde if adaptive else result.bpde
 
 
-def candidate(example: ExampleSamples, result: Result, score: float | None) -> Candidate:
-    return Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
-
-
 def write(
     run: Run,
     examples: Sequence[ExampleSamples],
@@ -106,7 +105,9 @@ def write(
     scores: Sequence[float | None],
 ) -> None:
     """Write everything but the ranks; a pending example loses its rank."""
-    usd = costs(run, [example.example_id for example in examples])
+    ids = [example.example_id for example in examples]
+    calls = run.calls.filter(example__in=ids).values("example").order_by("example")
+    usd = dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
     pending = [
         example.example_id
         for example, result in zip(examples, results, strict=True)
@@ -167,18 +168,10 @@ def conflict(run: Run, example: ExampleSamples) -> bool | None:
         valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
         if not valid or len(run.orders) < 2:
             return None
-        labels.add(outcome_of(total(valid), 2 * run.band * len(valid)))
+        # The difference of the sums has the sign of the means' difference.
+        sums = sum(pair[0] for pair in valid), sum(pair[1] for pair in valid)
+        labels.add(outcome_of(sums, 2 * run.band * len(valid)))
     return len(labels) > 1
-
-
-def total(pairs: list[Pair]) -> Pair:
-    """Return the sums: their difference has the sign of the means' difference."""
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-
-
-def costs(run: Run, example_ids: list[int]) -> dict[int, Decimal]:
-    calls = run.calls.filter(example__in=example_ids).values("example").order_by("example")
-    return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
 
 
 def as_float(value: object) -> float | None:
