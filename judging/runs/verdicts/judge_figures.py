@@ -162,7 +162,8 @@ def _order_figures(run: Run) -> OrderFigures:
     places: dict[int, int] = {}
     cells: list[tuple[int, int, float, int]] = []
     for example, part, total, n in rows.iterator(chunk_size=5000):
-        if part in columns and last.get(example, stage_of(part)) == stage_of(part):
+        counts_for_stage = not last or last.get(example, stage_of(part)) == stage_of(part)
+        if part in columns and counts_for_stage:
             place = places.setdefault(example, len(places))
             cells.append((place, columns[part], total, n))
     sums, counts = np.zeros((len(places), 2)), np.zeros((len(places), 2))
