@@ -45,9 +45,9 @@ def test_raw_text_and_differences_are_switches(start):
     left = page.locator("#left .response")
     page.get_by_role("button", name="Raw text").click()
     expect(left).to_contain_text("**bold**")
-    page.get_by_role("button", name="What differs").click()
+    page.get_by_role("button", name="Differences").click()
     expect(left.locator("mark")).to_have_text(["oak"] if "oak" in left.inner_text() else ["elm"])
-    page.get_by_role("button", name="What differs").click()
+    page.get_by_role("button", name="Differences").click()
     expect(left.locator("strong")).to_have_text("bold")
     assert page.get_by_role("button", name="Raw text").get_attribute("aria-pressed") == "false"
 
@@ -105,7 +105,7 @@ def test_hostile_texts_stay_texts_in_every_place(start, project, live_server):
         page.get_by_label("Comment").fill(comment)
     page.reload(wait_until="networkidle")
     expect(page.get_by_label("Comment")).to_have_value(comment)
-    for button in ("Raw text", "What differs"):
+    for button in ("Raw text", "Differences"):
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("button", name=button)).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Skip").click()

@@ -207,7 +207,7 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     url = reverse("run_reparse", args=[project.slug, run.number])
     page = reverse("run", args=[project.slug, run.number])
     as_part = {"HX-Request": "true"}
-    assert "Read again" in client.get(page).content.decode()
+    assert "Re-parse<" in client.get(page).content.decode()
     assert client.post(url).url == page
     part = client.get(url, headers=as_part).content.decode()
     assert part.lstrip().startswith('<div id="rereading"')

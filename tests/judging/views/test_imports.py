@@ -233,7 +233,7 @@ def test_a_file_with_nothing_new_in_it_is_not_offered(upload, act, worked, as_re
     worked(lambda: act("import_begin"))
     upload(pair(1))
     html = as_researcher.get(reverse("import_detail", args=[project.slug, 2])).content.decode()
-    assert "There is nothing new in it." in html
+    assert "This file contains nothing new." in html
     assert reverse("import_begin", args=[project.slug, 2]) not in html
 
 

@@ -46,7 +46,7 @@ def test_the_plan_says_of_k_what_is_known(client, owner, judged):
         "k": judged.k,
     }
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
-    beside = f"with k = {judged.k} has no accuracy yet, for want of labels, and an unknown cost."
+    beside = f"With k = {judged.k}, the judge has an unknown cost. The judge's accuracy isn't known yet"
     assert beside in preview
 
 
@@ -57,7 +57,7 @@ def test_the_plan_leads_to_the_invitations_where_too_few_can_vote(
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "3", "audit": "0"}
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
     said = (
-        "Only 2 people can vote.</strong> 3 votes an example need 3 people; owners and researchers"
+        "Only 2 people can vote.</strong> 3 votes per example need 3 people. Owners and researchers"
     )
     assert said in preview
     assert 'href="/p/vicuna/people"' in preview
@@ -72,7 +72,7 @@ def test_looks_are_chosen_with_the_plan(client, owner, judged):
     client.force_login(owner)
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "4"}
     preview = client.get("/p/vicuna/plan/preview", sent | {"looks": "2, 4"}).content.decode()
-    assert "over all looks" in preview
+    assert "over all checks together" in preview
     for looks in ("4, 2", "two", "2, 5", "0, 2"):
         refused = client.post("/p/vicuna/plan", sent | {"looks": looks})
         assert refused.status_code == 422
