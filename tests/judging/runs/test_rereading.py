@@ -221,14 +221,14 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     silent = kept | {"at": "2020-01-01T00:00:00+00:00"}
     Run.objects.update(progress={"rereading": silent})
     part = client.get(url, headers=as_part).content.decode()
-    assert "another one goes on within a minute" in part
+    assert "another worker continues within a minute" in part
     assert 'hx-trigger="every 1s"' in part
     Run.objects.update(progress={"rereading": kept})
     reparse_run(*messages[0])
     assert client.get(url, headers=as_part).headers["HX-Refresh"] == "true"
     assert client.get(url).url == page
     html = client.get(page).content.decode()
-    assert "24 replies were read again, 24 differently." in html
+    assert "24 replies were re-parsed, 24 with a different result." in html
     assert 'hx-trigger="every 1s"' not in html
     client.post(url)
     reparse_run(*messages[1])

@@ -171,15 +171,15 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
     assert run.template_hash in html
     assert escape(run.template_text) in html
     assert "Per judged example" in html
-    assert "the project’s primary run" in html
+    assert "the project's primary run" in html
     assert f"{reverse('examples', args=[project.slug])}?run=1&amp;sort=rank" in html
 
 
 def test_the_cut_is_the_readers(page, project, examples, server):
     finish(project)
     assert "Filled bars: the top 20 % of all 4 examples (1 example), down to" in page()
-    assert "Filled: the top 50 % of all 4, 2 examples, down to" in page(beta="50")
-    assert "Filled: the top 20 %" in page(beta="sNaN")
+    assert "Filled bars: the top 50 % of all 4 examples (2 examples), down to" in page(beta="50")
+    assert "Filled bars: the top 20 %" in page(beta="sNaN")
 
 
 def test_failures_are_counted_by_kind_and_never_as_verdicts(page, project, examples, settings):

@@ -83,7 +83,7 @@ def test_looks_are_chosen_with_the_plan(client, owner, judged):
 
 @pytest.mark.parametrize(
     ("n", "more", "shown"),
-    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge with k = 3 has an accuracy")],
+    [(40, {}, "What to expect"), (10, {"k": "3"}, "Its accuracy is")],
 )
 def test_the_planner_unblinds_once_it_says_how_often_the_judge_is_right(
     client, owner, project, tmp_path, n, more, shown
