@@ -120,7 +120,7 @@ def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items,
         assert wider <= 0, name
         if name == "round_item":
             # What people said is read without scrolling sideways, comments and all.
-            said = page.get_by_role("region", name="What did people say?")
+            said = page.get_by_role("region", name="What people said")
             assert said.evaluate("region => region.scrollWidth - region.clientWidth") <= 0
 
 

@@ -233,7 +233,7 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     client.post(url)
     reparse_run(*messages[1])
     html = client.get(page).content.decode()
-    assert "parser had read every reply already" in html
+    assert "parser had already read every reply" in html
     assert "0 replies" not in html
 
 
