@@ -152,7 +152,10 @@ def test_a_round_on_everything_claims_no_selection(as_researcher, project):
     run = make_run(project)
     make_verdict(run, *make_examples(project, 1), 0.9, rank=1)
     for settings, said in (
-        (RoundSettings(everything=True, votes=1), "Every example is labelled, for the final labels of"),
+        (
+            RoundSettings(everything=True, votes=1),
+            "Every example is labelled, for the final labels of",
+        ),
         (RoundSettings(beta=Decimal(100), votes=1), "selected by the ranking of"),
     ):
         round_ = open_round(project, None, run, settings)

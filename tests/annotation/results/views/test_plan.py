@@ -46,7 +46,9 @@ def test_the_plan_says_of_k_what_is_known(client, owner, judged):
         "k": judged.k,
     }
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
-    beside = f"With k = {judged.k}, the judge has an unknown cost. The judge's accuracy isn't known yet"
+    beside = (
+        f"With k = {judged.k}, the judge has an unknown cost. The judge's accuracy isn't known yet"
+    )
     assert beside in preview
 
 
