@@ -1,16 +1,17 @@
-# The checkout with its dependencies; what it runs is chosen by `runall --only`.
+# The checkout with its dependencies. `runall --only` chooses which parts a container runs.
 FROM python:3.11-slim-trixie
 
-# `backup` and `restore` call PostgreSQL's own programs, of the same major version as in compose.yaml.
+# `backup` and `restore` call PostgreSQL's own programs, in the major version that compose.yaml uses.
 RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-client-17 \
     && rm -rf /var/lib/apt/lists/*
 RUN useradd --create-home --uid 1000 fairjudge \
     && mkdir /data && chown fairjudge /data
 WORKDIR /app
 COPY pyproject.toml constraints.txt ./
-# The dependencies first, so that a change of the code does not install them again.
+# Install the dependencies first, so that a change in the code doesn't install them again.
 RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-print('\n'.join(p['dependencies'] + p['optional-dependencies']['local'] + p['optional-dependencies']['postgres']))" \
+extras = ('grammars', 'local', 'pictures', 'postgres'); \
+print('\n'.join(p['dependencies'] + sum((p['optional-dependencies'][e] for e in extras), [])))" \
     > requirements.txt \
     && pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
 COPY . .
@@ -20,5 +21,5 @@ ENV FAIRJUDGE_DATA=/data FAIRJUDGE_BIND=0.0.0.0:8000 PYTHONUNBUFFERED=1
 VOLUME /data
 EXPOSE 8000
 HEALTHCHECK --interval=30s --start-period=60s CMD python -c \
-    "from judging.probing import status_at; exit(status_at('127.0.0.1:8000', '/healthz', 10) != 200)"
+    "from judging.core.processes import status_at; exit(status_at('127.0.0.1:8000', '/healthz', 10) != 200)"
 CMD ["python", "manage.py", "runall"]

@@ -1,36 +1,41 @@
-# Two commands do everything: `make demo` shows FairJudge, `make test` proves it.
+# Start here: `make demo` shows FairJudge, `make test` checks and tests it.
 
 PYTHON ?= $(firstword $(foreach name,python3.11 python3.12 python3.13 python3,$(shell command -v $(name))))
 VENV := .venv
 RUN := $(VENV)/bin/python
-INSTALLED := $(VENV)/installed
-BENCHMARKS := $(filter-out simulate,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
+# The stamps of two sets of packages: what running needs, and what testing needs as well.
+RUNS := $(VENV)/installed-run
+TESTS := $(VENV)/installed-test
+RUN_EXTRAS := local,grammars,pictures
+TEST_EXTRAS := $(RUN_EXTRAS),postgres,test
+BENCHMARKS := $(filter-out simulate walks,$(basename $(notdir $(filter-out benchmarks/__init__.py,$(wildcard benchmarks/*.py)))))
 DATA ?=
-# What is imported is compiled once, and not anew by each of the hundred processes of a test run.
+# A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench simulate faireval validation screenshots constraints
+.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
 	@echo "make test        set up, check, and run all tests"
 	@echo "make check       lint, types, layers, migrations, deployment settings"
-	@echo "make bench       measure speed against the stated aims"
-	@echo "make simulate    check by simulation that the statistics keep their promises"
-	@echo "make validation DATA=FOLDER  published figures from LLMBar and PandaLM"
-	@echo "make screenshots             draw the docs' pictures from a running demo"
-	@echo "make faireval DATA=FOLDER    the whole job on FairEval's 80 pairs"
+	@echo "make bench       measure the speed, and compare it with the targets"
+	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
+	@echo "make simulate    check by simulation that intervals and certificates hold"
+	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
+	@echo "make screenshots             take the pictures in the docs from a running demo"
+	@echo "make faireval DATA=FOLDER    run all steps on FairEval's 80 pairs"
 
-demo: $(INSTALLED)
+demo: $(RUNS)
 	$(RUN) manage.py demo
 
-# Four at once on two cores, since most of the time tests wait: for processes, pages and answers.
-# The full run comes last, so that its summary is what one sees.
+# Tests mostly wait for processes, pages and answers, so four run at once even on two cores.
+# The full run comes last, so that you see its summary.
 test: check
 	$(RUN) -m tests.postgresql -q -n 4 --dist worksteal
 	$(RUN) -m pytest -q -n 4 --dist worksteal
 
-check: $(INSTALLED)
+check: $(TESTS)
 	$(RUN) -m ruff check .
 	$(RUN) -m ruff format --check --quiet .
 	$(RUN) -m mypy
@@ -38,35 +43,53 @@ check: $(INSTALLED)
 	$(RUN) manage.py makemigrations --check --dry-run
 	FAIRJUDGE_URL=https://fairjudge.example.org $(RUN) manage.py check --deploy --fail-level WARNING
 
-bench: $(INSTALLED)
+bench: $(TESTS)
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
 
-simulate: $(INSTALLED)
+walks: $(TESTS)
+	@$(RUN) -m benchmarks.walks $(ARGS)
+
+simulate: $(TESTS)
 	$(RUN) -m benchmarks.simulate
 
-validation: $(INSTALLED) data-named
-	$(RUN) manage.py validation "$(DATA)"
+validation: $(RUNS) data-named
+	$(RUN) -m benchmarks.published.validation "$(DATA)"
 
-# Draws from the demo that `make demo` shows meanwhile.
-screenshots: $(INSTALLED)
+# `make demo` must be running: the pictures show its pages.
+screenshots: $(TESTS)
 	$(RUN) -m tests.screenshots
 
-faireval: $(INSTALLED) data-named
-	$(RUN) manage.py faireval "$(DATA)"
+faireval: $(RUNS) data-named
+	$(RUN) -m benchmarks.published.faireval "$(DATA)"
 
 .PHONY: data-named
 data-named:
-	@test -n "$(DATA)" || { echo "Name the folder of the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
+	@test -n "$(DATA)" || { echo "Name the folder that holds the files: make $(MAKECMDGOALS) DATA=FOLDER"; exit 1; }
 
-$(INSTALLED): pyproject.toml constraints.txt
-	@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Python 3.11 or newer is needed. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
-	@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
-		{ rm -rf $(VENV); echo "Python's venv module is needed (on Debian: apt-get install python3-venv)."; exit 1; }
-	$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[local,postgres,test]'
+# What testing needs includes what the demo needs, so the demo installs nothing a second time.
+$(RUNS): pyproject.toml constraints.txt
+	$(call install,$(RUN_EXTRAS))
 	@touch $@
 
-# The releases that everything was last tested with.
-constraints: $(INSTALLED)
+$(TESTS): pyproject.toml constraints.txt
+	$(call install,$(TEST_EXTRAS))
+	@touch $@ $(RUNS)
+
+define install
+@test -n "$(PYTHON)" && $(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	{ echo "FairJudge needs Python 3.11 or newer. Name one: make $(MAKECMDGOALS) PYTHON=/path/to/python3"; exit 1; }
+@test -x $(RUN) || $(PYTHON) -m venv $(VENV) || \
+	{ rm -rf $(VENV); echo "FairJudge needs Python's venv module. Install it (on Debian: apt-get install python3-venv)."; exit 1; }
+$(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[$(1)]'
+endef
+
+# Pins the releases with which everything was last tested. Those of the extra `embeddings` are
+# looked up without installing them.
+constraints: $(TESTS)
 	$(RUN) -m pip freeze --exclude-editable --exclude fairjudge > constraints.txt
-	@touch $(INSTALLED)
+	$(RUN) -m pip install --quiet --dry-run --constraint constraints.txt --report $(VENV)/lookup.json '.[embeddings]'
+	$(RUN) -c "import json; \
+	found = [one['metadata'] for one in json.load(open('$(VENV)/lookup.json'))['install']]; \
+	print(*(f\"{one['name']}=={one['version']}\" for one in found if one['name'] != 'fairjudge'), sep='\n')" >> constraints.txt
+	LC_ALL=C sort --ignore-case --output=constraints.txt constraints.txt
+	@touch $(RUNS) $(TESTS)

@@ -1,1 +1,4 @@
-"""People: annotators, rounds, the queue, votes; judge and people together in `results`."""
+"""People: rounds, the queue, votes and the annotator's screen.
+
+What needs judge and people together belongs to `annotation.results`.
+"""

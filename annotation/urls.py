@@ -2,7 +2,7 @@
 
 from django.urls import include, path
 
-from annotation.views import adjudication, people, rounds, settings
+from annotation.pages import adjudication, people, rounds, settings
 
 urlpatterns = [
     path("p/<slug:slug>/settings", settings.settings, name="settings"),

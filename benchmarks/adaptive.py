@@ -43,8 +43,7 @@ def simulated(n: int, k: int, seed: int) -> list:
 
 def adaptive(examples: list, k: int, confidence: float, seed: int) -> tuple[float, float]:
     """Share of the samples saved, and of the labels outside the pilot that stay."""
-    from judging.runs.adaptive import Adaptive, pilot_size
-    from judging.runs.replay import replay
+    from judging.runs.planning.agenda import Adaptive, pilot_size, replay
 
     pilot = random.Random(seed).sample(range(len(examples)), pilot_size(len(examples)))
     run = Adaptive(k, "score", ORDERS, REACH, confidence, frozenset(pilot))

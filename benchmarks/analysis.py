@@ -26,8 +26,8 @@ LABELS = {1: "win", 0: "tie", -1: "lose"}
 
 def prepare(n: int) -> None:
     """A project whose judge errs more often where its samples disagree."""
-    from judging.management.base import prepare_database
-    from judging.models import Project
+    from judging.core.commands import prepare_database
+    from judging.projects.models import Project
 
     prepare_database()
     project = Project.objects.create(slug="benchmark", name="benchmark")
@@ -41,7 +41,7 @@ def prepare(n: int) -> None:
 
 
 def write_examples(project: object, n: int) -> list[int]:
-    from judging.models import Example, Import
+    from judging.dataset.models import Example, Import
 
     source = Import.objects.create(project=project, number=1, state=Import.State.DONE)
     words = "A sentence of a response that is judged. "
@@ -69,8 +69,8 @@ def write_examples(project: object, n: int) -> list[int]:
 def write_run(project: object, examples: list[int], difference: np.ndarray) -> object:
     from django.utils import timezone
 
-    from judging.methods.verdict_arrays import verdict_arrays
-    from judging.models import Method, Run, Verdict
+    from judging.methods.verdicts.arrays import verdict_arrays
+    from judging.runs.models import Method, Run, Verdict
 
     run = Run.objects.create(
         project=project,
@@ -111,7 +111,7 @@ def write_run(project: object, examples: list[int], difference: np.ndarray) -> o
 def write_samples(run: object, examples: list[int], difference: np.ndarray) -> None:
     from django.utils import timezone
 
-    from judging.models import Call, Parse, Sample
+    from judging.runs.models import Call, Parse, Sample
 
     now = timezone.now()
     calls = Call.objects.bulk_create(
@@ -136,7 +136,7 @@ def write_votes(
     from decimal import Decimal
 
     from annotation.models import Annotation, Annotator, Item, Slot
-    from annotation.rounds import RoundSettings, open_round
+    from annotation.rounds.opening import RoundSettings, open_round
 
     people = [
         Annotator.objects.create(project=project, number=n, name=f"person {n}")
@@ -173,8 +173,8 @@ def write_votes(
 
 def measure() -> None:
     """In a process of its own, so that the memory is that of the report."""
-    from annotation.results.report_cache import current_report
-    from judging.models import Run
+    from annotation.results.report.cache import current_report
+    from judging.runs.models import Run
 
     run = Run.objects.select_related("project").get()
     spans = []

@@ -17,14 +17,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.simulations.choices import CONFUSED
+from judging.methods.agreement.votes import category_counts, fleiss_kappa
 from judging.methods.calibration.calibraeval import CalibraEval
-from judging.methods.calibration.permutations import THREE
-from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.calibration.sums import Consistency, Recalls, signs
-from judging.methods.icc import intraclass_correlations
+from judging.methods.calibration.probabilities import THREE, ChoiceProbabilities
+from judging.methods.calibration.table import PermutationConsistency, Recalls, signs
 from judging.methods.likelihood.permutation_test import bias_test
-from judging.methods.raters import category_counts, fleiss_kappa
-from judging.methods.rstd import rstd
 
 SEED = 20230529
 FITS = {1_000: 0.1, 10_000: 5.0, 100_000: 90.0}
@@ -65,15 +62,30 @@ def of_tables(p: ChoiceProbabilities, truth: np.ndarray) -> object:
     content = p.of_response_1()
     said = signs(content)
     counts = category_counts(said, p.present, (1, 0, -1))
-    spread = [rstd(said[:, place], truth, (1, -1)) for place in range(said.shape[1])]
-    return intraclass_correlations(content), fleiss_kappa(counts), spread
+    spread = [rstd_of_table(said[:, place], truth) for place in range(said.shape[1])]
+    return icc_of_table(content), fleiss_kappa(counts), spread
+
+
+def icc_of_table(ratings: np.ndarray) -> tuple[float, float]:
+    """Return ICC(2,k) and ICC(3,k) of a complete (N, k) table (Shrout and Fleiss 1979)."""
+    n, k = ratings.shape
+    rows, columns = ratings.mean(axis=1), ratings.mean(axis=0)
+    between = k * ((rows - ratings.mean()) ** 2).sum() / (n - 1)
+    raters = n * ((columns - ratings.mean()) ** 2).sum() / (k - 1)
+    rest = ((ratings - rows[:, None] - columns + ratings.mean()) ** 2).sum() / ((n - 1) * (k - 1))
+    return (between - rest) / (between + (raters - rest) / n), (between - rest) / between
+
+
+def rstd_of_table(predicted: np.ndarray, gold: np.ndarray) -> float:
+    """Return the standard deviation, in percent, of the recalls of the classes 1 and -1."""
+    return float(100 * np.std([(predicted[gold == sign] == sign).mean() for sign in (1, -1)]))
 
 
 def of_sums(p: ChoiceProbabilities, truth: np.ndarray) -> object:
     content = p.of_response_1()
     said = signs(content)
-    sums = Consistency.columns(content, said, p.present).sum(axis=0)
-    consistency = Consistency(sums, said.shape[1])
+    sums = PermutationConsistency.columns(content, said, p.present).sum(axis=0)
+    consistency = PermutationConsistency(sums, said.shape[1])
     spread = [
         Recalls(Recalls.columns(said[:, j], truth, p.present[:, j]).sum(axis=0)).rstd()
         for j in range(said.shape[1])

@@ -66,10 +66,10 @@ def run_once(
     from django.conf import settings
 
     from benchmarks.engine_transport import server
-    from judging.models import Call, EndpointLearned, Run
-    from judging.runs import recording
-    from judging.runs.starting import start_run
-    from judging.runs.working import work_on
+    from judging.runs.engine import recording
+    from judging.runs.engine.working import work_on
+    from judging.runs.models import Call, EndpointLearned, Run
+    from judging.runs.planning.start import start_run
     from tests.factories import make_examples, make_project
 
     stored_at = 0.0
@@ -130,8 +130,8 @@ def try_to_work_on(run_id: int) -> None:
     import django
 
     django.setup()
-    from judging.models import Run
-    from judging.runs.recovery import take_over
+    from judging.runs.engine.claims import take_over
+    from judging.runs.models import Run
 
     sys.stdout.write("tries\n")
     sys.stdout.flush()

@@ -17,13 +17,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
 import openai
 
-from judging.llm.adaptation import Learned
-from judging.llm.client import JudgeClient
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.judge_client import JudgeClient
+from judging.llm.client.limits import Limits
+from judging.llm.client.messages import JudgeRequest, Message, Reply
 from judging.llm.endpoint import Endpoint
-from judging.llm.limits import Limits
-from judging.llm.messages import Message
-from judging.llm.replies import Reply
-from judging.llm.requests import JudgeRequest
 from tests.loopback.latency import Latency, fixed, lognormal
 
 MODEL = "loopback-judge"
@@ -76,7 +74,9 @@ async def bare(url: str, concurrency: int, http: object) -> AsyncIterator[Ask]:
 async def ours(url: str, concurrency: int, _: object) -> AsyncIterator[Ask]:
     endpoint = Endpoint("bench", url)
     limits = Limits(concurrency)
-    async with JudgeClient(endpoint, None, limits, learned={MODEL: Learned()}) as client:
+    async with JudgeClient(
+        endpoint, None, limits, learned={MODEL: EndpointCapabilities()}
+    ) as client:
 
         async def ask(number: int) -> bool:
             message = Message("user", f"{number} {PROMPT}")

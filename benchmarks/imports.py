@@ -46,9 +46,9 @@ def measure(path: Path) -> None:
     import django
 
     django.setup()
-    from judging.imports.writing import import_files
-    from judging.management.base import prepare_database
-    from judging.models import Project
+    from judging.core.commands import prepare_database
+    from judging.dataset.writing import import_files
+    from judging.projects.models import Project
 
     prepare_database()
     project = Project.objects.create(slug="benchmark", name="benchmark")

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from judging.methods.auroc import auroc
-from judging.methods.hitlc import oracle_curve, review_curve
-from judging.methods.verdict_arrays import VerdictArrays, verdict_arrays
+from judging.methods.review.auroc import auroc
+from judging.methods.review.curve import oracle_curve, review_curve
+from judging.methods.verdicts.arrays import VerdictArrays, verdict_arrays
 
 EXAMPLES = 1_000_000
 BETAS = np.arange(0, 101) / 100

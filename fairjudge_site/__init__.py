@@ -1,5 +1,4 @@
-"""The deployed site: settings, addresses, queue and processes."""
+"""The deployed site: settings, addresses, queue, processes, health and backups.
 
-from fairjudge_site.celery import app as celery_app
-
-__all__ = ["celery_app"]
+Everything about judges and people belongs to `judging` and `annotation`.
+"""

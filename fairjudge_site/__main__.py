@@ -19,7 +19,7 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except (OSError, OperationalError, InterfaceError) as error:
         # Commands of ours say so themselves; this is for Django's own, such as `migrate`.
-        from judging.management.base import trouble
+        from judging.core.commands import trouble
 
         sys.exit(trouble(error))
 

@@ -1,5 +1,6 @@
 """Strict readers of the environment: a wrong value stops the start and says what is expected."""
 
+import importlib
 import json
 import os
 import re
@@ -131,6 +132,17 @@ class Environment:
             return urlsplit(self.text(name)).port
         except ValueError:
             raise SettingError(name, "its port must be a number from 0 to 65535") from None
+
+    def require(self, name: str, package: str, extra: str) -> None:
+        """Refuse a setting whose driver is not installed."""
+        try:
+            importlib.import_module(package)
+        except ImportError:
+            raise SettingError(
+                name,
+                f"it needs the package {package}, which is not installed. Install it with: "
+                f"pip install 'fairjudge[{extra}]'",
+            ) from None
 
     def address(self, name: str, default: str) -> str:
         """HOST:PORT to listen on."""

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 from fairjudge_site.celery import app
-from judging.models import Worker
+from judging.core.models import Worker
 
 MISSING_AFTER = timedelta(seconds=30)
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
-from annotation.learning import wake_due
-from annotation.results.follow_up import follow_up
-from judging.imports.recovery import resume_imports, tidy_uploads
-from judging.models import Worker
-from judging.runs.recovery import sweep
-from judging.runs.rereading import resume_readings
+from annotation.results.report.cache import wake_for_reports
+from annotation.rounds.changes import wake_due
+from judging.core.models import Worker
+from judging.dataset.writing import resume_imports, tidy_uploads
+from judging.runs.engine.claims import sweep
+from judging.runs.engine.rereading import resume_readings
 
 BEAT_EVERY = 5.0
 SWEEP_EVERY = 15.0
@@ -40,8 +40,8 @@ class Heartbeat(threading.Thread):
             if time.monotonic() >= sweep_due:
                 self.attempt(sweep)
                 self.attempt(resume_readings)
-                self.attempt(follow_up)
                 self.attempt(wake_due)
+                self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY
             if time.monotonic() >= tidy_due:

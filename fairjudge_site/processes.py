@@ -35,7 +35,7 @@ class Supervisor:
         self.readers: list[threading.Thread] = []
 
     def start(self, part: Part) -> None:
-        ends_with_us = [sys.executable, "-m", "judging.processes", str(os.getpid())]
+        ends_with_us = [sys.executable, "-m", "judging.core.processes", str(os.getpid())]
         child = subprocess.Popen(
             ends_with_us + part.command,
             stdin=subprocess.DEVNULL,

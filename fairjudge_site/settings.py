@@ -72,8 +72,8 @@ MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "csp.middleware.CSPMiddleware",
-    "fairjudge_site.caching.private_pages",
-    "fairjudge_site.charsets.utf8_only",
+    "fairjudge_site.requests.private_pages",
+    "fairjudge_site.requests.utf8_only",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -131,6 +131,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
     DATABASES["default"]["TEST"] = {"NAME": FAIRJUDGE_DATA / "test.sqlite3"}
 elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    environment.require("DATABASE_URL", "psycopg", "postgres")
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     DATABASES["default"].setdefault("OPTIONS", {})["prepare_threshold"] = 5
 else:
@@ -156,6 +157,8 @@ elif not CELERY_BROKER_URL.startswith(("redis://", "rediss://", "amqp://", "amqp
 else:
     # Not shown, since it may hold a password.
     environment.port("CELERY_BROKER_URL")
+    if CELERY_BROKER_URL.startswith("redis"):
+        environment.require("CELERY_BROKER_URL", "redis", "postgres")
 CELERY_TASK_QUEUES = [Queue(name, Exchange(name), name) for name in ("runs", "quick")]
 CELERY_TASK_DEFAULT_QUEUE = "quick"
 CELERY_TASK_ROUTES = {
@@ -188,7 +191,7 @@ if FAIRJUDGE_PROXIES:
 SECURE_REFERRER_POLICY = "same-origin"
 X_FRAME_OPTIONS = "DENY"
 CSRF_COOKIE_HTTPONLY = True
-CSRF_FAILURE_VIEW = "fairjudge_site.refusals.csrf_failure"
+CSRF_FAILURE_VIEW = "fairjudge_site.requests.csrf_failure"
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -202,8 +205,8 @@ CONTENT_SECURITY_POLICY = {
         "base-uri": [NONE],
     }
 }
-SESSION_ENGINE = "fairjudge_site.sessions"
-LOGIN_BACKEND = "fairjudge_site.sessions.Logins"
+SESSION_ENGINE = "fairjudge_site.requests"
+LOGIN_BACKEND = "fairjudge_site.requests.Logins"
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", LOGIN_BACKEND]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
@@ -217,7 +220,7 @@ AUTH_PASSWORD_VALIDATORS = [
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
-AXES_CLIENT_IP_CALLABLE = "fairjudge_site.clients.client_address"
+AXES_CLIENT_IP_CALLABLE = "fairjudge_site.requests.client_address"
 AXES_LOCKOUT_TEMPLATE = "registration/locked.html"
 AXES_RESET_ON_SUCCESS = True
 AXES_DISABLE_ACCESS_LOG = True
@@ -234,13 +237,13 @@ made("FAIRJUDGE_DATA", STATIC_ROOT)
 STATICFILES_DIRS = [BASE_DIR / "static"] if CHECKOUT else []
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
-    "staticfiles": {"BACKEND": "fairjudge_site.staticfiles.CollectedStorage"},
+    "staticfiles": {"BACKEND": "fairjudge_site.requests.CollectedStorage"},
 }
 WHITENOISE_USE_FINDERS = True
 MEDIA_ROOT = FAIRJUDGE_DATA / "uploads"
 FILE_UPLOAD_PERMISSIONS = 0o600
 FAIRJUDGE_MAX_UPLOAD_BYTES = 2**20 * environment.integer("FAIRJUDGE_MAX_UPLOAD_MB", 200, 1, 10_000)
-FILE_UPLOAD_HANDLERS = ["fairjudge_site.uploads.LimitedUploadHandler"]
+FILE_UPLOAD_HANDLERS = ["fairjudge_site.requests.LimitedUploadHandler"]
 
 LANGUAGE_CODE = "en-gb"
 TIME_ZONE = "UTC"

@@ -1,16 +1,16 @@
 """Every address of the site: the pages of each app, logging in, and the health check."""
 
-from django.conf import settings
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 from django.views.generic import TemplateView
 
+from annotation.pages.people import SetPassword
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
-from judging.glossary import GLOSSARY
+from judging.core.glossary import GLOSSARY
 
-handler400 = "fairjudge_site.refusals.bad_request"
+handler400 = "fairjudge_site.requests.bad_request"
 
 glossary = login_not_required(
     TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})
@@ -28,11 +28,7 @@ urlpatterns = [
     ),
     path(
         "password/<uidb64>/<token>/",
-        auth.PasswordResetConfirmView.as_view(
-            success_url="/",
-            post_reset_login=True,
-            post_reset_login_backend=settings.LOGIN_BACKEND,
-        ),
+        SetPassword.as_view(),
         name="password_reset_confirm",
     ),
     path("docs/glossary", glossary, name="glossary"),

@@ -11,7 +11,7 @@ from django.template.loader import get_template
 from django.urls import get_resolver
 
 from annotation.rendering import render
-from judging.prepared import compile_known
+from judging.core.sql.statements import compile_known
 
 TEMPLATES = ("screen.html", "_item.html", "_progress.html", "nothing.html")
 TEXT = "*Prose*, $x^2$ and\n\n```python\nprint(1)\n```\n"

@@ -1,1 +1,4 @@
-"""Projects, examples, judges and runs; the science in `methods`, the client in `llm`."""
+"""Projects, examples and judges: everything that needs no people's votes.
+
+People's rounds and votes belong to `annotation`, which builds on this package.
+"""

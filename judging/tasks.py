@@ -4,12 +4,12 @@ from contextlib import suppress
 
 from celery import shared_task
 
-from judging.errors import UserError
-from judging.imports import writing
-from judging.models import Run
-from judging.runs import rereading
-from judging.runs.judge_report import prepare_page
-from judging.runs.working import work_on
+from judging.core.errors import UserError
+from judging.dataset import writing
+from judging.runs.engine import rereading
+from judging.runs.engine.working import work_on
+from judging.runs.models import Run
+from judging.runs.verdicts.judge_figures import prepare_page
 
 
 @shared_task

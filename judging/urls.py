@@ -2,7 +2,8 @@
 
 from django.urls import path
 
-from judging.views import examples, imports, run, runs, scores, templates
+from judging.dataset.pages import imports, scores
+from judging.runs.pages import examples, run, runs, templates
 
 urlpatterns = [
     path("p/<slug:slug>/examples", examples.examples, name="examples"),

@@ -18,8 +18,8 @@ import redis
 from django.conf import settings
 from django.db import connection
 
-from judging.errors import UserError
-from judging.local_judge.model import local_model as find_local_model
+from judging.core.errors import UserError
+from judging.local_judge.running import local_model as find_local_model
 from tests import postgresql
 
 pytest_plugins = ["tests.roles"]

@@ -7,8 +7,10 @@ from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
 from annotation.models import Annotation, Annotator, Item, Slot
-from annotation.settling import settle
-from judging.models import Example, Import, Membership, Method, Project, Role, Run, Verdict
+from annotation.queue.settling import settle
+from judging.dataset.models import Example, Import
+from judging.projects.models import Membership, Project, Role
+from judging.runs.models import Method, Run, Verdict
 
 _numbers = count(1)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from judging.models import Role
+from judging.projects.models import Role
 from tests.factories import make_annotator, make_member, make_project, make_user
 
 

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.tokens import default_token_generator
 from django.db import transaction
 from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from annotation.annotators import annotator_of
-from annotation.invitations import Terms, invite, link_of
 from annotation.models import Flag
-from annotation.queue import claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.people.annotators import annotator_of
+from annotation.people.invitations import Terms, invite, link_of
+from annotation.queue.queue import claim_next
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.imports.preparing import record_import
-from judging.imports.refused import refused_path
-from judging.models import Import, JudgeTemplate, Membership
+from judging.dataset.models import Import
+from judging.dataset.uploads import record_import, refused_path
+from judging.projects.accounts import password_link
+from judging.projects.models import Membership
+from judging.runs.models import JudgeTemplate
 from tests.factories import (
     make_examples,
     make_project,
@@ -126,7 +127,7 @@ def arguments_of(project, annotator, folder):
         "report_file": {"kind": "html"},
         "scores_undo": {"number": scores_of(project).number},
         "password_reset_confirm": {
-            "uidb64": uid, "token": default_token_generator.make_token(annotator)
+            "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]
         },
         **{name: {"pk": template.pk} for name in ("template", "template_retire")},
         "round_item": numbers["round"] | {"item": draft.item.pk},

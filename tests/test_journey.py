@@ -11,9 +11,10 @@ import re
 import pytest
 from django.core.management import call_command
 
-from annotation.annotators import annotator_of
 from annotation.models import Annotation, Item
-from judging.models import Project, Run, Verdict
+from annotation.people.annotators import annotator_of
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
 from tests.factories import make_user
 from tests.loopback import BiasedJudge, LoopbackServer
 

@@ -1,7 +1,11 @@
-"""Turns a text that nobody vouches for into HTML that is safe to put on the page."""
+"""Turning untrusted text into HTML that is safe to show.
+
+The annotator's page itself belongs to `screen`.
+"""
+
+from annotation.rendering.responses import has_visible
 
 from .differences import Differences, differences
 from .responses import render
-from .visible import has_visible
 
 __all__ = ["Differences", "differences", "has_visible", "render"]

@@ -10,8 +10,9 @@ from typing import NamedTuple
 
 from django.utils.safestring import SafeString
 
+from annotation.rendering.gate import balance
+
 from . import gate
-from .bidi import balance
 
 _WORD = re.compile(r"(?:\w+|[^\w\s])\s*|\s+")
 _LINE = re.compile(r"[^\n]*\n?")

@@ -1,15 +1,108 @@
-"""The single gate: whatever made the HTML, only what is listed here reaches the page.
+"""Keeps bidirectional control characters from reaching beyond the line that holds them.
 
-No link, image, form, style, id or event attribute is on the list, and no class that the page's own
-parts use.
+They are legitimate in Arabic or Hebrew text and stay; but one that is opened and never closed, or
+closed twice, would reorder what follows it (Unicode Standard Annex 9).
 """
 
 import re
+from collections.abc import Sequence
+from html import escape
 
 import nh3
+import pygments
 from django.utils.safestring import SafeString, mark_safe
+from markdown_it import MarkdownIt
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import get_lexer_by_name
+from pygments.token import STANDARD_TYPES
 
-from . import highlight
+PDF, PDI = "\u202c", "\u2069"
+EMBEDDINGS = frozenset("\u202a\u202b\u202d\u202e")
+ISOLATES = frozenset("\u2066\u2067\u2068")
+_CONTROL = re.compile(f"([{''.join(EMBEDDINGS | ISOLATES)}{PDF}{PDI}])")
+# Browsers ignore what is nested deeper than 125; nobody writes more than a few.
+_DEEPEST = 60
+_SEAM = "\x00"
+
+
+def balance(text: str) -> str:
+    """The text with every control closed within its line, and closers of nothing left out."""
+    if not _CONTROL.search(text):
+        return text
+    return "\n".join(_balance_line(line) for line in text.split("\n"))
+
+
+def balance_parts(parts: Sequence[str]) -> list[str]:
+    """The same for one line that comes in parts, such as plain and bold words."""
+    if not any(_CONTROL.search(part) for part in parts):
+        return list(parts)
+    return _balance_line(_SEAM.join(part.replace(_SEAM, "\ufffd") for part in parts)).split(_SEAM)
+
+
+def _balance_line(line: str) -> str:
+    opened: list[str] = []
+    kept = []
+    for piece in _CONTROL.split(line):
+        if piece in EMBEDDINGS or piece in ISOLATES:
+            if len(opened) == _DEEPEST:
+                continue
+            opened.append(piece)
+        elif piece == PDF:
+            if not opened or opened[-1] in ISOLATES:
+                continue
+            opened.pop()
+        elif piece == PDI:
+            if ISOLATES.isdisjoint(opened):
+                continue
+            # Closing an isolate also closes the embeddings begun within it.
+            while opened.pop() not in ISOLATES:
+                kept.append(PDF)
+        kept.append(piece)
+    kept.extend(PDF if control in EMBEDDINGS else PDI for control in reversed(opened))
+    return "".join(kept)
+
+
+PREFIX = "code-"
+CODE_CLASSES = frozenset(PREFIX + short for short in STANDARD_TYPES.values() if short)
+
+# What models write most. Pygments knows 600 languages, some with expressions that take forever on
+# text that is not theirs.
+LANGUAGES = frozenset(
+    """bash c c++ cpp c# cs csharp css diff dockerfile go haskell html ini java javascript js json
+    jsx julia kotlin latex lua make makefile matlab nginx perl php powershell py python python3 r
+    ruby rust scala sh shell sql swift tex toml ts typescript tsx xml yaml yml""".split()
+)
+# One block, and all blocks of one text. Pygments takes time that grows with the square of a block,
+# of a line or of a gap, so that what is beyond these bounds is shown without colours.
+_BLOCK_CHARACTERS = 6_000
+_TEXT_CHARACTERS = 12_000
+_BEYOND = re.compile(r"[^\n]{301}|\n{6}")
+_FORMATTER = HtmlFormatter(nowrap=True, classprefix=PREFIX)
+
+
+def highlight(code: str, language: str) -> str:
+    """The escaped code, with a span of a class of `CLASSES` around each token that it knows."""
+    if language not in LANGUAGES or len(code) > _BLOCK_CHARACTERS or _BEYOND.search(code):
+        return escape(code, quote=False)
+    # A lexer of its own for each block: some keep notes while they read.
+    lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
+    return pygments.highlight(code, lexer, _FORMATTER)
+
+
+def plugin(md: MarkdownIt) -> None:
+    """Render fenced and indented code; a block's language is the first word behind the fence."""
+
+    def render_block(self, tokens, index, options, env) -> str:
+        token = tokens[index]
+        words = token.info.lower().split()
+        language = words[0] if words else ""
+        spent = env["code characters"] = env.get("code characters", 0) + len(token.content)
+        code = highlight(balance(token.content), language if spent <= _TEXT_CHARACTERS else "")
+        return f'<pre dir="ltr"><code>{code}</code></pre>\n'
+
+    md.add_render_rule("fence", render_block)
+    md.add_render_rule("code_block", render_block)
+
 
 BLOCKS = frozenset("p div blockquote ul ol table h4 h5 h6 hr".split())
 TEXT = frozenset("pre code span bdi br em strong s mark li thead tbody tr th td caption".split())
@@ -20,7 +113,7 @@ MATHEMATICS = frozenset(
 CLASSES = {
     "div": {"plain", "formula"},
     "code": {"formula-source"},
-    "span": {"link", "image"} | highlight.CLASSES,
+    "span": {"link", "image"} | CODE_CLASSES,
     "bdi": {"target"},
     "th": {"to-left", "to-right", "to-center"},
     "td": {"to-left", "to-right", "to-center"},

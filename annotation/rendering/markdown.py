@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_core import StateCore
 from markdown_it.token import Token
 
-from . import highlight, mathematics
-from .bidi import balance, balance_parts
+from annotation.rendering import gate, mathematics
+from annotation.rendering.gate import balance, balance_parts
 
 # The time taken by a row of opening brackets grows with this.
 NESTING = 30
@@ -35,7 +35,7 @@ def _parser() -> MarkdownIt:
     md = _Parser("commonmark", options).enable(["table", "strikethrough"])
     # A definition of a link would vanish from the page, and with it what the model wrote.
     md.disable("reference")
-    highlight.plugin(md)
+    gate.plugin(md)
     mathematics.plugin(md)
     md.core.ruler.push("safe_blocks", _settle_blocks)
     md.add_render_rule("link_open", _link_open)

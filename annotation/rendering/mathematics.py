@@ -12,7 +12,7 @@ from markdown_it import MarkdownIt
 from markdown_it.rules_block import StateBlock
 from markdown_it.rules_inline import StateInline
 
-from .bidi import balance
+from annotation.rendering.gate import balance
 
 # One formula, and all formulas of one text: a formula's MathML is some 15 times as long.
 FORMULA_CHARACTERS = 2_000

@@ -1,14 +1,41 @@
-"""The one entry: a question, response, comment or guideline as safe HTML, by Markdown or plain.
+"""Plain text as HTML: what was written, character by character, in its own lines."""
 
-`render` is a pure function of its arguments; whoever calls it often keeps the result.
-"""
-
+import re
+import unicodedata
+from html import escape, unescape
 from typing import Literal, get_args
 
 from django.utils.safestring import SafeString
 
-from . import gate, markdown, plain
-from .visible import shows_text
+from annotation.rendering import gate, markdown
+from annotation.rendering.gate import balance
+
+
+def to_html(text: str) -> str:
+    """One block; the stylesheet keeps its white space and finds the direction of each line."""
+    return f'<div class="plain" dir="auto">{escape(balance(text), quote=False)}</div>'
+
+
+_UNSEEN = frozenset(("Cc", "Cf", "Zl", "Zp", "Zs"))
+# Letters and marks that leave no trace of their own: fillers, joiners, selectors, blank Braille.
+_FILLERS = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u2800\u3164\ufe00-\ufe0f\uffa0]"
+)
+_TEXT = re.compile(r"(?:^|>)([^<]+)")
+
+
+def has_visible(text: str) -> bool:
+    """False for white space, zero-width characters, and controls alone."""
+    return any(
+        unicodedata.category(character) not in _UNSEEN and not _FILLERS.match(character)
+        for character in text
+    )
+
+
+def shows_text(html: str) -> bool:
+    """The same for what stands between the tags of HTML that went through the gate."""
+    return any(has_visible(unescape(found.group(1))) for found in _TEXT.finditer(html))
+
 
 How = Literal["markdown", "plain"]
 
@@ -26,9 +53,9 @@ def render(text: str, how: How = "markdown") -> SafeString:
     if how not in get_args(How):
         raise ValueError(f"how is {' or '.join(get_args(How))}, not {how!r}")
     if how == "plain" or len(text) > MARKDOWN_CHARACTERS:
-        return gate.sanitise(plain.to_html(text))
+        return gate.sanitise(to_html(text))
     try:
         html = gate.sanitise(markdown.to_html(text))
     except markdown.TooDeep:
-        return gate.sanitise(plain.to_html(text))
-    return html if shows_text(html) else gate.sanitise(plain.to_html(text))
+        return gate.sanitise(to_html(text))
+    return html if shows_text(html) else gate.sanitise(to_html(text))

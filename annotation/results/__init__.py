@@ -1,1 +1,4 @@
-"""What needs judge and people together: merging, analysis, planner, reports, exports."""
+"""What needs judge and people together: final labels, analysis, reports, exports, the planner.
+
+Nothing below imports this package.
+"""

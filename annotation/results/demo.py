@@ -1,28 +1,33 @@
 """The demo project: pairs, invented votes, and a run of the local judge with all that follows."""
 
+import logging
+import time
 from decimal import Decimal
 from pathlib import Path
 
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import DatabaseError, close_old_connections, transaction
 
 import judging
-from annotation.annotators import annotator_of
 from annotation.models import Round
-from annotation.results.follow_up import plan_round
-from annotation.rounds import RoundSettings, open_round
-from annotation.vote_imports import import_votes
-from judging.imports.writing import import_files
-from judging.models import Import, Project, Role, Run
-from judging.people import grant_research
-from judging.projects import add_member, create_project
+from annotation.people.annotators import annotator_of
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.imports import import_votes
+from judging.core.errors import UserError
+from judging.dataset.models import Import
+from judging.dataset.writing import import_files
+from judging.projects.access import add_member, create_project
+from judging.projects.accounts import grant_research
+from judging.projects.models import Project, Role
 from judging.runs.endpoints import LOCAL
-from judging.runs.starting import start_run
+from judging.runs.models import Run
+from judging.runs.planning.start import start_run
 
 SLUG, OWNER, ANNOTATOR = "demo", "demo", "demo-annotator"
 BETA, VOTES = Decimal(20), 3
 RUN_NAME = "local judge"
 CONTENT = Path(judging.__file__).parent / "demo"
+logger = logging.getLogger(__name__)
 
 
 def demo_project() -> Project:
@@ -51,7 +56,7 @@ def demo_project() -> Project:
 
 
 def demo_run(project: Project, *, background: bool) -> Run:
-    """The local judge's run, started once; a round of the top 20 % follows when it is done.
+    """The local judge's run, started once. `open_round_after` adds a round of the top 20 %.
 
     Always `local`: a key in the environment is never billed by the demo.
     """
@@ -59,13 +64,39 @@ def demo_run(project: Project, *, background: bool) -> Run:
     if run is not None:
         return run
     owner = User.objects.get(username=OWNER)
+    return start_run(
+        project, owner, endpoint=LOCAL, name=RUN_NAME, k=3, seed=20, background=background
+    )
+
+
+def open_round_after(run: Run) -> bool:
+    """Open the round of the top 20 % if the run is done and has no round yet.
+
+    Raises UserError if the project's owner has changed the demo so that no round can be opened.
+    """
     with transaction.atomic():
-        run = start_run(
-            project, owner, endpoint=LOCAL, name=RUN_NAME, k=3, seed=20, background=background
-        )
-        plan_round(run, BETA, VOTES)
-    run.refresh_from_db()
-    return run
+        project = Project.objects.select_for_update(no_key=True).get(pk=run.project_id)
+        run = Run.objects.select_related("created_by").get(pk=run.pk)
+        if run.state != Run.State.DONE or run.ranked_at is None or run.rounds.exists():
+            return False
+        open_round(project, run.created_by, run, RoundSettings(beta=BETA, votes=VOTES))
+    return True
+
+
+def wait_for_run_and_open_round(every_seconds: float = 2.0) -> None:
+    """Wait until the demo's run has its round. A thread of the demo's own process does this."""
+    waiting = True
+    while waiting:
+        try:
+            run = Run.objects.filter(project__slug=SLUG, name=RUN_NAME).first()
+            waiting = run is not None and not (open_round_after(run) or run.rounds.exists())
+        except DatabaseError:
+            logger.exception("The demo could not look at its run; it tries again.")
+        except UserError as error:
+            logger.warning("The demo's round was not opened: %s", error)
+            waiting = False
+        close_old_connections()
+        time.sleep(every_seconds if waiting else 0)
 
 
 def _login(name: str, *, researcher: bool = False) -> User:

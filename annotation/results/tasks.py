@@ -2,10 +2,10 @@
 
 from celery import shared_task
 
-from annotation.learning import due
-from annotation.results.report_cache import current_report
-from annotation.results.stage_two import select_what_was_learned
-from judging.models import Run
+from annotation.results.report.cache import current_report
+from annotation.results.sections.routing import select_what_was_learned
+from annotation.rounds.changes import due
+from judging.runs.models import Run
 
 
 @shared_task

@@ -2,27 +2,18 @@
 
 from django.urls import path, re_path
 
-from annotation.results.views import (
-    example,
-    exports,
-    home,
-    pace,
-    plan,
-    project,
-    reselection,
-    results,
-)
+from annotation.results.pages import example, overview, plan, results
 
 urlpatterns = [
-    path("", home.home, name="home"),
-    path("p/<slug:slug>/", project.project, name="project"),
+    path("", overview.home, name="home"),
+    path("p/<slug:slug>/", overview.project, name="project"),
     path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
-    path("p/<slug:slug>/people/pace", pace.pace, name="people_pace"),
+    path("p/<slug:slug>/people/pace", results.pace, name="people_pace"),
     path(
         "p/<slug:slug>/runs/<int:number>/reselection",
-        reselection.reselection,
+        results.reselection,
         name="run_reselection",
     ),
     path("p/<slug:slug>/results", results.results, name="results"),
@@ -31,8 +22,8 @@ urlpatterns = [
         results.plot,
         name="plot",
     ),
-    path("p/<slug:slug>/export", exports.download, name="export"),
+    path("p/<slug:slug>/export", results.download, name="export"),
     re_path(
-        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip)$", exports.report_file, name="report_file"
+        r"^p/(?P<slug>[-\w]+)/report\.(?P<kind>html|zip)$", results.report_file, name="report_file"
     ),
 ]

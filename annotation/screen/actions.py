@@ -1,13 +1,11 @@
-"""What an annotator does to an item: vote, draft, skip, flag, go back. Each works as a plain form.
-
-The page's script marks its posts and gets a sentence or nothing instead of a page.
-"""
+"""The form of a person's own settings on the screen."""
 
 from collections.abc import Callable
 from datetime import timedelta
 from functools import wraps
 from typing import cast
 
+from django import forms
 from django.contrib import messages
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import AbstractUser
@@ -18,20 +16,61 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation import queue
 from annotation.models import Annotation, Draft
+from annotation.people import annotators
+from annotation.queue import queue
 from annotation.screen.blind import VIEWS
-from annotation.screen.endings import refusal
-from annotation.screen.entries import Entry, entry_of, keep
-from annotation.screen.hand import address_of, draft_for, is_token, last_token, vote_on
-from annotation.screen.logged_out import log_in_first
-from annotation.screen.page import progress_context
-from annotation.screen.preferences import PreferencesForm
-from annotation.screen.progress import progress_of
-from annotation.screen.views import show_ending, show_item
-from annotation.voting import NotNeeded, RoundClosed, edit_vote, record_vote
-from judging.errors import UserError
-from judging.people import preferences_of
+from annotation.screen.hand import (
+    Entry,
+    address_of,
+    draft_for,
+    entry_of,
+    is_token,
+    keep,
+    kind_to_old_links,
+    last_token,
+    log_in_first,
+    round_for,
+    vote_on,
+)
+from annotation.screen.progress import progress_of, refusal, where
+from annotation.screen.views import progress_context, show_ending, show_item
+from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
+from judging.core.errors import UserError
+from judging.projects.access import preferences_of
+from judging.projects.models import Preferences
+
+
+class PreferencesForm(forms.ModelForm):
+    class Meta:
+        model = Preferences
+        fields = ["one_key_submit", "link_scroll", "serif"]
+
+
+@require_POST
+@kind_to_old_links
+def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
+    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    try:
+        annotators.leave_round(round_, annotator)
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(
+            request,
+            f"You left {where(round_)}. What you voted stays; what you had in hand went back to "
+            "the others. You can come back.",
+        )
+    return redirect("annotate")
+
+
+@require_POST
+@kind_to_old_links
+def annotate_return(request: HttpRequest, signed: str) -> HttpResponse:
+    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    annotators.come_back(round_, annotator)
+    return redirect(address_of(round_))
+
 
 _MISMATCH = (
     "The page and the pair it was sent for do not belong together, so nothing was stored. "

@@ -10,8 +10,8 @@ from django.utils.safestring import SafeString
 from annotation.models import Draft
 from annotation.rendering import differences, has_visible, render
 from annotation.rendering.responses import How
-from judging.models import Example
-from judging.prepared import prepared
+from judging.core.sql.statements import prepared
+from judging.dataset.models import Example
 
 View = Literal["rendered", "raw", "differences"]
 VIEWS: tuple[View, ...] = ("rendered", "raw", "differences")

@@ -1,26 +1,35 @@
 """The item that a person has in hand: found and allowed in one step."""
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
+from functools import wraps
 from typing import Any
 
+from django.contrib import messages
 from django.contrib.auth.models import AbstractUser, AnonymousUser
+from django.contrib.auth.views import redirect_to_login
 from django.core import signing
 from django.db.models import F, QuerySet
-from django.http import Http404
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect
 from django.urls import reverse
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
 
-from annotation.annotators import annotator_of
-from annotation.models import Annotation, Annotator, Draft, Round
-from annotation.queue import heartbeat
-from annotation.taking_up import claim_slot_of
-from judging.access import project_for
-from judging.prepared import prepared
+from annotation.models import Annotation, Annotator, Draft, Protocol, Round
+from annotation.people.annotators import annotator_of
+from annotation.queue.drafts import FIVE, MAX_COMMENT, THREE, choices, save_draft
+from annotation.queue.queue import claim_slot_of, heartbeat
+from judging.core.sql.statements import prepared
+from judging.projects.access import project_for
+from judging.projects.models import Project
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
 _DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
-_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority")
+_ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
 _PROTOCOL = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 _NEEDED = [
     *_DRAFT,
@@ -29,6 +38,10 @@ _NEEDED = [
     *(f"item__round__{name}" for name in (*_ROUND, "number")),
     *(f"item__round__protocol__{name}" for name in _PROTOCOL),
 ]
+
+
+class LinkEnded(Http404):
+    """The link named a round once; since then all links were renewed."""
 
 
 def is_token(text: str) -> bool:
@@ -54,16 +67,41 @@ def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
 
 
 def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
-    """The round of a link, and who labels in it. Raises Http404."""
+    """The round of a link, and who labels in it. Raises Http404, and LinkEnded for one that was
+    good once."""
     try:
-        number = _SIGNER.unsign_object(signed)
+        named = _SIGNER.unsign_object(signed)
     except signing.BadSignature:
         raise Http404("No such round.") from None
+    # A link of an older version names the number alone, which may be another round's by now.
+    number, nonce = named if isinstance(named, list) else (named, "")
     round_ = _rounds.first(key=number)
     if round_ is None:
         raise Http404("No such round.")
+    if not constant_time_compare(round_.nonce, nonce):
+        raise LinkEnded("No such round.")
     access = project_for(user, round_.project.slug)
     return round_, annotator_of(access.project, user)
+
+
+def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
+    """Lead from a link that has ended to the list of open rounds, where the new one is."""
+
+    @wraps(view)
+    def kind(request: HttpRequest, signed: str) -> HttpResponse:
+        try:
+            return view(request, signed)
+        except LinkEnded:
+            messages.info(
+                request,
+                "This link is no longer valid. Your votes are safe. Your open rounds are listed "
+                "below.",
+            )
+        if request.headers.get("HX-Request"):
+            return HttpResponse(status=204, headers={"HX-Redirect": reverse("annotate")})
+        return redirect("annotate")
+
+    return kind
 
 
 @prepared
@@ -74,15 +112,19 @@ def _rounds(key: Any) -> QuerySet[Round]:
 
 def address_of(round_: Round) -> str:
     """Where the round's next item is handed out."""
-    return reverse("annotate_round", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_round", args=[_signed(round_)])
 
 
 def leave_address_of(round_: Round) -> str:
-    return reverse("annotate_leave", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_leave", args=[_signed(round_)])
 
 
 def return_address_of(round_: Round) -> str:
-    return reverse("annotate_return", args=[_SIGNER.sign_object(round_.pk)])
+    return reverse("annotate_return", args=[_signed(round_)])
+
+
+def _signed(round_: Round) -> str:
+    return _SIGNER.sign_object([round_.pk, round_.nonce])
 
 
 def take_up(draft: Draft, now: datetime) -> bool:
@@ -112,3 +154,99 @@ def last_token(round_: Round, annotator: Annotator, before: Annotation | None = 
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
     drafts = Draft.objects.filter(annotator=annotator, item=last)
     return drafts.values_list("token", flat=True).first()
+
+
+# Longer than a browser keeps what waits.
+_LONGEST = 30 * 24 * 3600.0
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`seconds` is active time since the last entry; `age`, in seconds, how long it waited in the
+    browser for a connection."""
+
+    answer: dict[str, Any]
+    comment: str
+    seconds: float
+    age: float = 0.0
+
+
+def criterion_values(protocol: Protocol) -> tuple[str, ...]:
+    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
+
+
+def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
+    """Read a form. What is no answer under the protocol is left out, for the check to miss."""
+    protocol = draft.item.round.protocol
+    answer: dict[str, Any] = {}
+    if posted.get("overall") in {choice.value for choice in choices(protocol)}:
+        answer["overall"] = posted["overall"]
+    given = {
+        name: posted.get(f"criterion-{number}", "")
+        for number, name in enumerate(protocol.criteria, start=1)
+    }
+    scale = criterion_values(protocol)
+    if criteria := {name: value for name, value in given.items() if value in scale}:
+        answer["criteria"] = criteria
+    comment = posted.get("comment", "").replace("\r\n", "\n").replace("\x00", "")
+    passed = (now - draft.updated_at).total_seconds()
+    # Never more than has passed since the last entry: a post that is repeated adds nothing.
+    seconds = _number(posted.get("seconds", ""), most=passed)
+    return Entry(answer, comment, seconds, _number(posted.get("age", ""), most=_LONGEST))
+
+
+def keep(draft: Draft, entry: Entry) -> None:
+    save_draft(draft, entry.answer, entry.comment, entry.seconds)
+
+
+def _number(text: str, most: float) -> float:
+    """0 for what is none, NaN included."""
+    try:
+        return max(0.0, min(float(text), most))
+    except ValueError:
+        return 0.0
+
+
+KEPT = "kept"
+_LOG_IN = "You were logged out. What you entered is kept: log in, and it is there to be submitted."
+
+
+def log_in_first(request: HttpRequest, token: str) -> HttpResponse:
+    """The way to the login, and from there to the item."""
+    return redirect_to_login(_address(request, token, is_kept=_keep(request, token)))
+
+
+def expired(request: HttpRequest) -> HttpResponse | None:
+    """The way to the item from a form whose CSRF token no longer holds; None where it is of
+    something else, or where nothing was entered."""
+    match = request.resolver_match
+    token = match.kwargs.get("token", "") if match else ""
+    if "X-Annotate" in request.headers or not _keep(request, token):
+        return None
+    return redirect(_address(request, token, is_kept=True))
+
+
+def _address(request: HttpRequest, token: str, *, is_kept: bool) -> str:
+    address = reverse("annotate_item", args=[token])
+    if not is_kept:
+        return address
+    # The script keeps its own copy, and sends it again and again.
+    if not request.user.is_authenticated and "X-Annotate" not in request.headers:
+        messages.warning(request, _LOG_IN)
+    return f"{address}?{KEPT}=1"
+
+
+def _keep(request: HttpRequest, token: str) -> bool:
+    if not is_token(token) or request.POST.get("token") != token:
+        return False
+    drafts = Draft.objects.filter(token=token, annotator__left_at=None)
+    drafts = drafts.filter(annotator__user__is_active=True)
+    draft = drafts.select_related("item__round__protocol").first()
+    if draft is None:
+        return False
+    entry = entry_of(request.POST, draft, timezone.now())
+    if not entry.answer and not entry.comment.strip():
+        return False
+    # Without its time of change: active time is counted from there on.
+    drafts.update(answer=entry.answer, comment=entry.comment[:MAX_COMMENT])
+    return True

@@ -2,14 +2,14 @@
 
 from django.urls import path
 
-from annotation.screen import actions, leaving, views
+from annotation.screen import actions, views
 
 urlpatterns = [
     path("annotate/", views.annotate, name="annotate"),
     path("annotate/preferences", actions.preferences, name="annotate_preferences"),
     path("annotate/r/<str:signed>/", views.annotate_round, name="annotate_round"),
-    path("annotate/r/<str:signed>/leave", leaving.annotate_leave, name="annotate_leave"),
-    path("annotate/r/<str:signed>/return", leaving.annotate_return, name="annotate_return"),
+    path("annotate/r/<str:signed>/leave", actions.annotate_leave, name="annotate_leave"),
+    path("annotate/r/<str:signed>/return", actions.annotate_return, name="annotate_return"),
     path("annotate/<str:token>", views.annotate_item, name="annotate_item"),
     path("annotate/<str:token>/texts", views.annotate_texts, name="annotate_texts"),
     path("annotate/<str:token>/ahead", views.annotate_ahead, name="annotate_ahead"),

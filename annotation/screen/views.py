@@ -1,7 +1,7 @@
-"""The annotator's pages: open work, the item on the screen, the next one fetched ahead."""
+"""The context of the screen's templates: the blind pair, the buttons, the draft, the addresses."""
 
-from dataclasses import asdict
-from typing import cast
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
@@ -12,23 +12,97 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotator, Draft, Round
-from annotation.queue import NoItem, claim_next, why_none
-from annotation.screen.blind import VIEWS, View, blind_pair
-from annotation.screen.endings import Ending, ending_of, refusal
+from annotation.models import Annotation, Annotator, Draft, Round
+from annotation.queue.drafts import BOTH_BAD, AnswerOption, choices
+from annotation.queue.queue import NoItem, claim_next, why_none
+from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
+    KEPT,
+    address_of,
     draft_for,
     is_token,
+    kind_to_old_links,
     last_token,
     round_for,
     take_up,
     vote_on,
 )
-from annotation.screen.logged_out import KEPT
-from annotation.screen.page import item_context, progress_context
-from annotation.screen.progress import labelled_by, open_work, progress_of
-from annotation.voting import is_final
-from judging.people import preferences_of
+from annotation.screen.progress import (
+    Ending,
+    OwnProgress,
+    ending_of,
+    labelled_by,
+    open_work,
+    progress_of,
+    refusal,
+)
+from annotation.votes.voting import is_final
+from judging.projects.access import preferences_of
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A row of the form, and what was chosen in it."""
+
+    name: str
+    chosen: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def item_context(
+    draft: Draft,
+    vote: Annotation | None,
+    *,
+    progress: OwnProgress | None,
+    view: View = "rendered",
+    error: str = "",
+) -> dict[str, Any]:
+    """`vote` is the person's own earlier vote, which is then being edited.
+
+    Without `progress` it is the item alone, fetched while there is one before it to go back to.
+    """
+    protocol = draft.item.round.protocol
+    buttons = choices(protocol)
+    chosen = draft.answer.get("criteria", {})
+    base = reverse("annotate_item", args=[draft.token])
+    can_go_back = progress is None or progress.done
+    return (progress_context(progress) if progress else {}) | {
+        "token": draft.token,
+        "pair": blind_pair(draft, view),
+        "guidelines": guidelines(draft),
+        "question_asked": protocol.question_asked,
+        "choices": buttons,
+        "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
+        "criterion_choices": [button for button in buttons if button.value != BOTH_BAD],
+        "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
+        "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
+        "voted": _words(buttons, vote) if vote else "",
+        "error": error,
+        "item_url": base,
+        "submit_url": f"{base}/vote",
+        "draft_url": f"{base}/draft",
+        "skip_url": f"{base}/skip",
+        "flag_url": f"{base}/flag",
+        "back_url": f"{base}/back" if can_go_back else "",
+        "next_url": address_of(draft.item.round),
+    }
+
+
+def progress_context(progress: OwnProgress) -> dict[str, Any]:
+    return {
+        "where": progress.where,
+        "done": progress.done,
+        "total": progress.total,
+        "pace": progress.pace,
+    }
+
+
+def _words(buttons: tuple[AnswerOption, ...], vote: Annotation) -> str:
+    texts = {button.value: button.text for button in buttons}
+    return texts.get(vote.answer.get("overall"), vote.label)
+
 
 _FINAL = "Another round that counts it was closed, so it can no longer be changed."
 _NOT_SUBMITTED = (
@@ -49,6 +123,7 @@ def annotate(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @never_cache
+@kind_to_old_links
 def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
     round_, annotator = round_for(cast(AbstractUser, request.user), signed)

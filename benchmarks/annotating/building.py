@@ -19,9 +19,9 @@ def build(n_examples: int, beta: int, n_people: int) -> dict[str, Any]:
     from django.core.management import call_command
     from django.db import connection
 
-    from annotation.rounds import RoundSettings, open_round
+    from annotation.rounds.opening import RoundSettings, open_round
     from annotation.screen.hand import address_of
-    from judging.models import Project, Role
+    from judging.projects.models import Project, Role
     from tests.factories import make_annotator, make_member
 
     call_command("migrate", verbosity=0, interactive=False)
@@ -72,7 +72,8 @@ def response(chance: Random, characters: int) -> str:
 
 
 def ranked_run(project: Any, n: int) -> Any:
-    from judging.models import Example, Run, Verdict
+    from judging.dataset.models import Example
+    from judging.runs.models import Run, Verdict
     from tests.factories import make_import, make_run
 
     source = make_import(project)

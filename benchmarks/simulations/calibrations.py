@@ -10,10 +10,10 @@ import sys
 import numpy as np
 
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.calibration.catalogue import TITLES, method_named
 from judging.methods.calibration.comparison import compare_calibrations
-from judging.methods.calibration.permutations import THREE
-from judging.methods.estimates import Estimate, Figure
+from judging.methods.calibration.methods import TITLES, method_named
+from judging.methods.calibration.probabilities import THREE
+from judging.methods.intervals.estimates import Estimate, Figure
 
 SEED, EXAMPLES = 20230529, 1_000
 NAMES = ("uncalibrated", "mean", "mean_three", "pride", "calibraeval")

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.simulations.projects import LEVELS
-from judging.methods.certificate import Certificate, CertificatePlan, Tallies, certify
-
-Counts = NDArray[np.int64]
+from judging.methods.arrays import Counts
+from judging.methods.review.certificate import Certificate, CertificatePlan, Tallies, certify
 
 ALPHA = 0.05
 # SCIENCE.md §16: 5 % of 10,000 and what chance may add.

@@ -11,8 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit
 
-from judging.methods.calibration.permutations import PERMUTATIONS, Floats, bears_t1
-from judging.methods.calibration.probabilities import ChoiceProbabilities, choice_probabilities
+from judging.methods.arrays import Floats
+from judging.methods.calibration.probabilities import (
+    PERMUTATIONS,
+    ChoiceProbabilities,
+    bears_t1,
+    choice_probabilities,
+)
 
 SHOWN_FIRST = ("X0", "X3")
 

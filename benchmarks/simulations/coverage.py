@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.simulations.projects import HUMAN_WIN_RATE, Project, Setting, project
-from judging.methods.accuracy import accuracy
-from judging.methods.comparison import Comparison, comparison
-from judging.methods.estimates import Estimate, Figure
-from judging.methods.kappa import cohen_kappa, confusion, kappa
-from judging.methods.win_rate import About, Scale, win_rate
+from judging.methods.agreement.accuracy import Comparison, accuracy, comparison
+from judging.methods.agreement.votes import cohen_kappa, confusion, kappa
+from judging.methods.intervals.estimates import Estimate, Figure
+from judging.methods.intervals.win_rate import About, WinRateScale, win_rate
 
 # SCIENCE.md §16: 95 % less what 10,000 (2,000) repeats may miss by chance.  The intervals here
 # are exact or have pseudo-observations, so they may cover more than they promise.
@@ -37,7 +36,7 @@ Interval = Callable[[Project, np.random.Generator], tuple[Figure, float]]
 
 
 def win_rate_here(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
-    truth = float(Scale.WIN_RATE.points(made.human).mean())
+    truth = float(WinRateScale.WIN_RATE.points(made.human).mean())
     return win_rate(made.labels(), about=About.THIS_PROJECT), truth
 
 

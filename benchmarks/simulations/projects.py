@@ -8,11 +8,10 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from judging.methods.comparison import Design
-from judging.methods.ranking import cut
-from judging.methods.win_rate import AuditedLabels, Scale
-
-Signs = NDArray[np.int8]
+from judging.methods.agreement.accuracy import Design
+from judging.methods.arrays import Signs
+from judging.methods.intervals.win_rate import AuditedLabels, WinRateScale
+from judging.methods.verdicts.verdicts import cut
 
 BETA = 20
 # Share of wins, ties and loses in the people's labels.
@@ -50,7 +49,7 @@ class Project:
 
     def labels(self) -> AuditedLabels:
         """What the win rate is estimated from."""
-        human, judge = (Scale.WIN_RATE.points(signs) for signs in (self.human, self.judge))
+        human, judge = (WinRateScale.WIN_RATE.points(signs) for signs in (self.human, self.judge))
         selected = self.design.selected
         return AuditedLabels(
             human[selected], judge[~selected], human[self.audit], judge[self.audit]

@@ -22,14 +22,13 @@ from benchmarks.simulations.coverage import (
     win_rate_here,
     win_rate_like_these,
 )
-from benchmarks.simulations.projects import HUMAN_SHARES, LEVELS, Project, Signs
-from judging.methods.certificate import Certificate, certificate_plan, certify, tallies
-from judging.methods.comparison import Design, Floats
-from judging.methods.estimates import Estimate, Figure
-from judging.methods.proportions import clopper_pearson
-from judging.methods.ranking import cut
-from judging.methods.routing import routing, wrongness
-from judging.methods.routing_features import Feature, features
+from benchmarks.simulations.projects import HUMAN_SHARES, LEVELS, Project
+from judging.methods.agreement.accuracy import Design
+from judging.methods.arrays import Floats, Signs
+from judging.methods.intervals.estimates import Estimate, Figure, clopper_pearson
+from judging.methods.review.certificate import Certificate, certificate_plan, certify, tallies
+from judging.methods.review.routing import Feature, features, routing, wrongness
+from judging.methods.verdicts.verdicts import cut
 
 LEARN = 60
 EPSILON, ALPHA = 0.10, 0.05

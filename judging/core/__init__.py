@@ -1,4 +1,4 @@
-"""What every room of FairJudge builds on: errors, processes, formatting, caching, waking, SQL.
+"""What every room builds on: errors, processes, formatting, caching, waking workers, SQL.
 
-Nothing here knows of judges or of people: what is about them belongs to the room that they have.
+Nothing here knows of judges or of people: a rule about them belongs to their own room.
 """

@@ -25,7 +25,7 @@ NOTHING_LOST = "What was asked for is recorded; a worker takes it up once the br
 def wake(task: str, *values: Any) -> bool:
     """Send the task's message now. Returns False, with a warning in the log, without a broker."""
     try:
-        current_app.send_task(task, values)
+        current_app.send_task(task, list(values))
     except (OperationalError, OSError) as error:
         logger.warning("The broker does not answer (%s). %s", error, NOTHING_LOST)
         return False

@@ -1,1 +1,4 @@
-"""The judge client: what is said to a judge, how it is asked, and what it costs. No Django."""
+"""The judge client: prompts, requests, replies and prices. No Django.
+
+Which questions are asked, and what is recorded of the answers, belongs to `judging.runs`.
+"""

@@ -1,11 +1,174 @@
-"""What tokens cost at one endpoint: a snapshot that a run keeps. Unknown is None, never 0."""
+"""The tokens that a call used: as reported, or corrected from the texts and marked estimated."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import json
+import math
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from importlib.metadata import version
+from pathlib import Path
 from typing import Self
 
-from judging.llm.usage import Usage
+from genai_prices import Usage as PricedUsage
+from genai_prices import calc_price
+from genai_prices.types import TieredPrices
+
+from judging.llm.endpoint import Endpoint
+
+
+def _kind(sign: str) -> str:
+    if sign.isalpha():
+        return "a"
+    if sign.isdigit():
+        return "0"
+    return sign if sign == "_" else " " if sign.isspace() else "."
+
+
+# Tokenisers cut at these borders at the latest, so a text has at least this many tokens.
+# One sign in front of a letter may belong to the word's token.
+PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]{2,}|[^\w\s](?![^\W\d_])|_+")
+# The same of ASCII, counted by where a piece begins once each sign has become its kind: letter,
+# digit, white space, underscore or other. A pattern takes ten times as long for a prompt.
+KINDS = str.maketrans({chr(code): _kind(chr(code)) for code in range(128)})
+BEGINNINGS = [before + kind for kind in "a0_." for before in " a0_." if before != kind]
+# Scripts written without spaces, where about each character is a token.
+UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+# Over 198 texts of the local model's tokeniser the pieces were 75 to 100 % of the tokens, most
+# often 95 %; long words and scripts with few spaces are caught by their length.
+TOKENS_PER_PIECE = 1.1
+ASCII_PER_TOKEN = 5
+OTHER_PER_TOKEN = 2
+# Room for tokenisers with longer pieces than these before a report is called wrong.
+SLACK = 0.9
+# No prompt in any language needs so few tokens that each stands for more characters.
+MOST_CHARACTERS_PER_TOKEN = 40
+# No request comes near it, and a database takes it.
+MOST_TOKENS = 100_000_000
+# What a chat template adds around each message, and once to open the reply.
+TOKENS_PER_MESSAGE = 4
+TOKENS_TO_OPEN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`cached_tokens` are part of `prompt_tokens`.
+
+    `one_choice` marks a report that held the tokens of one choice of several, corrected here.
+    """
+
+    prompt_tokens: int
+    cached_tokens: int
+    completion_tokens: int
+    estimated: bool = False
+    one_choice: bool = False
+
+
+def estimate_tokens(text: str) -> int:
+    """About how many tokens a text has, rather too many than too few."""
+    by_pieces = fewest_tokens(text) * TOKENS_PER_PIECE
+    if text.isascii():
+        return math.ceil(max(by_pieces, len(text) / ASCII_PER_TOKEN))
+    unspaced = len(UNSPACED.findall(text))
+    ascii_only = len(text.encode("ascii", "ignore"))
+    other = len(text) - ascii_only - unspaced
+    by_length = ascii_only / ASCII_PER_TOKEN + unspaced + other / OTHER_PER_TOKEN
+    return math.ceil(max(by_pieces, by_length))
+
+
+def fewest_tokens(text: str) -> int:
+    """A count that no usual tokeniser falls below."""
+    if not text.isascii():
+        return len(PIECE.findall(text))
+    kinds = f" {text.translate(KINDS)}"
+    in_front_of_letters = kinds.count(".a") - kinds.count("..a")
+    return sum(map(kinds.count, BEGINNINGS)) - in_front_of_letters
+
+
+def estimate_prompt(messages: Sequence[str]) -> int:
+    texts = sum(estimate_tokens(text) + TOKENS_PER_MESSAGE for text in messages)
+    return texts + TOKENS_TO_OPEN
+
+
+def reported_usage(
+    report: object,
+    messages: Sequence[str],
+    texts: Sequence[str],
+    counted: Sequence[int | None] = (),
+    one_choice_only: bool = False,
+) -> Usage:
+    """Read a reply's `usage` and correct what can't be true.
+
+    `counted` are the choices' token counts where log-probabilities gave them exactly;
+    `one_choice_only` says that this server reports the tokens of one choice whatever n is.
+    """
+    fields = report if isinstance(report, Mapping) else {}
+    prompt = _count(fields.get("prompt_tokens"))
+    completion = _with_hidden(fields, prompt, _count(fields.get("completion_tokens")))
+    characters = sum(len(message) for message in messages)
+    prompt_known = prompt is not None and prompt >= characters / MOST_CHARACTERS_PER_TOKEN
+    too_few = completion is not None and reports_too_few(completion, texts)
+    one_choice = len(texts) > 1 and (one_choice_only or too_few)
+    tokens_known = completion is not None and not (too_few or one_choice)
+    known_prompt = prompt if prompt is not None and prompt_known else estimate_prompt(messages)
+    known_tokens = completion if completion is not None and tokens_known else None
+    if known_tokens is None:
+        known_tokens = _from_texts(completion, texts, counted)
+    return Usage(
+        prompt_tokens=known_prompt,
+        cached_tokens=min(_cached(fields), known_prompt),
+        completion_tokens=known_tokens,
+        estimated=not (prompt_known and tokens_known),
+        one_choice=one_choice,
+    )
+
+
+def reports_too_few(completion: int, texts: Sequence[str]) -> bool:
+    """Whether the count is too small for these texts: most often it is one choice's of n."""
+    return completion < SLACK * sum(fewest_tokens(text) for text in texts)
+
+
+def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[int | None]) -> int:
+    """Estimate the tokens of all texts, on the scale of the one that the report fits best."""
+    exact = [count for count in counted if count is not None]
+    if exact and len(exact) == len(texts):
+        return sum(exact)
+    estimates = [estimate_tokens(text) for text in texts]
+    total = sum(estimates)
+    if reported and estimates:
+        nearest = min(estimates, key=lambda estimate: abs(estimate - reported))
+        scale = min(2.0, max(0.5, reported / nearest)) if nearest else 1.0
+        total = round(total * scale)
+    return max(total, reported or 0)
+
+
+def _with_hidden(
+    fields: Mapping[str, object], prompt: int | None, completion: int | None
+) -> int | None:
+    """Thinking that Gemini and xAI bill as completion is counted in the total alone."""
+    total = _count(fields.get("total_tokens"))
+    if prompt is None or completion is None or total is None:
+        return completion
+    return max(completion, total - prompt)
+
+
+def _cached(fields: Mapping[str, object]) -> int:
+    details = fields.get("prompt_tokens_details")
+    if isinstance(details, Mapping):
+        cached = _count(details.get("cached_tokens"))
+        if cached is not None:
+            return cached
+    return _count(fields.get("prompt_cache_hit_tokens")) or 0
+
+
+def _count(value: object) -> int | None:
+    """A positive whole number that can be a count, or nothing."""
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
+        return None
+    return value
+
 
 PER_MILLION = Decimal(1_000_000)
 
@@ -15,7 +178,7 @@ class PriceError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
+class TokenRate:
     """USD a million tokens. From `start` prompt tokens on, a tier's price holds for all tokens."""
 
     base: Decimal
@@ -28,8 +191,8 @@ class Rate:
                 price = tier_price
         return price
 
-    def halved(self) -> "Rate":
-        return Rate(self.base / 2, tuple((start, price / 2) for start, price in self.tiers))
+    def halved(self) -> "TokenRate":
+        return TokenRate(self.base / 2, tuple((start, price / 2) for start, price in self.tiers))
 
     def to_json(self) -> dict[str, object]:
         return {"base": str(self.base), "tiers": [[s, str(p)] for s, p in self.tiers]}
@@ -46,9 +209,9 @@ class Rate:
 class PriceSnapshot:
     """The prices that a run is billed at, and where they come from."""
 
-    prompt: Rate
-    cached: Rate
-    completion: Rate
+    prompt: TokenRate
+    cached: TokenRate
+    completion: TokenRate
     source: str
 
     @classmethod
@@ -56,7 +219,10 @@ class PriceSnapshot:
         cls, prompt: Decimal, completion: Decimal, source: str, cached: Decimal | None = None
     ) -> Self:
         return cls(
-            Rate(prompt), Rate(prompt if cached is None else cached), Rate(completion), source
+            TokenRate(prompt),
+            TokenRate(prompt if cached is None else cached),
+            TokenRate(completion),
+            source,
         )
 
     def cost(self, usage: Usage) -> Decimal:
@@ -95,11 +261,11 @@ class PriceSnapshot:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
-        def rate(name: str) -> Rate:
+        def rate(name: str) -> TokenRate:
             value = data[name]
             if not isinstance(value, Mapping):
                 raise PriceError(f"The stored price of {name} tokens can't be read.")
-            return Rate.from_json(value)
+            return TokenRate.from_json(value)
 
         return cls(rate("prompt"), rate("cached"), rate("completion"), str(data["source"]))
 
@@ -113,3 +279,100 @@ def usd(value: object) -> Decimal:
     if isinstance(value, bool) or not price.is_finite() or price < 0:
         raise PriceError(f"{value!r} is not a price. Write USD a million tokens, like 2.50.")
     return price
+
+
+FREE = Decimal(0)
+VERSION = version("genai-prices")
+
+
+def find_price(
+    endpoint: Endpoint,
+    model: str,
+    *,
+    given: tuple[Decimal, Decimal] | None = None,
+    overrides: Mapping[str, PriceSnapshot] | None = None,
+) -> PriceSnapshot | None:
+    """What is given for the run, else the operator's file, else the published prices."""
+    if given is not None:
+        return PriceSnapshot.flat(usd(given[0]), usd(given[1]), "given")
+    overrides = overrides or {}
+    for name in (f"{endpoint.name}/{model}", model):
+        if name in overrides:
+            return overrides[name]
+    if endpoint.is_local:
+        return PriceSnapshot.flat(FREE, FREE, "local")
+    return published_price(endpoint.base_url, model)
+
+
+def published_price(base_url: str, model: str, now: datetime | None = None) -> PriceSnapshot | None:
+    """The list price of a vendor's own address. A model's name alone says nothing of its price.
+
+    Where it depends on the time of day, the dearest hour of the next day is taken, so that a
+    budget holds whenever the run goes on.
+    """
+    start = now or datetime.now(UTC)
+    prices = [_price_at(base_url, model, start + timedelta(hours=hour)) for hour in range(24)]
+    known = [price for price in prices if price is not None]
+    if not known:
+        return None
+    dearest = max(known, key=lambda price: (price.completion.base, price.prompt.base))
+    if all(price == dearest for price in known):
+        return dearest
+    return replace(dearest, source=f"{dearest.source}, at the dearest hour of the day")
+
+
+def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | None:
+    used = PricedUsage(input_tokens=1)
+    try:
+        found = calc_price(used, model, provider_api_url=base_url, genai_request_timestamp=moment)
+    except LookupError:
+        return None
+    prompt = _rate(found.model_price.input_mtok)
+    completion = _rate(found.model_price.output_mtok)
+    if prompt is None or completion is None:
+        return None
+    return PriceSnapshot(
+        prompt=prompt,
+        cached=_rate(found.model_price.cache_read_mtok) or prompt,
+        completion=completion,
+        source=f"genai-prices {VERSION} ({found.provider.id})",
+    )
+
+
+def _rate(price: object) -> TokenRate | None:
+    if isinstance(price, TieredPrices):
+        return TokenRate(price.base, tuple((tier.start, tier.price) for tier in price.tiers))
+    return None if price is None else TokenRate(usd(price))
+
+
+def read_overrides(path: Path) -> dict[str, PriceSnapshot]:
+    """Read the operator's prices: a table for each `model` or `endpoint/model`.
+
+    `prompt` and `completion` are USD a million tokens, `cached` too where it differs.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        data = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise PriceError(f"The price file {path} can't be read: {reason}.") from error
+    except ValueError as error:
+        raise PriceError(f"The price file {path} can't be read: {error}.") from error
+    if not isinstance(data, dict):
+        raise PriceError(f"The price file {path} holds no table of models.")
+    return {str(name): _override(path, str(name), entry) for name, entry in data.items()}
+
+
+def _override(path: Path, name: str, entry: object) -> PriceSnapshot:
+    known = {"prompt", "completion", "cached"}
+    if not isinstance(entry, Mapping) or not {"prompt", "completion"} <= set(entry) <= known:
+        raise PriceError(
+            f"The price file {path}: {name!r} needs prompt and completion, and may have cached."
+        )
+    try:
+        cached = usd(entry["cached"]) if "cached" in entry else None
+        return PriceSnapshot.flat(
+            usd(entry["prompt"]), usd(entry["completion"]), "override file", cached
+        )
+    except PriceError as error:
+        raise PriceError(f"The price file {path}: {name!r}: {error}") from error

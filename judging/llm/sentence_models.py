@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from judging.errors import UserError
-from judging.methods.portia.embedding import Embed
+from judging.core.errors import UserError
+from judging.methods.portia.alignment import Embed
 
 Vectors = NDArray[np.float32]
 

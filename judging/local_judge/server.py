@@ -8,8 +8,8 @@ import os
 import signal
 import sys
 
-from judging.local_judge.model import MODEL_NAME
-from judging.processes import end_with_parent
+from judging.core.processes import end_with_parent
+from judging.local_judge.running import MODEL_NAME
 
 # Half a gigabyte of memory; a larger context or a cache of prompts takes more than that again.
 CONTEXT_TOKENS = 16_384

@@ -1,61 +1,308 @@
-"""Which examples people should see first, and how many of them (FairEval §3.3)."""
+"""Orders: examples by how much they need a person, and models by their wins.
+
+What an order achieves belongs to `review`.
+"""
 
 from __future__ import annotations
 
-import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from judging.methods.outcomes import Number
-from judging.methods.verdicts import State
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
 
-_STATE_ORDER = {State.UNJUDGED: 0, State.INCONSISTENT: 1, State.JUDGED: 2}
+from judging.methods.arrays import Codes, Floats
+from judging.methods.intervals.bootstrap import cells, estimate_of, resampled_counts
+from judging.methods.intervals.estimates import Estimate, Undefined
+
+STEPS = 60
+REPEATS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """What an example is ranked by.  `bpde` may be another routing score: larger comes first."""
+class RankedModel:
+    """strength: log-odds scale, mean 0 over the models.  win_rate: expected against the others."""
 
-    external_id: str
-    state: State
-    bpde: float | None
-    n_valid: int
-    gap: Fraction | None
+    model: str
+    strength: Estimate
+    win_rate: float
+    n: int
 
 
-def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
-    """Indices of the candidates, the first to be reviewed first.  Pending ones are left out.
+@dataclass(frozen=True, slots=True)
+class PairResult:
+    """Labels between two models, from the first one's view."""
 
-    Unjudged first, then inconsistent, then larger BPDE, fewer valid samples, smaller gap, and
-    the SHA-256 of "{seed}:{external_id}".  In paper mode import order decides after BPDE.
+    model_1: str
+    model_2: str
+    wins: int
+    ties: int
+    losses: int
+
+    @property
+    def win_rate(self) -> float:
+        return (self.wins + self.ties / 2) / (self.wins + self.ties + self.losses)
+
+
+def pairwise_results(
+    models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
+) -> list[PairResult]:
+    """model_1, model_2: index of each example's models; sign: 1, 0, -1 for response 1."""
+    first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
+    turned = np.where(first < second, signs, -signs)
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    results = []
+    for i in range(len(models)):
+        for j in range(i + 1, len(models)):
+            rows = turned[(low == i) & (high == j)]
+            if len(rows):
+                wins, ties, losses = (int((rows == s).sum()) for s in (1, 0, -1))
+                results.append(PairResult(models[i], models[j], wins, ties, losses))
+    return results
+
+
+@dataclass(frozen=True, slots=True)
+class Games:
+    """Labels by their kind: two models and a sign.  cell: the kind of each label; first, second
+    and signs: of each kind."""
+
+    cell: Codes
+    first: Codes
+    second: Codes
+    signs: Codes
+
+    @classmethod
+    def of(
+        cls, models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
+    ) -> Games | Undefined:
+        first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
+        if len(models) < 2 or not len(signs):
+            return Undefined("a ranking needs two models and an example that compares them")
+        cell, row = cells(first, second, signs)
+        return cls(cell, first[row], second[row], signs[row])
+
+    def total(self, tables: Floats) -> Floats:
+        """The sum over all labels of what a label of each kind, (kinds, …), counts."""
+        return np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64) @ tables
+
+
+def bradley_terry(
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    repeats: int = REPEATS,
+) -> list[RankedModel] | Undefined:
+    """Strengths with intervals, the strongest first; bootstrapped by question."""
+    games = Games.of(models, model_1, model_2, sign)
+    if isinstance(games, Undefined):
+        return games
+    m, wins = len(models), _wins(games, len(models))
+    table = games.total(wins).reshape(m, m)
+    if reason := disconnected(models, table):
+        return Undefined(reason)
+    strength = _fit(table[None])[0]
+    counts = resampled_counts(games.cell, rng, question=question, repeats=repeats)
+    resampled = _fit((counts @ wins).reshape(-1, m, m))
+    played = table.sum(axis=0) + table.sum(axis=1)
+    chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    ranked = [
+        RankedModel(
+            model,
+            estimate_of(float(strength[i]), resampled[:, i], round(float(played[i]))),
+            float((chance[i].sum() - 0.5) / (m - 1)),
+            round(float(played[i])),
+        )
+        for i, model in enumerate(models)
+    ]
+    return sorted(ranked, key=lambda entry: -entry.strength.value)
+
+
+def _wins(games: Games, m: int) -> Floats:
+    """(kinds, m·m): what each kind of label adds at [winner, loser], a tie half to both."""
+    wins = np.zeros((len(games.signs), m, m))
+    score, index = (1 + games.signs) / 2, np.arange(len(games.signs))
+    wins[index, games.first, games.second] += score
+    wins[index, games.second, games.first] += 1 - score
+    return wins.reshape(len(games.signs), -1)
+
+
+def disconnected(models: Sequence[str], wins: Floats) -> str:
+    """Why there is no finite ranking: some models never win against the others, or never meet."""
+    n, group = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(wins > 0), directed=True, connection="strong"
+    )
+    if n == 1:
+        return ""
+    groups = [
+        "{" + ", ".join(m for m, g in zip(models, group, strict=True) if g == k) + "}"
+        for k in range(n)
+    ]
+    met, _ = scipy.sparse.csgraph.connected_components(
+        scipy.sparse.csr_array(wins + wins.T > 0), directed=False
+    )
+    if met > 1:
+        return f"these groups of models were never compared: {' and '.join(groups)}"
+    return f"one of these groups of models won every comparison with another: {', '.join(groups)}"
+
+
+def _fit(wins: Floats) -> Floats:
+    """(R, m) strengths of (R, m, m) win tables; NaN where no finite ones exist."""
+    repeats, m, _ = wins.shape
+    games = wins + wins.transpose(0, 2, 1)
+    won = wins.sum(axis=2)
+    strength = np.zeros((repeats, m))
+    diagonal = np.arange(m)
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(strength[:, None, :] - strength[:, :, None]))
+        gradient = won - (games * chance).sum(axis=2)
+        information = -games * chance * (1 - chance)
+        information[:, diagonal, diagonal] = 0.0
+        information[:, diagonal, diagonal] = -information.sum(axis=2) + 1e-9
+        # The strengths are known up to a constant: 1/m in each cell fixes their mean.
+        step = np.linalg.solve(information + 1 / m, gradient[..., None])[..., 0]
+        strength += np.clip(step, -2, 2)
+        if np.abs(step).max(initial=0) < 1e-10:
+            break
+    strength -= strength.mean(axis=1, keepdims=True)
+    strength[~strongly_connected(wins)] = np.nan
+    return strength
+
+
+def strongly_connected(wins: Floats) -> NDArray[np.bool_]:
+    """For each of (R, m, m) win tables whether every model reaches every other through wins."""
+    m = wins.shape[-1]
+    reach = ((wins > 0) | np.eye(m, dtype=bool)).astype(np.float64)
+    for _ in range(max(1, m.bit_length())):
+        reach = (reach @ reach > 0).astype(np.float64)
+    return np.asarray(reach.all(axis=(1, 2)))
+
+
+NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
+ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
+
+
+@dataclass(frozen=True, slots=True)
+class DavidsonRanking:
+    """ranked: the strongest first; strengths on the log-odds scale, mean 0.
+
+    tie: v; two equal models tie with probability v/(2 + v).
     """
-    gaps = sorted({c.gap for c in candidates if c.gap is not None})
-    gap_order = {gap: position for position, gap in enumerate(gaps)}
 
-    def key(index: int) -> tuple[int, float, int, int, str]:
-        candidate = candidates[index]
-        state = _STATE_ORDER[candidate.state]
-        bpde = -math.inf if candidate.bpde is None else candidate.bpde
-        if paper_mode:
-            return state, -bpde, index, 0, ""
-        gap = -1 if candidate.gap is None else gap_order[candidate.gap]
-        return state, -bpde, candidate.n_valid, gap, tie_breaker(seed, candidate.external_id)
-
-    ranked = [i for i, c in enumerate(candidates) if c.state is not State.PENDING]
-    return sorted(ranked, key=key)
+    ranked: tuple[RankedModel, ...]
+    tie: Estimate
 
 
-def tie_breaker(seed: int, external_id: str) -> str:
-    """A random order that anyone can repeat from the run's seed and the example's id."""
-    return hashlib.sha256(f"{seed}:{external_id}".encode()).hexdigest()
+def davidson(
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    repeats: int = REPEATS,
+) -> DavidsonRanking | Undefined:
+    """Arguments as for `bradley_terry`; an expected win rate counts a tie as half."""
+    labels = Games.of(models, model_1, model_2, sign)
+    if isinstance(labels, Undefined):
+        return labels
+    if not np.any(labels.signs == 0):
+        return NO_TIE
+    if not np.any(labels.signs):
+        return ALL_TIES
+    m, tables = len(models), _cell_tables(labels, len(models))
+    observed = labels.total(tables).reshape(1, 2, m, m)
+    if reason := disconnected(models, observed[0, 0] + observed[0, 1] / 2):
+        return Undefined(reason)
+    counts = resampled_counts(labels.cell, rng, question=question, repeats=repeats)
+    strength, tie = _davidson_fit(observed)
+    drawn_strength, drawn_tie = _davidson_fit((counts @ tables).reshape(-1, 2, m, m))
+    win, even = _chances(strength[0], tie[0])
+    games = observed[0].sum(axis=0)
+    played = (games + games.T).sum(axis=1) - observed[0, 1].sum(axis=1)
+    expected = (win + even / 2).sum(axis=1) / (m - 1)
+    ranked = [
+        RankedModel(
+            model,
+            estimate_of(float(strength[0, i]), drawn_strength[:, i], round(float(played[i]))),
+            float(expected[i]),
+            round(float(played[i])),
+        )
+        for i, model in enumerate(models)
+    ]
+    return DavidsonRanking(
+        tuple(sorted(ranked, key=lambda entry: -entry.strength.value)),
+        estimate_of(float(tie[0]), drawn_tie, len(labels.cell)),
+    )
 
 
-def cut(n: int, beta: Number) -> int:
-    """How many of n examples the top beta percent are: floor(beta n / 100 + 1/2)."""
-    # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
-    if not 0 <= beta <= 100:
-        raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
-    exact = Fraction(beta) if 200 * n * beta >= 1 else Fraction(0)
-    return math.floor(exact * n / 100 + Fraction(1, 2))
+def _cell_tables(labels: Games, m: int) -> Floats:
+    """(cells, 2·m·m): for each cell its win at [winner, loser], or its tie at both places."""
+    first, second, signs = labels.first, labels.second, labels.signs
+    tables = np.zeros((len(signs), 2, m, m))
+    index = np.arange(len(signs))
+    winner, loser = np.where(signs < 0, second, first), np.where(signs < 0, first, second)
+    decided = signs != 0
+    tables[index[decided], 0, winner[decided], loser[decided]] = 1
+    tables[index[~decided], 1, first[~decided], second[~decided]] = 1
+    tables[index[~decided], 1, second[~decided], first[~decided]] = 1
+    return tables.reshape(len(signs), -1)
+
+
+def _chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]:
+    """P(i beats j) and P(tie), (…, m, m) with 0 on the diagonal."""
+    half = (strength[..., :, None] - strength[..., None, :]) / 2
+    v = np.asarray(tie)[..., None, None]
+    total = np.exp(half) + np.exp(-half) + v
+    apart = 1 - np.eye(strength.shape[-1])
+    return np.exp(half) / total * apart, v / total * apart
+
+
+def _davidson_fit(tables: Floats) -> tuple[Floats, Floats]:
+    """(R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN where none are finite."""
+    repeats, _, m, _ = tables.shape
+    wins, ties = tables[:, 0], tables[:, 1]
+    games = wins + wins.transpose(0, 2, 1) + ties
+    won = (wins + ties / 2).sum(axis=2)
+    n_ties = ties.sum(axis=(1, 2)) / 2
+    decided = games.sum(axis=(1, 2)) / 2 - n_ties
+    usable = strongly_connected(wins + ties / 2) & (n_ties > 0) & (decided > 0)
+    strength = np.zeros((repeats, m))
+    log_tie = np.log(np.clip(2 * n_ties, 0.5, None) / np.clip(decided, 0.5, None))
+    for _ in range(STEPS):
+        step = _step(strength, log_tie, games, won, n_ties)
+        strength += step[:, :m]
+        log_tie += step[:, m]
+        if np.abs(step[usable]).max(initial=0) < 1e-10:
+            break
+    strength -= strength.mean(axis=1, keepdims=True)
+    strength[~usable], log_tie[~usable] = np.nan, np.nan
+    return strength, np.exp(log_tie)
+
+
+def _step(strength: Floats, log_tie: Floats, games: Floats, won: Floats, n_ties: Floats) -> Floats:
+    """(R, m + 1) Newton steps of strengths and log v, from score and Fisher's information."""
+    repeats, m = strength.shape
+    win, even = _chances(strength, np.exp(log_tie))
+    points, lost = win + even / 2, win.transpose(0, 2, 1)
+    score = np.empty((repeats, m + 1))
+    score[:, :m] = won - (games * points).sum(axis=2)
+    score[:, m] = n_ties - (games * even).sum(axis=(1, 2)) / 2
+    information = np.zeros((repeats, m + 1, m + 1))
+    # Variance of the points (1, 1/2, 0) of one game, of its tie, and their covariance.
+    spread = games * (win + even / 4 - points**2)
+    places = np.arange(m)
+    information[:, :m, :m] = -spread
+    information[:, places, places] = spread.sum(axis=2)
+    shared = (games * even * (0.5 - points)).sum(axis=2)
+    information[:, :m, m] = information[:, m, :m] = shared
+    information[:, m, m] = (games * even * (win + lost)).sum(axis=(1, 2)) / 2
+    # The strengths are known up to a constant: 1/m in each of their cells fixes their mean.
+    information[:, :m, :m] += 1 / m
+    information[:, range(m + 1), range(m + 1)] += 1e-9
+    return np.clip(np.linalg.solve(information, score[..., None])[..., 0], -2, 2)

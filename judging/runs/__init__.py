@@ -1,1 +1,4 @@
-"""Runs: started, asked, recorded as answers come in, and recovered after whatever cut them off."""
+"""Runs: one judge, one method and one template, asked about every example of a project.
+
+Talking to the endpoint belongs to `judging.llm`; what people say belongs to `annotation`.
+"""

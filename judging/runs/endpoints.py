@@ -1,13 +1,20 @@
 """The endpoints that the operator named, and what is known of a judge there."""
 
+import asyncio
+from datetime import timedelta
 from decimal import Decimal
 
 from django.conf import settings
+from django.utils import timezone
 
-from judging.errors import UserError
+from judging.core.errors import UserError
+from judging.core.queries import merge
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.judge_client import ListingError, list_models
 from judging.llm.endpoint import Endpoint, EndpointError
-from judging.llm.price_sources import find_price, read_overrides
-from judging.llm.prices import PriceError, PriceSnapshot
+from judging.llm.prices import PriceError, PriceSnapshot, find_price, read_overrides
+from judging.local_judge.running import MODEL_NAME
+from judging.runs.models import EndpointLearned, Run
 
 LOCAL = "local"
 # The local judge's port changes with each start; its model and its file do not.
@@ -59,3 +66,59 @@ def find_price_of(
         return find_price(endpoint, model, given=given, overrides=overrides)
     except PriceError as error:
         raise UserError(str(error)) from None
+
+
+class ModelNotChosen(UserError):
+    """No model was named, and the endpoint does not leave just one."""
+
+
+def models_at(name: str) -> tuple[str, ...]:
+    """In the endpoint's own order. Raises UserError for an endpoint that gives no list."""
+    endpoint = named_endpoint(name)
+    if endpoint.is_local:
+        return (MODEL_NAME,)
+    try:
+        return asyncio.run(list_models(endpoint, key_of(endpoint)))
+    except ListingError as error:
+        raise UserError(str(error)) from None
+
+
+# For so long an answer shows that the key works and the account is not empty.
+KNOWN_GOOD = timedelta(minutes=10)
+
+
+def recall(run: Run) -> tuple[EndpointCapabilities | None, bool]:
+    """What is known of the run's judge, and whether it answered a short while ago."""
+    return recall_for(run.base_url, run.model)
+
+
+def recall_for(base_url: str, model: str) -> tuple[EndpointCapabilities | None, bool]:
+    row = EndpointLearned.objects.filter(base_url=base_url, model=model).first()
+    if row is None:
+        return None, False
+    return EndpointCapabilities.from_json(row.learned), row.updated_at > timezone.now() - KNOWN_GOOD
+
+
+def keep(run: Run, learned: EndpointCapabilities, before: EndpointCapabilities | None) -> None:
+    """Called when an answer came in: for the next run, and for this run's page."""
+    keep_for(run.base_url, run.model, learned, before)
+    Run.objects.filter(pk=run.pk).update(learned=learned.to_json())
+
+
+def keep_for(
+    base_url: str, model: str, learned: EndpointCapabilities, before: EndpointCapabilities | None
+) -> None:
+    """What differs from `before`, which was known when the asking began.
+
+    Another run of this judge may have learned something else meanwhile.
+    """
+    now = learned.to_json()
+    row, made = EndpointLearned.objects.get_or_create(
+        base_url=base_url, model=model, defaults={"learned": now}
+    )
+    if made:
+        return
+    known = (before or EndpointCapabilities()).to_json()
+    new = {name: value for name, value in now.items() if value != known[name]}
+    merge(row, "learned", lambda kept: {**kept, **new})
+    EndpointLearned.objects.filter(pk=row.pk).update(updated_at=timezone.now())

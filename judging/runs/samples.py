@@ -1,14 +1,24 @@
-"""Reading back what a run recorded, example by example, in constant memory."""
+"""What a call is about: an example, one response alone, or contents that say nothing.
+
+A run asks about the examples of its project, a pointwise run about its single responses. Contents
+that say nothing show which answer a judge prefers without regard to what it is asked; they belong
+to no example, and their part (`cc:X0`, `dc:3:X0`) says which of the run's own they are.
+"""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
+from typing import Any, Protocol
 
-from judging.llm.parts import is_swapped, order, stage_parts
-from judging.methods.outcomes import (
+from django.db.models import Q
+
+from judging.dataset.models import Example
+from judging.llm.prompts.templates import is_swapped, order, stage_parts
+from judging.methods.portia.stages import Stage, StageResult
+from judging.methods.verdicts.verdicts import (
     Label,
     Number,
     score_pair_from_outcome,
@@ -16,20 +26,187 @@ from judging.methods.outcomes import (
     score_pair_from_rating,
     score_pair_from_scores,
 )
-from judging.methods.portia.stages import Stage, StageResult
-from judging.models import Example, Form, Parse, Run
-from judging.runs.plan import pages
-from judging.runs.portia.settings import PortiaSettings
-from judging.runs.portia.splits import ExampleSplits
-from judging.runs.portia.standing import (
-    Standing,
+from judging.runs.forms.portia import (
+    ExampleSplits,
+    PortiaSettings,
+    StageProgress,
     begun_stages,
     label_of,
-    standing,
+    stage_progress,
     standing_of_recorded,
 )
+from judging.runs.models import (
+    Call,
+    Form,
+    Parse,
+    Run,
+    Sample,
+    Subject,
+    content_free,
+    subject_field,
+    subjects_of,
+)
 
-PAGE = 500
+PAGE = 50
+# By example the parts to ask, and how many samples of each.
+Wanted = Mapping[int, Mapping[str, int]]
+
+
+class Agenda(Protocol):
+    """What a run asks of its examples by now.
+
+    `open_ended`: once all that was asked has been answered, it may ask for more.
+    """
+
+    open_ended: bool
+
+    def wanted(self, subjects: Sequence[Any]) -> Wanted: ...
+
+    def follow_up(self, answered: Sequence["Ask"]) -> list["Ask"]:
+        """What these answers leave to ask at once, before another pass over the examples."""
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class Everything(Agenda):
+    """Each part k times, whatever comes back."""
+
+    parts: tuple[str, ...]
+    k: int
+    open_ended: bool = False
+
+    def wanted(self, subjects: Sequence[Any]) -> Wanted:
+        each = dict.fromkeys(self.parts, self.k)
+        return {subject.pk: each for subject in subjects}
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """One request to come: the `slots` of one part of its subject that it shall fill."""
+
+    subject: Subject
+    part: str
+    slots: tuple[int, ...]
+    attempt: int = 0
+
+    def split(self, most_slots: int | None) -> Iterator["Ask"]:
+        """Pieces that a server takes which gives at most so many choices a request."""
+        size = most_slots or len(self.slots)
+        for start in range(0, len(self.slots), size):
+            yield replace(self, slots=self.slots[start : start + size])
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Statuses that a person asked for again, of the calls up to `through`, the last one then.
+
+    Not by time: the clocks of those who resume and of those who record may differ.
+    """
+
+    statuses: frozenset[str] = frozenset()
+    through: int = 0
+
+    @classmethod
+    def of(cls, run: Run) -> "Retry":
+        asked = run.parameters.get("retry", {})
+        return cls(frozenset(asked.get("statuses", ())), asked.get("through", 0))
+
+
+@dataclass(slots=True)
+class History:
+    """What one order of an example has seen so far."""
+
+    in_flight: set[int] = field(default_factory=set)
+    attempts: dict[int, int] = field(default_factory=dict)
+    settled: set[int] = field(default_factory=set)
+
+    def left(self, k: int) -> dict[int, list[int]]:
+        """Slots to ask, by the attempt that it will be."""
+        by_attempt: dict[int, list[int]] = defaultdict(list)
+        for slot in range(k):
+            if slot not in self.settled and slot not in self.in_flight:
+                by_attempt[self.attempts.get(slot, -1) + 1].append(slot)
+        return by_attempt
+
+
+def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
+    """What is left, a page of subjects at a time. Without an agenda everything is asked."""
+    agenda = agenda or Everything(run.parts, run.k)
+    for subjects in pages(run):
+        histories = read_histories(run, [subject.pk for subject in subjects])
+        wanted = agenda.wanted(subjects)
+        yield [
+            Ask(subject, part, tuple(slots), attempt)
+            for subject in subjects
+            for part, k in wanted[subject.pk].items()
+            for attempt, slots in sorted(histories[subject.pk, part].left(k).items())
+        ]
+    if inputs := content_free(run):
+        histories = read_histories(run)
+        yield [
+            Ask(subject, part, tuple(slots), attempt)
+            for part, subject in inputs.items()
+            for attempt, slots in sorted(histories[None, part].left(1).items())
+        ]
+
+
+def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
+    """The run's examples, or its single responses, in import order."""
+    subjects = subjects_of(run)
+    last: tuple[int, int] | None = None
+    while True:
+        page = subjects.order_by("number", "pk")
+        if last is not None:
+            number, pk = last
+            page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
+        found = list(page[: size or PAGE])
+        if not found:
+            return
+        yield found
+        last = found[-1].number, found[-1].pk
+
+
+Histories = defaultdict[tuple[int | None, str], History]
+
+
+def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
+    """Of these subjects, or of the contents that say nothing."""
+    histories: Histories = defaultdict(History)
+    field = subject_field(run)
+    if subject_ids is None:
+        calls = Call.objects.filter(run=run, example=None, point_item=None)
+    else:
+        calls = Call.objects.filter(run=run, **{f"{field}__in": subject_ids})
+    asked = calls.values_list(field, "part", "state", "slots")
+    for subject_id, part, state, slots in asked:
+        history = histories[subject_id, part]
+        if state == Call.State.CLAIMED:
+            history.in_flight.update(slots)
+    if histories:
+        add_samples(histories, run, calls)
+    return histories
+
+
+def add_samples(histories: Histories, run: Run, calls: Iterable[Call]) -> None:
+    retry = Retry.of(run)
+    samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
+    for subject_id, part, slot, attempt, status, call_id in samples.values_list(
+        f"call__{subject_field(run)}",
+        "call__part",
+        "slot",
+        "attempt",
+        "parses__status",
+        "call_id",
+    ):
+        history = histories[subject_id, part]
+        history.attempts[slot] = attempt
+        if status in retry.statuses and call_id <= retry.through:
+            history.settled.discard(slot)
+        else:
+            history.settled.add(slot)
+
+
+SAMPLES_PAGE = 500
 Pair = tuple[Number, Number]
 
 
@@ -83,7 +260,7 @@ class ExampleSamples:
     number: int
     samples: tuple[RecordedSample, ...]
     counted: tuple[str, ...] | None = None
-    standing: Standing | None = None
+    standing: StageProgress | None = None
 
     def of(self, order: str) -> list[RecordedSample]:
         """The samples that count in one order, whichever parts it was asked in."""
@@ -110,7 +287,7 @@ def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
     """Every judged example of the project, in import order."""
-    for examples in pages(run, PAGE):
+    for examples in pages(run, SAMPLES_PAGE):
         yield from with_samples(run, examples)
 
 
@@ -140,7 +317,7 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
     if settings is None:
         stands = standing_of_recorded([Stage(stage) for stage in run.stages], results)
     else:
-        stands = standing(settings, results, begun, ExampleSplits(example, settings))
+        stands = stage_progress(settings, results, begun, ExampleSplits(example, settings))
     counted = stage_parts(stands.last) if stands.last else ()
     return replace(found, counted=counted, standing=stands)
 
@@ -172,3 +349,68 @@ def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[Rec
         else:
             earlier.append(sample)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedReply:
+    """A sample and what was read in it, its numbers turned back to responses 1 and 2.
+
+    `superseded`: the same slot was asked again later, so this reply no longer counts.
+    """
+
+    slot: int
+    attempt: int
+    parse: Parse
+    raw_text: str
+    reasoning: str
+    finish_reason: str
+    superseded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OrderTranscript:
+    part: str
+    replies: tuple[RecordedReply, ...]
+    unanswered: tuple[Call, ...]
+
+    @property
+    def begun(self) -> bool:
+        return bool(self.replies or self.unanswered)
+
+
+def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
+    """In the method's order of asking; two queries, however many samples.
+
+    Of PORTIA's stages those that the example came to.
+    """
+    calls = Call.objects.filter(run=run, example=example)
+    parses = (
+        Parse.objects.filter(current=True, sample__call__in=calls)
+        .select_related("sample__call")
+        .order_by("sample__slot", "sample__attempt")
+    )
+    last = {(p.sample.call.part, p.sample.slot): p.sample.attempt for p in parses}
+    unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
+    replies = [(parse.sample.call.part, reply(parse, last)) for parse in parses]
+    orders = (
+        OrderTranscript(
+            part,
+            tuple(found for of, found in replies if of == part),
+            tuple(call for call in unanswered if call.part == part),
+        )
+        for part in run.parts
+    )
+    return tuple(order for order in orders if order.begun or not run.stages)
+
+
+def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
+    sample = parse.sample
+    return RecordedReply(
+        slot=sample.slot,
+        attempt=sample.attempt,
+        parse=parse,
+        raw_text=sample.raw_text or "",
+        reasoning=sample.reasoning,
+        finish_reason=sample.finish_reason,
+        superseded=last[sample.call.part, sample.slot] != sample.attempt,
+    )

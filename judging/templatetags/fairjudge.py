@@ -11,9 +11,9 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from judging import figures
-from judging.glossary import GLOSSARY
-from judging.llm.parts import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
+from judging.core import formatting
+from judging.core.glossary import GLOSSARY
+from judging.llm.prompts.templates import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
 
 register = template.Library()
 
@@ -25,10 +25,10 @@ STAGES = {
     "none": "none: the orders never agreed",
 }
 
-register.filter("usd", figures.usd)
-register.filter("duration", figures.duration)
-register.filter("count", figures.count)
-register.filter("percent", figures.percent)
+register.filter("usd", formatting.usd)
+register.filter("duration", formatting.duration)
+register.filter("count", formatting.count)
+register.filter("percent", formatting.percent)
 
 
 @register.simple_tag
@@ -51,9 +51,9 @@ def number(
         return format_html('<span class="number why" title="{}">–</span>', reason)
     if value is None:
         return format_html('<span class="number why">{}</span>', reason or "not known")
-    scale, unit = (100, figures.NARROW_SPACE + "%") if percent else (1, "")
+    scale, unit = (100, formatting.NARROW_SPACE + "%") if percent else (1, "")
     places = max(digits - 2, 0) if percent else digits
-    text = figures.decimals(float(value) * scale, places, signed=signed, counted=counted)
+    text = formatting.decimals(float(value) * scale, places, signed=signed, counted=counted)
     return format_html(
         '<span class="number">{}{}{}{}</span>',
         text,
@@ -66,7 +66,7 @@ def number(
 @register.simple_tag
 def p_value(value: float, bare: bool = False) -> SafeString:
     """A p-value, which is never 0; `bare` leaves the letter to the column's head."""
-    text = figures.p_value(value)
+    text = formatting.p_value(value)
     return format_html("{}", text.removeprefix("= ") if bare else f"p {text}")
 
 
@@ -77,7 +77,7 @@ def _interval(
         return ""
     return format_html(
         ' <span class="interval"><span class="visually-hidden">95 % interval </span>{}</span>',
-        figures.interval(low * scale, high * scale, places, signed=signed, counted=counted),
+        formatting.interval(low * scale, high * scale, places, signed=signed, counted=counted),
     )
 
 
@@ -85,7 +85,7 @@ def _coverage(n: int | None, of: int | None) -> SafeString | str:
     if n is None or of is None or n == of:
         return ""
     return format_html(
-        ' <span class="coverage">on {} of {}</span>', figures.count(n), figures.count(of)
+        ' <span class="coverage">on {} of {}</span>', formatting.count(n), formatting.count(of)
     )
 
 
@@ -154,7 +154,7 @@ def shares(win: int, tie: int, lose: int) -> SafeString:
         format_html_join(
             " ",
             '<span class="label {0}">{1} {0}</span>',
-            ((outcome, figures.count(part)) for outcome, part in counts.items()),
+            ((outcome, formatting.count(part)) for outcome, part in counts.items()),
         ),
     )
 
@@ -163,15 +163,15 @@ def shares(win: int, tie: int, lose: int) -> SafeString:
 def progress(done: int, total: int | None, word: str = "done") -> SafeString:
     """A bar with its words; words alone while the total is not known."""
     if not total:
-        return format_html('<span class="progress">{} {}</span>', figures.count(done), word)
+        return format_html('<span class="progress">{} {}</span>', formatting.count(done), word)
     return format_html(
         '<span class="progress"><progress max="{}" value="{}" aria-label="{}"></progress>'
         "<span>{} of {} {}</span></span>",
         total,
         done,
         word,
-        figures.count(done),
-        figures.count(total),
+        formatting.count(done),
+        formatting.count(total),
         word,
     )
 
@@ -218,7 +218,7 @@ def ago(when: datetime | None) -> SafeString | str:
     """How long ago, kept current by times.js."""
     if when is None:
         return "never"
-    return _time(when, "ago", f"{figures.duration((timezone.now() - when).total_seconds())} ago")
+    return _time(when, "ago", f"{formatting.duration((timezone.now() - when).total_seconds())} ago")
 
 
 def _time(when: datetime | None, kind: str, text: str) -> SafeString | str:

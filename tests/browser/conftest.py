@@ -3,7 +3,7 @@
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds.opening import RoundSettings, open_round
 from tests.factories import make_examples
 
 # The machine may be busy with other tests.

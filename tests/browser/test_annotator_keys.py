@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from annotation.models import Annotation, Flag, Skip
-from judging.models import Preferences
+from judging.projects.models import Preferences
 from tests.browser.annotating import (
     LONG,
     answer_of,

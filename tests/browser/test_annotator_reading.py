@@ -5,7 +5,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from annotation.models import Annotation, Draft, Flag
-from judging.models import Preferences
+from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
 from tests.browser.annotating import LONG, answer_of, said, settled, token_of
 from tests.browser.conftest import PHONE

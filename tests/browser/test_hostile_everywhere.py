@@ -3,10 +3,10 @@
 import pytest
 from django.urls import reverse
 
-from annotation.invitations import Terms, invite
 from annotation.models import Flag, Item
-from annotation.rounds import RoundSettings, open_round
-from judging.models import Example
+from annotation.people.invitations import Terms, invite
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.dataset.models import Example
 from tests.annotation.rendering.reading import CORPUS
 from tests.factories import (
     make_annotator,

@@ -7,7 +7,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from annotation.models import Annotation
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds.opening import RoundSettings, open_round
 from tests.annotation.results.learning import biased_run, go_on
 from tests.browser.annotating import vote
 

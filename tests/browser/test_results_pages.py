@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import expect
 
 from annotation.models import Item
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds.opening import RoundSettings, open_round
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 

@@ -7,11 +7,11 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from annotation.annotators import annotator_named
-from annotation.invitations import Terms, invite, link_of
 from annotation.models import Flag, Item
-from annotation.rounds import RoundSettings, open_round
-from judging.models import Project
+from annotation.people.annotators import annotator_named
+from annotation.people.invitations import Terms, invite, link_of
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.projects.models import Project
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 

@@ -7,8 +7,8 @@ from threading import Event
 import pytest
 from playwright.sync_api import expect
 
-from judging.models import Run
-from judging.runs.working import work_on
+from judging.runs.engine.working import work_on
+from judging.runs.models import Run
 from tests.browser.conftest import PHONE
 from tests.factories import make_examples
 from tests.judging.runs.judging import (

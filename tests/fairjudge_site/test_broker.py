@@ -88,3 +88,66 @@ def test_a_broker_that_is_away_fails_nothing_that_was_committed(own_environment,
     assert "The broker does not answer (" in done.stderr
     assert "Connection refused" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+LARGE = """
+from django.test import Client
+from django.utils import timezone
+from annotation.models import Round
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.models import Example, Membership, Role, Worker
+from tests import factories as make
+
+project = make.make_project("large")
+owner = make.make_member(project, Role.OWNER, "olga")
+run = make.make_run(project)
+examples = make.make_examples(project, 5_001)
+for example in examples[:20]:
+    make.make_verdict(run, example, 0.5)
+now = timezone.now()
+Worker.objects.create(name="w", queues="runs,quick", started_at=now, seen_at=now)
+"""
+SEE = """
+client = Client(SERVER_NAME="localhost")
+client.force_login(owner)
+plan = f"plan/preview?run={run.pk}&how=beta&beta=20&votes=1&audit=0"
+for page in ("results", "results", plan):
+    answer = client.get("/p/large/" + page)
+    text = answer.content.decode()
+    print(answer.status_code, "The queue does not answer" in text)
+"""
+VOTE = """
+round_ = open_round(project, None, run, RoundSettings(beta=50, votes=1, learn=20))
+person = make.make_annotator(project)
+from annotation.models import Draft
+from annotation.queue.queue import claim_next
+from annotation.votes.voting import record_vote
+while isinstance(draft := claim_next(round_, person), Draft):
+    record_vote(draft, {"overall": "left"})
+print("voted")
+"""
+
+
+@pytest.mark.parametrize("address", ["redis://127.0.0.1:1/0", "amqp://127.0.0.1:1//"])
+def test_large_results_and_votes_wait_for_a_broker_that_is_away(environment_with_tables, address):
+    """The page says so, and the sweep asks for the figures once the broker is back."""
+
+    def shell(code, broker):
+        command = [sys.executable, "manage.py", "shell", "--no-imports", "--command", code]
+        environment = {**environment_with_tables, "CELERY_BROKER_URL": broker}
+        done = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done
+
+    away = shell(LARGE + SEE + VOTE, address)
+    assert away.stdout.splitlines() == ["200 True", "200 True", "200 True", "voted"]
+    assert "Traceback" not in away.stderr
+    assert "renew_report is sent again later" in away.stderr
+    assert "go_on_with_round is sent again later" in away.stderr
+    sweep = "from annotation.results.report.cache import wake_for_reports; wake_for_reports()"
+    shell(sweep, address)
+    messages = Path(environment_with_tables["FAIRJUDGE_DATA"]) / "queue" / "messages"
+    shell(f"{sweep}; wake_for_reports()", "")
+    assert len(list(messages.iterdir())) == 1

@@ -1,11 +1,16 @@
 """The demo's entry exists in the demo only, and opens the demo's own logins only."""
 
 import re
+from threading import Thread
 
 import pytest
 
-from annotation.results.demo import BETA, VOTES, demo_project
-from annotation.results.follow_up import follow_up, plan_round
+from annotation.results.demo import (
+    RUN_NAME,
+    demo_project,
+    open_round_after,
+    wait_for_run_and_open_round,
+)
 from tests.factories import make_run, make_user, make_verdict
 
 
@@ -70,12 +75,44 @@ def test_a_visitor_finds_something_to_label_at_once(client, demo):
     assert demo_project().rounds.count() == demo.rounds.count() == 2
 
 
-def test_the_invented_votes_fill_the_round_that_follows_the_run(demo):
-    run = make_run(demo)
+@pytest.fixture
+def judged(demo):
+    run = make_run(demo, name=RUN_NAME)
     for example in demo.examples.all():
         make_verdict(run, example, example.number / 100)
-    plan_round(run, BETA, VOTES)
-    assert follow_up() == 1
-    slots = run.rounds.get().slots
+    return run
+
+
+def test_the_invented_votes_fill_the_round_that_follows_the_run(judged):
+    assert open_round_after(judged)
+    slots = judged.rounds.get().slots
     assert slots.count() == 15
     assert not slots.filter(vote=None).exists()
+    assert not open_round_after(judged)
+
+
+def wait_in_a_thread():
+    """As the demo's process waits: with a connection of its own."""
+    waiting = Thread(target=wait_for_run_and_open_round, daemon=True)
+    waiting.start()
+    waiting.join(timeout=20)
+    assert not waiting.is_alive()
+
+
+def test_the_round_opens_once_the_run_is_done_and_the_wait_ends(transactional_db, judged):
+    judged.state = "running"
+    judged.save()
+    assert not open_round_after(judged)
+    judged.state = "done"
+    judged.save()
+    # The second time is the demo that is started again.
+    wait_in_a_thread()
+    wait_in_a_thread()
+    assert judged.rounds.count() == 1
+
+
+def test_a_round_that_cannot_open_ends_the_wait(transactional_db, judged, caplog):
+    judged.project.examples.all().delete()
+    wait_in_a_thread()
+    assert "The demo's round was not opened: " in caplog.text
+    assert not judged.rounds.exists()

@@ -3,7 +3,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from judging.models import Worker
+from judging.core.models import Worker
 
 pytestmark = pytest.mark.django_db
 

@@ -4,9 +4,9 @@ import pytest
 from django.db import DatabaseError
 
 from fairjudge_site import heartbeat
-from judging.models import Worker
-from judging.runs import rereading
-from judging.runs.rereading import Rereading
+from judging.core.models import Worker
+from judging.runs.engine import rereading
+from judging.runs.engine.rereading import Rereading
 from tests.factories import make_project, make_run
 from tests.processes import eventually
 

@@ -6,9 +6,9 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import RequestFactory
 
-from annotation.invitations import Terms, invite, link_of
-from fairjudge_site.clients import client_address
+from annotation.people.invitations import Terms, invite, link_of
 from fairjudge_site.logs import SecretsFormatter
+from fairjudge_site.requests import client_address
 
 PASSWORD = "correct horse battery staple"
 

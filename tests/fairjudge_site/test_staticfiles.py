@@ -5,7 +5,7 @@ from django.contrib.staticfiles.storage import staticfiles_storage
 from django.core.management import call_command
 from django.templatetags.static import static
 
-from fairjudge_site.staticfiles import CollectedStorage
+from fairjudge_site.requests import CollectedStorage
 
 
 def test_before_they_are_collected_files_have_their_plain_names():

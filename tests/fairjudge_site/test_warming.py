@@ -3,10 +3,10 @@
 import pytest
 from django.db import DatabaseError
 
-from annotation.queue import claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.queue.queue import claim_next
+from annotation.rounds.opening import RoundSettings, open_round
 from fairjudge_site import warming
-from judging.prepared import KNOWN
+from judging.core.sql.statements import KNOWN
 from tests.factories import make_annotator, make_examples, make_project
 
 pytestmark = [pytest.mark.databases]

@@ -10,8 +10,8 @@ from django.conf import settings
 from django.template import Context, RequestContext, Template
 from django.test import RequestFactory
 
-from judging.glossary import GLOSSARY
-from judging.methods.estimates import Estimate
+from judging.core.glossary import GLOSSARY
+from judging.methods.intervals.estimates import Estimate
 from judging.templatetags import fairjudge as tags
 
 

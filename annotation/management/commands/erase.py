@@ -6,11 +6,11 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from annotation.annotators import erase_annotator, erase_person
 from annotation.models import Annotator
-from judging.errors import UserError
-from judging.management.base import FairJudgeCommand
-from judging.projects import project_for_command
+from annotation.people.annotators import erase_annotator, erase_person
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):

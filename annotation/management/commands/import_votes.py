@@ -5,12 +5,11 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.vote_files import FORMATS
-from annotation.vote_imports import import_votes
-from judging.figures import count, number_of
-from judging.management.arguments import add_format, add_project
-from judging.management.base import FairJudgeCommand
-from judging.projects import project_for_command
+from annotation.votes.files import FORMATS
+from annotation.votes.imports import import_votes
+from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.formatting import count, number_of
+from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):

@@ -5,18 +5,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.annotators import annotator_of
 from annotation.models import Annotator, Item, Round
-from annotation.rounds import LEARN, RoundSettings, open_round
-from annotation.standing import out_of_reach
-from annotation.voters import voters_of
-from judging.errors import UserError
-from judging.figures import count, number_of
-from judging.management.arguments import add_project, decimal_argument
-from judging.management.base import FairJudgeCommand
-from judging.models import Project, Run
-from judging.projects import project_for_command
-from judging.runs.finding import find_run
+from annotation.people.annotators import annotator_of, voters_of
+from annotation.rounds.opening import LEARN, RoundSettings, open_round
+from annotation.rounds.progress import out_of_reach
+from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.errors import UserError
+from judging.core.formatting import count, number_of
+from judging.projects.access import project_for_command
+from judging.projects.models import Project
+from judging.runs.models import Run, find_run
 
 _MOST_ITEMS = 1_000_000
 

@@ -4,6 +4,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,11 +13,12 @@ from typing import Any, NoReturn
 from django.conf import settings
 from django.core.management import CommandError, call_command
 
+from annotation.results.demo import wait_for_run_and_open_round
 from fairjudge_site.processes import Part, Supervisor
-from judging.errors import UserError
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.core.processes import status_at
 from judging.local_judge import local_judge
-from judging.management.base import FairJudgeCommand
-from judging.probing import status_at
 
 NAMES = ("web", "runs", "quick", "judge")
 
@@ -48,6 +50,8 @@ class Command(FairJudgeCommand):
                 self.start_judge(judge, supervisor, needed=len(names) == 1)
             if "web" in names:
                 self.wait_for_pages(supervisor)
+                if settings.FAIRJUDGE_DEMO:
+                    threading.Thread(target=wait_for_run_and_open_round, daemon=True).start()
             while (ended := supervisor.ended()) is None:
                 time.sleep(0.2)
             raise CommandError(

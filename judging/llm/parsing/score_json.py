@@ -6,12 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.folding import fold
-from judging.llm.marks import JSON_SCORE_KEY, SCORE_KEY
 from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.numbers import NUMBER, number_at
-from judging.llm.parsing.parsed import Parsed, Status
-from judging.llm.templating import Scale
+from judging.llm.parsing.parsed import NUMBER, Parsed, Status, number_at
+from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
+from judging.llm.prompts.templates import Scale
 
 _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")

@@ -4,8 +4,8 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.management.base import FairJudgeCommand
-from judging.people import create_login, password_link
+from judging.core.commands import FairJudgeCommand
+from judging.projects.accounts import create_login, password_link
 
 
 class Command(FairJudgeCommand):

@@ -5,20 +5,17 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.errors import UserError
-from judging.figures import count, number_of
-from judging.imports.checking import Summary
-from judging.imports.columns import FIELDS, IGNORE, plain
-from judging.imports.comparing import Comparison
-from judging.imports.layouts import FORMATS
-from judging.imports.preparing import first_pass
-from judging.imports.undoing import undo
-from judging.imports.uploads import refused_files_of
-from judging.imports.writing import import_files
-from judging.management.arguments import add_format, add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Import, Project
-from judging.projects import project_for_command
+from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.errors import UserError
+from judging.core.formatting import count, number_of
+from judging.dataset.files import FORMATS
+from judging.dataset.models import Import
+from judging.dataset.reading import Summary
+from judging.dataset.records import FIELDS, IGNORE, plain
+from judging.dataset.uploads import ImportComparison, first_pass, refused_files_of
+from judging.dataset.writing import import_files, undo
+from judging.projects.access import project_for_command
+from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):
@@ -78,7 +75,7 @@ class Command(FairJudgeCommand):
             )
         self.report(imported)
 
-    def describe(self, found: Summary, comparison: Comparison | None) -> None:
+    def describe(self, found: Summary, comparison: ImportComparison | None) -> None:
         write = self.stdout.write
         write(f"{number_of(found.n_rows, 'row')} can be imported ({found.format}).")
         for field, source in found.columns.items():

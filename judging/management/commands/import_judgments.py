@@ -5,11 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.figures import count, number_of
-from judging.management.arguments import add_format, add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Verdict
-from judging.projects import project_for_command
+from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.formatting import count, number_of
+from judging.projects.access import project_for_command
+from judging.runs.models import Verdict
 from judging.runs.recorded.formats import FORMATS
 from judging.runs.recorded.writing import import_judgments
 

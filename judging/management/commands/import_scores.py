@@ -5,14 +5,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.errors import UserError
-from judging.figures import number_of
-from judging.imports.score_writing import ScoresImported, import_scores, undo_scores
-from judging.imports.scores import FORMATS
-from judging.management.arguments import add_format, add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Import, Project
-from judging.projects import project_for_command
+from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
+from judging.dataset.models import Import
+from judging.dataset.scores import FORMATS, ScoresImported, import_scores, undo_scores
+from judging.projects.access import project_for_command
+from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):

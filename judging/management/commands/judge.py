@@ -1,37 +1,180 @@
-"""`manage.py judge`: start or resume a run, and work on it here or in a worker."""
+"""What `manage.py judge` takes of the judge, of its forms and methods, and of the pace."""
 
 import time
+from argparse import ArgumentTypeError
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.errors import UserError
-from judging.figures import count, duration, number_of
-from judging.management.arguments import add_project
-from judging.management.base import FairJudgeCommand
-from judging.management.judge_arguments import (
-    OF_CHOICE,
-    OF_PORTIA,
-    add_choice_arguments,
-    add_judge_arguments,
-    add_pace_arguments,
-    add_portia_arguments,
-    portia_options,
-    template_file,
-)
-from judging.models import Parse, Run
-from judging.projects import project_for_command
-from judging.runs import lease, recovery, states
-from judging.runs.batch_pump import BatchPump
-from judging.runs.estimate import RunEstimate, estimate_run
-from judging.runs.finding import find_run
-from judging.runs.listing import ModelNotChosen
-from judging.runs.progress import progress_of
-from judging.runs.pump import Pump
-from judging.runs.reparse import older, reparse
-from judging.runs.replay import replay_run
-from judging.runs.starting import start_run
-from judging.runs.working import work_on
+from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.errors import UserError
+from judging.core.formatting import count, duration, number_of
+from judging.projects.access import project_for_command
+from judging.runs import lifecycle
+from judging.runs.endpoints import ModelNotChosen
+from judging.runs.engine import claims
+from judging.runs.engine.batches import BatchPump
+from judging.runs.engine.progress import progress_of
+from judging.runs.engine.pump import Pump
+from judging.runs.engine.rereading import older, reparse
+from judging.runs.engine.working import work_on
+from judging.runs.forms.portia import PARTS, TOKENS, WITHOUT, PortiaOptions
+from judging.runs.models import Form, Method, Parse, Run, find_run
+from judging.runs.pages.start_form import LARGEST_SEED, MOST_USD
+from judging.runs.planning.agenda import replay_run
+from judging.runs.planning.estimate import RunEstimate, estimate_run
+from judging.runs.planning.start import CONCURRENCY, LOCAL_MAX_TOKENS, MAX_TOKENS, K, start_run
+from judging.runs.templates import template_from
+
+OF_CHOICE = ("permutations", "ids", "band", "shots", "scale", "shots_from", "shots_random")
+OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
+
+
+def add_judge_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--endpoint", help="an endpoint that the operator named")
+    parser.add_argument(
+        "--model", help="default: FAIRJUDGE_JUDGE_MODEL, else the endpoint's only one"
+    )
+    parser.add_argument(
+        "--method",
+        choices=[m for m in Method.values if m != Method.IMPORTED],
+        help=f"default: {Method.MEC_BPC}, evidence first in both orders",
+    )
+    parser.add_argument(
+        "--form", choices=Form.values, help=f"what is asked of the judge; default: {Form.SCORE}"
+    )
+    parser.add_argument(
+        "--template",
+        metavar="NAME|FILE.toml",
+        help="shipped, the project's own, or a file; default: the form's usual one",
+    )
+    parser.add_argument(
+        "--criteria",
+        metavar="TEXT",
+        help="fills a template's {criteria}; of a pointwise run names, such as fluency,relevance",
+    )
+    parser.add_argument("--k", type=positive, help=f"samples in each order, {K} usually")
+    parser.add_argument(
+        "--max-tokens",
+        type=positive,
+        help=f"the longest reply; default: {MAX_TOKENS}, of the local judge {LOCAL_MAX_TOKENS}",
+    )
+    parser.add_argument(
+        "--price", type=price, metavar="IN,OUT", help="USD a million prompt, completion tokens"
+    )
+
+
+def add_choice_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--permutations",
+        type=positive,
+        metavar="1|2|3|4",
+        help="of a choice: X0; X0, X2 (the usual); X0 to X2; or X0 to X3",
+    )
+    parser.add_argument("--ids", metavar="A,B", help="of a choice: its two option IDs")
+    parser.add_argument(
+        "--band", type=amount, metavar="B", help="of a choice: a P within B of ½ is a tie"
+    )
+    parser.add_argument(
+        "--scale", metavar="LOW,HIGH", help="of a pointwise run: the scores that may be given"
+    )
+    parser.add_argument(
+        "--shots-from",
+        metavar="RUN",
+        help="of a pointwise run: show first what RUN was most biased about, with people's scores",
+    )
+    parser.add_argument(
+        "--shots-random",
+        action="store_true",
+        default=None,
+        help="with --shots-from: as many of its training items at random, to compare with",
+    )
+    parser.add_argument(
+        "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"
+    )
+
+
+def add_portia_arguments(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--parts", type=positive, metavar="N", help=f"of PORTIA: parts a response, {PARTS} usually"
+    )
+    parser.add_argument(
+        "--tokens", choices=TOKENS, help="of PORTIA: what parts are alike by; words usually"
+    )
+    parser.add_argument(
+        "--unsplit-first",
+        action="store_true",
+        default=None,
+        help="of PORTIA: show the whole responses before any part",
+    )
+    parser.add_argument(
+        "--without", choices=WITHOUT, help="of PORTIA: leave out the alignment by length, or other"
+    )
+
+
+def template_file(options: dict[str, Any]) -> dict[str, Any]:
+    """A template from a file, which says itself what form it is of."""
+    name = options["template"] or ""
+    if not name.endswith(".toml"):
+        return {}
+    found = template_from(Path(name))
+    return {"template": found, "form": options["form"] or found.form.value}
+
+
+def portia_options(options: dict[str, Any]) -> dict[str, Any]:
+    given = {name: options[name] for name in OF_PORTIA if options[name] is not None}
+    return {"portia": PortiaOptions(**given)} if given else {}
+
+
+def add_pace_arguments(parser: CommandParser) -> None:
+    parser.add_argument("--name", metavar="RUN", help="default: its model and method")
+    parser.add_argument(
+        "--seed", type=seed, help="repeats the order of equal ranks; default: drawn"
+    )
+    parser.add_argument(
+        "--temperature", type=amount, help="default: 1, so that samples differ; 0 by probabilities"
+    )
+    parser.add_argument(
+        "--budget", type=amount, metavar="USD", help="pause before more than this is spent"
+    )
+    parser.add_argument(
+        "--concurrency", type=positive, help=f"requests at once; default: {CONCURRENCY}"
+    )
+    parser.add_argument("--rpm", type=positive, help="requests a minute at most")
+    parser.add_argument("--tpm", type=positive, help="tokens a minute at most")
+
+
+def positive(text: str) -> int:
+    if not text.isdecimal() or len(text) > 9 or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a whole number above 0, of nine digits at most")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
+def seed(text: str) -> int:
+    if not text.isdecimal() or len(text) > 10 or int(text) > LARGEST_SEED:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {LARGEST_SEED}")
+    return int(text)
+
+
+def amount(text: str) -> Decimal:
+    value = decimal_argument(text)
+    if not 0 <= value <= MOST_USD:
+        raise ArgumentTypeError(f"{text!r} is not an amount up to {MOST_USD}")
+    return value
+
+
+def price(text: str) -> tuple[Decimal, Decimal]:
+    prompt, comma, completion = text.partition(",")
+    if not comma:
+        raise ArgumentTypeError("give two prices, such as 2.50,10")
+    return amount(prompt), amount(completion)
+
 
 State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
@@ -79,7 +222,7 @@ class Command(FairJudgeCommand):
             metavar="STATUS",
             action="append",
             default=[],
-            choices=sorted(states.RETRIABLE),
+            choices=sorted(lifecycle.RETRIABLE),
             help="with --resume: ask again what ended so; errors always are",
         )
 
@@ -122,9 +265,9 @@ class Command(FairJudgeCommand):
             if not options["retry"]:
                 return
         if run.state in (State.PAUSING, State.CANCELLING):
-            recovery.recover(run)
+            claims.recover(run)
         self.wait_for_holder(run)
-        states.resume(
+        lifecycle.resume(
             run,
             retry={Parse.Status.ERROR, *options["retry"]},
             max_tokens=options["max_tokens"],
@@ -140,7 +283,7 @@ class Command(FairJudgeCommand):
         """Another process may be at it; one of this machine that is dead is not waited for."""
         run.refresh_from_db()
         told = False
-        while not Run.objects.filter(lease.abandoned(run), pk=run.pk).exists():
+        while not Run.objects.filter(lifecycle.abandoned(run), pk=run.pk).exists():
             if not told:
                 self.stderr.write(f"Waiting: run {run.name} is held by {run.holder} …")
                 told = True

@@ -6,15 +6,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.figures import decimals, interval
-from judging.management.arguments import add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Form
-from judging.projects import project_for_command
-from judging.runs.finding import find_run
-from judging.runs.likelihood_asking import Asked, ask_likelihoods, texts_of
-from judging.runs.point_shots import whole_report
-from judging.runs.pointwise_report import Json
+from judging.core.commands import FairJudgeCommand, add_project
+from judging.core.formatting import decimals, interval
+from judging.projects.access import project_for_command
+from judging.runs.engine.likelihoods import LikelihoodsAsked, ask_likelihoods, texts_of
+from judging.runs.forms.likelihood import Json
+from judging.runs.forms.point_shots import whole_report
+from judging.runs.models import Form, find_run
 
 LINES = {
     "bias": "BiasScore: Spearman of LS and US",
@@ -69,7 +67,7 @@ def named(text: str) -> str:
     return text
 
 
-def described(asked: Asked) -> str:
+def described(asked: LikelihoodsAsked) -> str:
     cost = "unknown" if asked.usd is None else f"{asked.usd:.6f} USD"
     untold = f", {asked.untold} without a number" if asked.untold else ""
     return f"{asked.texts} texts, {asked.asked} asked of {asked.model}{untold}. Cost: {cost}."

@@ -5,9 +5,9 @@ from typing import Any
 from django.contrib.auth.models import User
 from django.core.management.base import CommandParser
 
-from judging.errors import UserError
-from judging.management.base import FairJudgeCommand
-from judging.people import password_link
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.projects.accounts import password_link
 
 
 class Command(FairJudgeCommand):

@@ -1,6 +1,4 @@
-"""Calibrating a judge that gives probabilities: one interface, each method in a module of its own.
+"""Calibration of judges that give probabilities: CalibraEval and its baselines.
 
-method = method_named("calibraeval")
-calibration = method.fit(probabilities)      # Undefined where it can't be fitted
-calibrated = calibration.apply(probabilities)
+Reading probabilities from a reply belongs to `judging.llm.parsing`.
 """

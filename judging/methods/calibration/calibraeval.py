@@ -1,27 +1,140 @@
-"""CalibraEval's NOA: the order-preserving g that makes a judge agree with itself, without labels.
+"""CalibraEval's objective and its exact gradient, O(M) an evaluation.
 
-Li et al., section 3.3 and Algorithm 1.  The objective is not convex; the descent starts where the
-paper's does, at d = z, which makes g the rank transform of all probabilities.
+Li et al., equation 10, over K examples with s_j = P(t1 | X_j):
+
+    L(g) = sum [g(s0) + g(s2) - 1]^2 + [g(s0) - g(s1)]^2 - lambda [g(s0) - g(s2)]^2
+
+and equation 12, over the distinct values z_0 = 0 < z_1 < ... < z_M = 1 of all s:
+
+    g(z_k) = sum_{i <= k} exp(d_i) / sum_i exp(d_i)
+
+Equal probabilities are one point, so that g is a function.  With w_k = exp(d_k) / sum_i exp(d_i)
+and G_j = dL/dg(z_j),
+
+    dL/dd_k = w_k (sum_{j >= k} G_j - sum_j G_j g(z_j)),
+
+which cumulative sums give at once.  The printed equations 14, 23 and 25 are not this gradient:
+-2 lambda (g0 - g2) is missing from dL/dg0, and the sign of lambda in dL/dg2 is wrong.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_limits
 
-from judging.methods.calibration.descent import Lbfgs, Optimiser
-from judging.methods.calibration.objective import (
-    Codes,
-    Objective,
-    Points,
-    calibrated_values,
-    loss_of_values,
-)
-from judging.methods.calibration.permutations import THREE, Floats
-from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.estimates import Undefined
+from judging.methods.arrays import Codes, Floats
+from judging.methods.calibration.probabilities import THREE, ChoiceProbabilities
+from judging.methods.intervals.estimates import Undefined
+
+# both: equation 10.  tokens: L1 of equation 19.  positions: L2 of equation 20.
+Objective = Literal["both", "tokens", "positions"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ObjectivePoints:
+    """z: (M + 1,) distinct, ascending, from 0 to 1; at: (3, K) the place in z of s0, s1, s2."""
+
+    z: Floats
+    at: Codes
+
+    @classmethod
+    def of(cls, s: Floats) -> ObjectivePoints:
+        """s: (K, 3) P(t1) under X0, X1, X2."""
+        z, place = np.unique(np.concatenate(([0.0, 1.0], s.T.reshape(-1))), return_inverse=True)
+        return cls(z, place[2:].reshape(3, -1))
+
+    @property
+    def examples(self) -> int:
+        return len(self.at[0])
+
+
+def calibrated_values(d: Floats) -> Floats:
+    """g(z) by equation 12; ascending, the last one exactly 1."""
+    g = np.cumsum(np.exp(d - d.max()))
+    return np.asarray(g / g[-1])
+
+
+def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Objective) -> float:
+    """The sum over examples, from the calibrated values themselves."""
+    tokens, positions, apart = g0 + g2 - 1, g0 - g1, g0 - g2
+    if kind == "tokens":
+        return float(tokens @ tokens - strength * (apart @ apart))
+    if kind == "positions":
+        return float(positions @ positions - strength * ((g0 - 0.5) @ (g0 - 0.5)))
+    return float(tokens @ tokens + positions @ positions - strength * (apart @ apart))
+
+
+def loss_and_gradient(
+    d: Floats, points: ObjectivePoints, strength: float, kind: Objective = "both"
+) -> tuple[float, Floats]:
+    """The sum over examples, and (M + 1,) its derivative by d; strength is lambda."""
+    w = np.exp(d - d.max())
+    g = np.cumsum(w)
+    w /= g[-1]
+    g /= g[-1]
+    g0, g1, g2 = g[points.at]
+    loss = loss_of_values(g0, g1, g2, strength, kind)
+    by_value = np.bincount(
+        points.at.reshape(-1), _slopes(g0, g1, g2, strength, kind), minlength=len(d)
+    )
+    above = np.cumsum(by_value[::-1])[::-1]
+    return loss, np.asarray(w * (above - by_value @ g))
+
+
+def _slopes(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Objective) -> Floats:
+    """(3K,) derivatives of the loss by g(s0), then by g(s1), then by g(s2)."""
+    tokens, positions, apart = g0 + g2 - 1, g0 - g1, g0 - g2
+    if kind == "positions":
+        regular = strength * (g0 - 0.5)
+        return np.concatenate((2 * (positions - regular), -2 * positions, np.zeros_like(g2)))
+    if kind == "tokens":
+        positions = np.zeros_like(positions)
+    regular = strength * apart
+    return np.concatenate(
+        (2 * (tokens + positions - regular), -2 * positions, 2 * (tokens + regular))
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Minimum:
+    """d: (M + 1,) parameters; steps: iterations."""
+
+    d: Floats
+    steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Lbfgs:
+    """Stops when a step lowers the loss per example by less than `tolerance` of it."""
+
+    tolerance: float = 1e-8
+    most_steps: int = 2_000
+
+    def minimise(self, points: ObjectivePoints, strength: float, kind: Objective) -> Minimum:
+        def mean_loss(d: Floats) -> tuple[float, Floats]:
+            loss, gradient = loss_and_gradient(d, points, strength, kind)
+            return loss / points.examples, gradient / points.examples
+
+        # The vectors are short: handing them to several threads costs twenty times the work.
+        with threadpool_limits(limits=1, user_api="blas"):
+            end = scipy.optimize.minimize(
+                mean_loss,
+                points.z,
+                jac=True,
+                method="L-BFGS-B",
+                options={
+                    "ftol": self.tolerance,
+                    "gtol": 0.0,
+                    "maxiter": self.most_steps,
+                    "maxfun": 2 * self.most_steps,
+                },
+            )
+        return Minimum(np.asarray(end.x), int(end.nit))
+
 
 STRENGTH = 0.5
 # Where all calibrated probabilities are within this of each other, no verdict is left.
@@ -81,7 +194,7 @@ class CalibraEval:
     name: str = "calibraeval"
     strength: float = STRENGTH
     objective: Objective = "both"
-    optimiser: Optimiser = field(default_factory=Lbfgs)
+    optimiser: Lbfgs = field(default_factory=Lbfgs)
 
     def fit(self, probabilities: ChoiceProbabilities) -> CurveCalibration | Undefined:
         if self.strength < 0:
@@ -94,7 +207,7 @@ class CalibraEval:
             return Undefined(ONE)
         if np.ptp(s) == 0:
             return Undefined(ALIKE)
-        points = Points.of(s)
+        points = ObjectivePoints.of(s)
         end = self.optimiser.minimise(points, self.strength, self.objective)
         g = calibrated_values(end.d)
         if np.ptp(g[self._used(points)]) < FLAT:
@@ -115,7 +228,7 @@ class CalibraEval:
         whole = probabilities.rows(probabilities.complete(needed))
         return whole.columns([name if name in needed else "X0" for name in THREE])
 
-    def _used(self, points: Points) -> Codes:
+    def _used(self, points: ObjectivePoints) -> Codes:
         """The places of the probabilities that the objective is about."""
         rows = {"both": [0, 1, 2], "tokens": [0, 2], "positions": [0, 1]}[self.objective]
         return points.at[rows]

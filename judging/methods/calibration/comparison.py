@@ -1,27 +1,120 @@
-"""Every calibration beside the others: consistency, RStd and accuracy, on examples it hasn't seen.
-
-CalibraEval's Tables 1 and 2 for one's own data.  The plain mean over a balanced set of permutations
-needs no fit, so it is what a calibration has to beat before it is recommended.
-"""
+"""On which examples a calibration is fitted, so that it is judged on others."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.calibration.estimation import WHOLE, calibrated_apart, split
-from judging.methods.calibration.interface import Calibration, Method
-from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.calibration.rows import CalibrationComparison, CalibrationRow
-from judging.methods.calibration.table import PLAIN, ComparisonTable
-from judging.methods.estimates import Estimate, Undefined
+from judging.methods.arrays import Booleans, Codes
+from judging.methods.calibration.probabilities import (
+    Calibration,
+    CalibrationMethod,
+    ChoiceProbabilities,
+)
+from judging.methods.calibration.table import (
+    PLAIN,
+    CalibrationComparison,
+    CalibrationRow,
+    ComparisonTable,
+)
+from judging.methods.intervals.estimates import Estimate, Undefined
+
+WHOLE = 100.0
+FOLDS = 5
+# From here on a fifth less to learn from makes no difference, and a fit takes a minute.
+MANY, FEWER_FOLDS = 20_000, 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Split:
+    """fold: (K,) the part that an example is in; a fit for part f uses all others of `estimation`.
+
+    With a share below 100 % there is one fit, on the estimation set, and the rest judges it.
+    """
+
+    estimation: Booleans
+    judged: Booleans
+    fold: Codes
+    folds: int
+
+    @property
+    def text(self) -> str:
+        n, judged = int(self.estimation.sum()), int(self.judged.sum())
+        if not (self.judged & self.estimation).any():
+            return f"fitted on {n} examples, judged on the other {judged}"
+        if self.folds > 1:
+            return f"each of {self.folds} parts is judged by a fit on all the others"
+        return f"fitted and judged on the same {n} examples"
+
+
+def estimation_rows(
+    n: int, share: float, rng: np.random.Generator, *, question: ArrayLike | None = None
+) -> Booleans:
+    """(n,) a random share, in percent, rounded half up; questions are kept whole."""
+    if not 0 < share <= WHOLE:
+        raise ValueError("The estimation set is more than 0 % and at most 100 % of the examples.")
+    group = _groups(n, question)
+    many = int(group.max(initial=-1)) + 1
+    take = max(1, int(np.floor(many * share / 100 + 0.5))) if many else 0
+    chosen = np.zeros(many, dtype=bool)
+    chosen[rng.permutation(many)[:take]] = True
+    return np.asarray(chosen[group])
+
+
+def split(
+    n: int,
+    share: float,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    apart: bool = True,
+) -> Split:
+    """apart: judge on examples that the fit has not seen; False does as the paper does."""
+    estimation = estimation_rows(n, share, rng, question=question)
+    group = _groups(n, question)
+    many = int(group.max(initial=-1)) + 1
+    one_fit = np.zeros(n, dtype=np.intp)
+    if not estimation.all() and apart:
+        return Split(estimation, ~estimation, one_fit, 1)
+    if not apart or many < 2:
+        return Split(estimation, np.ones(n, dtype=bool), one_fit, 1)
+    folds = min(FOLDS if n <= MANY else FEWER_FOLDS, many)
+    fold = rng.permutation(np.arange(many) % folds)[group]
+    return Split(estimation, np.ones(n, dtype=bool), np.asarray(fold, dtype=np.intp), folds)
+
+
+def calibrated_apart(
+    method: CalibrationMethod, probabilities: ChoiceProbabilities, parts: Split
+) -> tuple[Calibration, ChoiceProbabilities] | Undefined:
+    """The fit on the estimation set, and the judged examples, in their order, by their own fits."""
+    whole = method.fit(probabilities.rows(parts.estimation))
+    if isinstance(whole, Undefined):
+        return whole
+    if parts.folds == 1:
+        return whole, whole.apply(probabilities.rows(parts.judged))
+    p_t1, present = probabilities.p_t1.copy(), probabilities.present.copy()
+    for part in range(parts.folds):
+        rows = parts.fold == part
+        fitted = method.fit(probabilities.rows(~rows))
+        if isinstance(fitted, Undefined):
+            return fitted
+        applied = fitted.apply(probabilities.rows(rows))
+        p_t1[rows], present[rows] = applied.p_t1, applied.present
+    return whole, ChoiceProbabilities(p_t1, probabilities.permutations, present)
+
+
+def _groups(n: int, question: ArrayLike | Sequence[str] | None) -> Codes:
+    if question is None:
+        return np.arange(n)
+    return np.unique(np.asarray(question), return_inverse=True)[1].reshape(-1)
 
 
 def compare_calibrations(
     probabilities: ChoiceProbabilities,
-    methods: Sequence[Method],
+    methods: Sequence[CalibrationMethod],
     rng: np.random.Generator,
     *,
     gold: ArrayLike | None = None,

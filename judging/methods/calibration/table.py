@@ -1,20 +1,208 @@
-"""The figures of several calibrations from the same resamples, so that they can be compared."""
+"""What a comparison of calibrations says, for pages and reports."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.bootstrap import estimate_of, interval
-from judging.methods.calibration.interface import Calibration
-from judging.methods.calibration.permutation_mean import MeanCalibration, mean_probability
-from judging.methods.calibration.permutations import Floats, balanced_set
-from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.calibration.rows import CalibrationRow, Quality
-from judging.methods.calibration.sums import Consistency, Recalls, Signs, resampled_sums, signs
-from judging.methods.estimates import Estimate, Figure, Undefined
+from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.calibration.methods import MeanCalibration, mean_probability
+from judging.methods.calibration.probabilities import Calibration, ChoiceProbabilities, balanced_set
+from judging.methods.intervals.bootstrap import estimate_of, interval, resampled_counts
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """accuracy: a judge's tie scores 1/2, gold ties are left out.  rstd: in percent."""
+
+    accuracy: Figure
+    rstd: Figure
+
+    def as_json(self) -> dict[str, dict[str, object]]:
+        return figures_as_json({"accuracy": self.accuracy, "rstd": self.rstd})
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRow:
+    """One method.  calibration: fitted on the estimation set, or why it can't be.
+
+    by_permutation: what using one permutation alone would give.  average: their mean, as the
+        paper's Table 2 has it.  mean: of the calibrated mean over the balanced set.
+    gain: accuracy of that mean less the plain mean's, on the same examples.
+    beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni).
+    """
+
+    method: str
+    calibration: Calibration | Undefined
+    kappa: Figure
+    icc_2k: Figure
+    icc_3k: Figure
+    mean: Quality
+    average: Quality
+    gain: Figure
+    beats_mean: bool
+    by_permutation: Mapping[str, Quality]
+
+    def as_json(self) -> dict[str, object]:
+        figures = {"kappa": self.kappa, "icc_2k": self.icc_2k, "icc_3k": self.icc_3k}
+        return {
+            "method": self.method,
+            "calibration": self.calibration.as_json(),
+            **figures_as_json({**figures, "gain": self.gain}),
+            "beats_mean": self.beats_mean,
+            "mean": self.mean.as_json(),
+            "average": self.average.as_json(),
+            "by_permutation": {name: q.as_json() for name, q in self.by_permutation.items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationComparison:
+    """n: examples that the figures are of; labelled: with a label that is no tie.
+
+    over: the balanced set; split: how fitting and judging were kept apart.
+    recommended, because: a method's name, and one sentence.
+    """
+
+    rows: tuple[CalibrationRow, ...]
+    n: int
+    labelled: int
+    permutations: tuple[str, ...]
+    over: tuple[str, ...] | None
+    split: str
+    recommended: str
+    because: str
+
+    def row(self, method: str) -> CalibrationRow:
+        return next(row for row in self.rows if row.method == method)
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "rows": [row.as_json() for row in self.rows],
+            "n": self.n,
+            "labelled": self.labelled,
+            "permutations": list(self.permutations),
+            "balanced_set": list(self.over) if self.over else None,
+            "split": self.split,
+            "recommended": self.recommended,
+            "because": self.because,
+        }
+
+
+CLASSES = (1, 0, -1)
+REPEATS = 2_000
+# With more questions the sums are normal to a precision that no interval shows.
+MANY = 4_000
+
+
+def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
+    """1, 0, -1 for response 1, a tie, response 2; a tie within `band` of one half."""
+    apart = p_response_1 - 0.5
+    return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
+
+
+@dataclass(frozen=True, slots=True)
+class Recalls:
+    """(..., 4) sums: examples whose gold is 1, found among them, whose gold is -1, found."""
+
+    sums: Floats
+
+    @staticmethod
+    def columns(said: Signs, gold: Signs, present: Booleans) -> Floats:
+        """(K, 4).  A tie of the judge is half right; gold ties are left out (gold 0)."""
+        credit = np.where(np.equal(said, 0), 0.5, np.equal(said, gold))
+        first, second = present & np.equal(gold, 1), present & np.equal(gold, -1)
+        return np.column_stack((first, first * credit, second, second * credit))
+
+    def accuracy(self) -> Floats:
+        found = self.sums[..., 1] + self.sums[..., 3]
+        return ratio(found, self.sums[..., 0] + self.sums[..., 2])
+
+    def rstd(self) -> Floats:
+        """In percent, dividing by the number of classes: half the recalls' distance."""
+        first = ratio(self.sums[..., 1], self.sums[..., 0])
+        return np.asarray(50 * np.abs(first - ratio(self.sums[..., 3], self.sums[..., 2])))
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationConsistency:
+    """Of k permutations over the examples that have them all: (..., 6 + k) sums."""
+
+    sums: Floats
+    k: int
+
+    @staticmethod
+    def columns(p_response_1: Floats, said: Signs, present: Booleans) -> Floats:
+        """(K, 6 + k): count, agreement, votes by class, squares, squared total, each column."""
+        k = p_response_1.shape[1]
+        votes = np.stack([np.equal(said, value).sum(axis=1) for value in CLASSES], axis=1)
+        agreeing = (votes * (votes - 1)).sum(axis=1) / (k * (k - 1)) if k > 1 else 0 * votes[:, 0]
+        x = p_response_1 - 0.5
+        table = np.column_stack(
+            (np.ones(len(x)), agreeing, votes[:, :2] / k, (x**2).sum(axis=1), x.sum(axis=1) ** 2, x)
+        )
+        whole = np.asarray(present.all(axis=1))
+        return np.asarray(table * whole[:, None])
+
+    def fleiss_kappa(self) -> Floats:
+        """Fleiss (1971) over win, tie, lose; NaN where all votes are in one class."""
+        n = self.sums[..., 0]
+        first, tie = ratio(self.sums[..., 2], n), ratio(self.sums[..., 3], n)
+        chance = first**2 + tie**2 + (1 - first - tie) ** 2
+        # Rounding leaves 1 - chance at 1e-16 where there is but one class.
+        left = np.where(1 - chance > 1e-12, 1 - chance, np.nan)
+        return np.asarray((ratio(self.sums[..., 1], n) - chance) / left)
+
+    def icc(self) -> tuple[Floats, Floats]:
+        """ICC(2,k) and ICC(3,k) (Shrout and Fleiss 1979); NaN where nothing varies."""
+        n, squares, totals = self.sums[..., 0], self.sums[..., 4], self.sums[..., 5]
+        columns = self.sums[..., 6:]
+        middle = ratio(columns.sum(axis=-1) ** 2, n * self.k)
+        examples = totals / self.k - middle
+        raters = ratio((columns**2).sum(axis=-1), n) - middle
+        between = ratio(examples, n - 1)
+        residual = ratio(squares - middle - examples - raters, (n - 1) * (self.k - 1))
+        between = np.where(between > 1e-15, between, np.nan)
+        shift = ratio(raters / max(self.k - 1, 1) - residual, n)
+        return (
+            np.asarray((between - residual) / (between + shift)),
+            np.asarray((between - residual) / between),
+        )
+
+
+def ratio(above: Floats, below: Floats) -> Floats:
+    """NaN where there is nothing to divide by."""
+    undefined = np.full(np.broadcast(above, below).shape, np.nan)
+    return np.asarray(np.divide(above, below, out=undefined, where=np.asarray(below) > 0))
+
+
+def resampled_sums(
+    columns: Floats,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | Sequence[str] | None = None,
+    repeats: int = REPEATS,
+) -> Floats:
+    """(1 + repeats, F) the (K, F) columns' sums: of the sample, then of resamples by question."""
+    if question is not None:
+        _, code = np.unique(np.asarray(question), return_inverse=True)
+        grouped = np.zeros((int(code.max(initial=-1)) + 1, columns.shape[1]))
+        np.add.at(grouped, code.reshape(-1), columns)
+        columns = grouped
+    n, total = len(columns), columns.sum(axis=0)
+    if n <= MANY:
+        drawn = resampled_counts(np.arange(n), rng, repeats=repeats) @ columns
+    else:
+        centred = columns - total / n
+        values, vectors = np.linalg.eigh(centred.T @ centred)
+        scaled = vectors * np.sqrt(np.maximum(values, 0))
+        drawn = total + rng.standard_normal((repeats, len(total))) @ scaled.T
+    return np.vstack((total, drawn))
+
 
 BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
 ONE_PERMUTATION = "one permutation has nothing to agree with"
@@ -46,7 +234,9 @@ class ComparisonTable:
     def add(self, method: str, calibrated: ChoiceProbabilities) -> None:
         p = calibrated.of_response_1()
         said = signs(p, self._band)
-        self._put(method, "consistency", Consistency.columns(p, said, calibrated.present))
+        self._put(
+            method, "consistency", PermutationConsistency.columns(p, said, calibrated.present)
+        )
         for place, name in enumerate(self.permutations):
             present = calibrated.present[:, place]
             self._put(method, name, Recalls.columns(said[:, place], self._gold, present))
@@ -112,7 +302,7 @@ class ComparisonTable:
             reason = ONE_PERMUTATION
         if reason:
             return Undefined(reason), Undefined(reason), Undefined(reason)
-        found = Consistency(self._sums[:, self._place[method, "consistency"]], k)
+        found = PermutationConsistency(self._sums[:, self._place[method, "consistency"]], k)
         n = int(found.sums[0, 0])
         icc_2k, icc_3k = found.icc()
         return (

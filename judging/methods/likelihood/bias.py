@@ -1,23 +1,101 @@
-"""BiasScore: whether a judge overrates what is likely, with intervals and beside the length.
+"""From a judge's and people's scores to the quantities of Ohi et al.
 
-Ohi et al., equations 3 to 5.  A sum of log-probabilities tracks the length, so the same is given
-per token and as a partial correlation given the length.
+Notation: LS(t) = log P(output | input, task description), US(t) the judge's score less the
+people's on a common scale, RS(t) how far the two agree in sign and size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import estimate_of, resampled_counts
-from judging.methods.estimates import Figure, Undefined, figures_as_json
-from judging.methods.likelihood.rank_correlation import partial_correlation, spearman_of_counts
-from judging.methods.likelihood.scores import total_score, unfairness
+from judging.methods.arrays import Codes, Floats
+from judging.methods.intervals.bootstrap import estimate_of, resampled_counts
+from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
 
-Floats = NDArray[np.float64]
+
+def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
+    """Equation 7: sum of i Q(i) / sum of Q(j), over the score tokens; any range of scores."""
+    mass = sum(probabilities.values())
+    if not mass > 0:
+        return Undefined("no score has any probability")
+    return sum(score * share for score, share in probabilities.items()) / mass
+
+
+def of_mean_0_and_range_1(scores: Floats) -> Floats:
+    """(x - mean) / (max - min) along the last axis; all 0 where there is no range."""
+    if not scores.size:
+        return scores
+    spread = np.ptp(scores, axis=-1, keepdims=True)
+    centred = scores - scores.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
+
+
+def unfairness(model: Floats, human: Floats) -> Floats:
+    """(N,) US, equation 2: both brought to the same mean and range."""
+    return of_mean_0_and_range_1(model) - of_mean_0_and_range_1(human)
+
+
+def between_minus_1_and_1(values: Floats) -> Floats:
+    """(x - mean) / max |x - mean|: LS* and US* of equation 6."""
+    centred = values - values.mean()
+    most = np.abs(centred).max(initial=0.0)
+    return np.asarray(centred / (most if most else 1.0))
+
+
+def bias_by_instance(log_likelihood: Floats, model: Floats, human: Floats) -> Floats:
+    """(N,) RS = |LS* + US*|, equation 6: large for likely and overrated, or neither."""
+    over = between_minus_1_and_1(unfairness(model, human))
+    return np.asarray(np.abs(between_minus_1_and_1(log_likelihood) + over))
+
+
+def total_score(by_criterion: Sequence[ArrayLike]) -> Floats:
+    """(N,) mean over the criteria, NaN where one is missing; `total` averages, then compares."""
+    columns = [np.asarray(scores, dtype=np.float64) for scores in by_criterion]
+    return np.asarray(np.mean(columns, axis=0))
+
+
+def average_ranks(values: ArrayLike) -> Floats:
+    return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+
+def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
+    """(R,) one for each row of (R, N) counts: how often each of the N pairs occurs in it."""
+    x, y = ranks_of_counts(counts, first), ranks_of_counts(counts, second)
+    n = counts.sum(axis=1)
+    # Ranks, ties averaged, have the mean (n + 1) / 2 whatever the ties.
+    x -= (n[:, None] + 1) / 2
+    y -= (n[:, None] + 1) / 2
+    together = np.einsum("rn,rn,rn->r", counts, x, y)
+    spread = np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y)
+    undefined = np.full(len(counts), np.nan)
+    ratio = np.divide(together, np.sqrt(spread), out=undefined, where=spread > 0)
+    return np.asarray(ratio)
+
+
+def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
+    """(R, N) average ranks that the N values have in each of the R resamples."""
+    _, code = np.unique(values, return_inverse=True)
+    code = code.reshape(-1)
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    in_group = np.add.reduceat(counts[:, order], starts, axis=1)
+    rank = np.cumsum(in_group, axis=1) - in_group / 2 + 0.5
+    return np.asarray(rank[:, code])
+
+
+def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
+    """Of x and y given z, from the three correlations; NaN where z explains one completely."""
+    left = (1 - xz**2) * (1 - yz**2)
+    undefined = np.full(np.shape(xy), np.nan)
+    root = np.sqrt(np.maximum(left, 0))
+    return np.asarray(np.divide(xy - xz * yz, root, out=undefined, where=left > 1e-12))
+
+
 # Two variables, and what is held fixed; or why one of them isn't known.
 Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
 
@@ -191,3 +269,61 @@ def _figure(value: float, drawn: Floats, n: int) -> Figure:
     if not np.isfinite(value):
         return Undefined(ALIKE)
     return estimate_of(value, drawn, n)
+
+
+SHOWN = 8
+TRAIN_SHARE = 0.8
+
+
+def train_rows(
+    n: int,
+    rng: np.random.Generator,
+    *,
+    group: ArrayLike | None = None,
+    share: float = TRAIN_SHARE,
+) -> NDArray[np.bool_]:
+    """(n,) whether each instance is for training, 4:1; the rest is the test part.
+
+    group: instances of one group (outputs for the same input) are kept together, so that nothing
+    that the judge was shown is asked of it.
+    """
+    groups = np.arange(n) if group is None else np.unique(np.asarray(group), return_inverse=True)[1]
+    groups = groups.reshape(-1)
+    size = np.bincount(groups, minlength=1)
+    order = rng.permutation(len(size))
+    # Whole groups, up to the nearest to the share; each part gets one where there are two.
+    filled = np.cumsum(size[order])
+    take = int(np.argmin(np.abs(filled - share * n))) + 1
+    take = min(take, max(len(size) - 1, 1))
+    chosen = np.zeros(len(size), dtype=bool)
+    chosen[order[:take]] = True
+    return np.asarray(chosen[groups])
+
+
+def most_biased(
+    log_likelihood: ArrayLike,
+    model: ArrayLike,
+    human: ArrayLike,
+    *,
+    train: ArrayLike | None = None,
+    count: int = SHOWN,
+) -> Codes:
+    """Places of the `count` instances with the largest RS, the largest first; ties by place.
+
+    train: (N,) the part that they are taken from, and that LS and US are normalised over.
+    """
+    ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
+    rows = np.isfinite(ls + judged + people)
+    if train is not None:
+        rows &= np.asarray(train, dtype=bool)
+    places = np.flatnonzero(rows)
+    if not len(places):
+        return places
+    strength = bias_by_instance(ls[rows], judged[rows], people[rows])
+    return places[np.argsort(-strength, kind="stable")[:count]]
+
+
+def random_examples(train: ArrayLike, rng: np.random.Generator, *, count: int = SHOWN) -> Codes:
+    """Places of as many instances of the training part, drawn without regard to bias."""
+    places = np.flatnonzero(np.asarray(train, dtype=bool))
+    return np.asarray(rng.permutation(places)[:count])

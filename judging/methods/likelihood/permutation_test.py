@@ -1,28 +1,156 @@
-"""The two-sided randomised pairwise permutation test of a rank correlation, before and after.
+"""Spearman's correlation after each of many swaps of paired scores, fast.
 
-Under the null hypothesis it doesn't matter which of an item's two scores came before.  So each
-item's scores change places by a coin, both correlations are computed again, and p is the share of
-such draws in which they differ by as much as they did (Noreen 1989).  The raw scores change
-places and are normalised again each time, since a swap can move the range.
+For a given range of the scores the order of all 2N candidate values is fixed, so a draw only picks
+N of them, and their ranks are counts along that order: no draw is sorted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy
+from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from judging.methods.estimates import Undefined
-from judging.methods.likelihood.scores import of_mean_0_and_range_1
-from judging.methods.likelihood.swaps import (
-    Booleans,
-    Floats,
-    Swaps,
-    correlations,
-    correlations_by_sorting,
-)
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.likelihood.bias import average_ranks, of_mean_0_and_range_1, with_total
+
+Counts = NDArray[np.integer[Any]]
+
+# Values looked at once, so that they stay in the processor's cache.
+BLOCK = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Swaps:
+    """target: (N,) what is correlated with.
+
+    human: (N,) of mean 0 and range 1, taken off the scores once these are so; None where the
+        scores count as they are.
+    """
+
+    target: Floats
+    before: Floats
+    after: Floats
+    human: Floats | None
+
+
+def correlations(problem: Swaps, swapped: Booleans) -> Floats:
+    """(R,) with the later score where (R, N) `swapped` says so, else with the earlier.
+
+    NaN where all that was picked is equal.
+    """
+    if problem.human is None:
+        return _of_one_scale(problem.target, problem.before, problem.after, swapped)
+    spread = _spreads(problem, swapped)
+    order = np.argsort(spread, kind="stable")
+    swapped = swapped[order]
+    found = np.empty(len(spread))
+    values, starts = np.unique(spread[order], return_index=True)
+    for value, start, end in zip(values, starts, [*starts[1:], len(spread)], strict=True):
+        scale = value if value else 1.0
+        found[order[start:end]] = _of_one_scale(
+            problem.target,
+            problem.before / scale - problem.human,
+            problem.after / scale - problem.human,
+            swapped[start:end],
+        )
+    return found
+
+
+def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
+    """The same by the definition, sorting each draw: for few items."""
+    chosen = np.where(swapped, problem.after, problem.before)
+    if problem.human is not None:
+        chosen = of_mean_0_and_range_1(chosen) - problem.human
+    middle = (len(problem.target) + 1) / 2
+    ranks = np.asarray(scipy.stats.rankdata(chosen, axis=1), dtype=np.float64) - middle
+    target = average_ranks(problem.target) - middle
+    spread = (ranks**2).sum(axis=1) * (target @ target)
+    undefined = np.full(len(swapped), np.nan)
+    return np.asarray(np.divide(ranks @ target, np.sqrt(spread), out=undefined, where=spread > 0))
+
+
+def _spreads(problem: Swaps, swapped: Booleans) -> Floats:
+    """(R,) max - min of what each draw picks."""
+    step = max(1, BLOCK // swapped.shape[1])
+    blocks = [swapped[start : start + step] for start in range(0, len(swapped), step)]
+    return np.concatenate(
+        [np.ptp(np.where(block, problem.after, problem.before), axis=1) for block in blocks]
+    )
+
+
+def _of_one_scale(target: Floats, first: Floats, second: Floats, swapped: Booleans) -> Floats:
+    n = len(target)
+    values = np.concatenate((first, second))
+    order = np.argsort(values, kind="stable")
+    item, later = order % n, (order >= n)[:, None]
+    ties = _Ties.of(values[order], item)
+    ranks = average_ranks(target)
+    centred = ranks - ranks.mean()
+    size = float(np.sqrt(centred @ centred))
+    if not size:
+        return np.full(len(swapped), np.nan)
+    step = max(1, BLOCK // (2 * n))
+    blocks = []
+    for start in range(0, len(swapped), step):
+        block = np.ascontiguousarray(swapped[start : start + step].T)
+        picked = np.take(block, item, axis=0) == later
+        blocks.append(_covariances(picked, centred[item], ties, n) / size)
+    return np.concatenate(blocks)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ties:
+    """Runs of equal values of different items: first and last place of each, and all places."""
+
+    first: Codes
+    last: Codes
+    places: Codes
+    run: Codes
+
+    @classmethod
+    def of(cls, ordered: Floats, item: Codes) -> _Ties:
+        first = np.flatnonzero(np.diff(ordered, prepend=np.nan) != 0)
+        last = np.append(first[1:], len(ordered)) - 1
+        # The two values of one item never meet in a draw.
+        real = (last - first > 1) | ((last - first == 1) & (item[first] != item[last]))
+        first, last = first[real], last[real]
+        length = last - first + 1
+        run = np.repeat(np.arange(len(first)), length)
+        places = np.arange(len(run)) + np.repeat(first - np.cumsum(length) + length, length)
+        return cls(first, last, places, run)
+
+
+def _covariances(picked: Booleans, weight: Floats, ties: _Ties, n: int) -> Floats:
+    """(R,) sum of weight x rank over the picked of (2N, R), by the root of the ranks' spread."""
+    count = _running_counts(picked)
+    total = weight @ (count * picked).astype(np.float64)
+    spread = np.full(picked.shape[1], float(n**3 - n))
+    if len(ties.first):
+        # Equal values share the mean of the ranks that they would have one after another.
+        below = count[ties.first] - picked[ties.first]
+        tied = (count[ties.last] - below).astype(np.float64)
+        shared = below + (tied + 1) / 2
+        moved = (shared[ties.run] - count[ties.places]) * picked[ties.places]
+        total = total + weight[ties.places] @ moved
+        spread -= (tied**3 - tied).sum(axis=0)
+    undefined = np.full(picked.shape[1], np.nan)
+    ratio = np.divide(total, np.sqrt(spread / 12), out=undefined, where=spread > 0)
+    return np.asarray(ratio)
+
+
+def _running_counts(picked: Booleans) -> Counts:
+    """(2N, R) how many of the values up to each are picked; a row at a time, which is fastest."""
+    count: Counts = picked.astype(np.int16 if len(picked) < 2**15 else np.int32)
+    for row in range(1, len(count)):
+        np.add(count[row], count[row - 1], out=count[row])
+    return count
+
 
 REPEATS = 100_000
 # Coins drawn at once.
@@ -141,3 +269,53 @@ def _random_swaps(n: int, many: int, rng: np.random.Generator) -> Booleans:
     """(many, n) fair coins, a bit each."""
     octets = rng.integers(0, 256, (many, -(-n // 8)), dtype=np.uint8)
     return np.unpackbits(octets, axis=1, count=n).view(bool)
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeAfter:
+    """bias: BiasScore; performance: Spearman's correlation with people's scores."""
+
+    bias: PermutationTest | Undefined
+    performance: PermutationTest | Undefined
+
+    @property
+    def nearer_to_zero(self) -> bool:
+        return isinstance(self.bias, PermutationTest) and abs(self.bias.after) < abs(
+            self.bias.before
+        )
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "bias": self.bias.as_json(),
+            "performance": self.performance.as_json(),
+            "nearer_to_zero": self.nearer_to_zero,
+        }
+
+
+def before_after(
+    log_likelihood: ArrayLike,
+    before: Mapping[str, ArrayLike],
+    after: Mapping[str, ArrayLike],
+    human: Mapping[str, ArrayLike],
+    rng: np.random.Generator,
+    *,
+    repeats: int = REPEATS,
+) -> dict[str, BeforeAfter]:
+    """For each criterion that all three have, and for `total`; (N,) scores of the test part.
+
+    An item counts where both scores of the judge, the people's and the likelihood are there.
+    """
+    shared = [name for name in before if name in after and name in human]
+    first = with_total({name: (before[name], human[name]) for name in shared})
+    second = with_total({name: (after[name], human[name]) for name in shared})
+    likelihood = np.asarray(log_likelihood, dtype=np.float64)
+    found = {}
+    for name, (earlier, people) in first.items():
+        later = second[name][0]
+        # The two tests are about the same items.
+        gold = np.where(np.isfinite(likelihood), np.asarray(people, dtype=np.float64), np.nan)
+        found[name] = BeforeAfter(
+            bias_test(likelihood, earlier, later, gold, rng, repeats=repeats),
+            performance_test(earlier, later, gold, rng, repeats=repeats),
+        )
+    return found

@@ -1,5 +1,4 @@
-"""PORTIA: split both responses, align the parts, and ask about them side by side.
+"""PORTIA: split both responses, align the parts, ask about them, and measure what that fixes.
 
-Li, Wang, Ma, Wu, Wang, Gao and Liu, Split and Merge: Aligning Position Biases in LLM-based
-Evaluators (EMNLP 2024).  Sections and equations named here are that paper's.
+Asking itself belongs to `judging.runs`.
 """

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.bootstrap import bootstrap_estimate
-from judging.methods.estimates import Figure, Undefined
-from judging.methods.portia.stage_labels import STAGES, OrderLabels, StageLabels
-from judging.methods.portia.stages import Stage
-from judging.methods.proportions import wilson
-
-Floats = NDArray[np.float64]
-Booleans = NDArray[np.bool_]
+from judging.methods.arrays import Booleans, Floats
+from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
+from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 
 NONE_INCONSISTENT = "the unsplit prompt was consistent on every example"
 NO_CONTRAST = "no example was judged both ways"

@@ -1,15 +1,219 @@
-"""Where a response may be cut: between sentences, and in code between statements (PORTIA §3.2)."""
+"""Fenced code blocks of a response, and where their statements begin, by tree-sitter."""
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
 
 import sentencex
 
-from judging.methods.portia.alignment import MAX_SENTENCES, equidistant
-from judging.methods.portia.code_blocks import CodeBlock, code_blocks, statement_starts
-from judging.methods.portia.similarity import UNSPACED
+from judging.methods.portia.alignment import MAX_SENTENCES, UNSPACED, equidistant
+
+if TYPE_CHECKING:
+    from tree_sitter import Language, Node, Parser
+
+NEEDS_GRAMMARS = (
+    "PORTIA splits code blocks with tree-sitter's grammars, which are not installed. Install them "
+    "with: pip install 'fairjudge[grammars]'"
+)
+
+# Behind the marks of lists and quotations, as language models write them.
+_PREFIX = r"(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*"
+_OPENING = re.compile(rf"^{_PREFIX}(?P<fence>`{{3,}}+(?!.*`)|~{{3,}}+)(?P<info>.*)$", re.MULTILINE)
+
+# Longer blocks are not parsed: a statement a line, they would end as one of 100 pieces anyway.
+MAX_CHARACTERS = 200_000
+
+_GRAMMARS = {
+    "bash": ("tree_sitter_bash", "language"),
+    "c": ("tree_sitter_c", "language"),
+    "cpp": ("tree_sitter_cpp", "language"),
+    "csharp": ("tree_sitter_c_sharp", "language"),
+    "go": ("tree_sitter_go", "language"),
+    "java": ("tree_sitter_java", "language"),
+    "javascript": ("tree_sitter_javascript", "language"),
+    "php": ("tree_sitter_php", "language_php"),
+    "php_only": ("tree_sitter_php", "language_php_only"),
+    "python": ("tree_sitter_python", "language"),
+    "ruby": ("tree_sitter_ruby", "language"),
+    "rust": ("tree_sitter_rust", "language"),
+    "tsx": ("tree_sitter_typescript", "language_tsx"),
+    "typescript": ("tree_sitter_typescript", "language_typescript"),
+}
+_ALIASES = {
+    "c#": "csharp",
+    "c++": "cpp",
+    "cc": "cpp",
+    "cs": "csharp",
+    "cxx": "cpp",
+    "golang": "go",
+    "h": "c",
+    "hpp": "cpp",
+    "js": "javascript",
+    "jsx": "javascript",
+    "mjs": "javascript",
+    "node": "javascript",
+    "py": "python",
+    "py3": "python",
+    "python3": "python",
+    "rb": "ruby",
+    "rs": "rust",
+    "sh": "bash",
+    "shell": "bash",
+    "ts": "typescript",
+    "zsh": "bash",
+}
+
+# Definitions whose members may be parted from each other, and what may stand around them.
+_CONTAINERS = frozenset(
+    "abstract_class_declaration class class_declaration class_definition class_specifier impl_item "
+    "internal_module mod_item module namespace_declaration namespace_definition trait_declaration "
+    "trait_item".split()
+)
+_WRAPPERS = frozenset(
+    "ambient_declaration decorated_definition export_statement expression_statement "
+    "template_declaration".split()
+)
+# What belongs to the statement that follows.
+_LEADING = frozenset(
+    "access_specifier attribute_item block_comment comment doc_comment inner_attribute_item "
+    "line_comment php_tag".split()
+)
+
+
+class GrammarsMissing(ImportError):
+    """The extra `grammars` is not installed. Without it a text would be split in another way."""
+
+    def __init__(self) -> None:
+        super().__init__(NEEDS_GRAMMARS)
+
+
+@cache
+def check_grammars() -> None:
+    """Raise GrammarsMissing if the grammar of any language that can be split is not installed."""
+    for module in ("tree_sitter", *(name for name, _ in _GRAMMARS.values())):
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            raise GrammarsMissing from None
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """A fenced block with its fences, as offsets in the text, and the lines between them."""
+
+    start: int
+    stop: int
+    code_start: int
+    code_stop: int
+    language: str
+
+
+def code_blocks(text: str) -> Iterator[CodeBlock]:
+    """Blocks between fences of backquotes or tildes; one that is not closed runs to the end."""
+    position = 0
+    while opening := _OPENING.search(text, position):
+        fence = opening["fence"]
+        code_start = min(opening.end() + 1, len(text))
+        closing = re.compile(
+            rf"^[ \t>]*{fence[0]}{{{len(fence)},}}[ \t]*\r?$", re.MULTILINE
+        ).search(text, code_start)
+        code_stop = closing.start() if closing else len(text)
+        position = closing.end() if closing else len(text)
+        yield CodeBlock(
+            opening.start(), position, code_start, code_stop, _language(opening["info"])
+        )
+
+
+def _language(info: str) -> str:
+    words = re.split(r"[\s{},:]+", info.strip().lower().lstrip("{."), maxsplit=1)
+    return _ALIASES.get(words[0], words[0])
+
+
+def statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
+    """Offsets at which a statement begins on a line of its own, but for the first of each list.
+
+    Statements of the block itself and members of its classes and namespaces; the bodies of
+    functions, loops and conditions stay whole, which keeps the order of execution together.
+    """
+    lines = text[block.code_start : block.code_stop].split("\n")
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    own = [line[indent:] for line in lines]
+    parser = _parser(block.language, own)
+    if parser is None or block.code_stop - block.code_start > MAX_CHARACTERS:
+        return
+    root = parser.parse("\n".join(own).encode("utf-8", "replace")).root_node
+    if root.has_error:
+        return
+    offsets = []
+    offset = block.code_start
+    for line in lines:
+        offsets.append(offset)
+        offset += len(line) + 1
+    for row in _statement_rows(root):
+        yield offsets[row] + len(lines[row]) - len(lines[row].lstrip())
+
+
+def _parser(language: str, lines: list[str]) -> Parser | None:
+    if language == "php" and not any("<?" in line for line in lines):
+        language = "php_only"
+    grammar = _grammar(language)
+    if grammar is None:
+        return None
+    from tree_sitter import Parser
+
+    return Parser(grammar)
+
+
+@cache
+def _grammar(name: str) -> Language | None:
+    if name not in _GRAMMARS:
+        return None
+    check_grammars()
+    from tree_sitter import Language
+
+    module, function = _GRAMMARS[name]
+    return Language(getattr(importlib.import_module(module), function)())
+
+
+def _statement_rows(root: Node) -> Iterator[int]:
+    """Rows on which a statement or member begins that is not the first of its list."""
+    waiting = [root]
+    while waiting:
+        members = waiting.pop().named_children
+        row, leading = -1, True
+        for member in members:
+            first_on_row = member.start_point.row > row
+            if first_on_row and not leading:
+                yield member.start_point.row
+            leads = member.type in _LEADING
+            if first_on_row or not leads:
+                leading = leads and (first_on_row or leading)
+            row = _last_row(member)
+            body = _body(member)
+            if body is not None:
+                waiting.append(body)
+
+
+def _last_row(node: Node) -> int:
+    """Some statements take the line break along and end at the start of the next row."""
+    row, column = node.end_point
+    return row if column else row - 1
+
+
+def _body(node: Node) -> Node | None:
+    """The list of members, where the statement is a class or namespace."""
+    while node.type in _WRAPPERS:
+        inner = [c for c in node.named_children if c.type in _CONTAINERS | _WRAPPERS]
+        if not inner:
+            return None
+        node = inner[0]
+    return node.child_by_field_name("body") if node.type in _CONTAINERS else None
+
 
 # Characters of a paragraph read at once: sentencex takes quadratic time on some.
 MAX_PASSAGE = 10_000

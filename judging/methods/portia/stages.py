@@ -6,7 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from judging.methods.outcomes import Label
+import numpy as np
+
+from judging.methods.arrays import Booleans, Codes, Signs
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.verdicts.verdicts import Label
 
 
 class Stage(StrEnum):
@@ -89,3 +93,90 @@ def stages(
         if Stage.SEMANTIC in alignments:
             plan.append(Stage.SEMANTIC if overlapping else Stage.UNSPLIT)
     return tuple(dict.fromkeys(plan))
+
+
+# The last axis but one of the arrays.
+STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)
+
+NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
+NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderLabels:
+    """The label of the mean within each order (N, 2), turned back, and whether there is one."""
+
+    labels: Signs
+    there: Booleans
+
+    @property
+    def both(self) -> Booleans:
+        return np.asarray(self.there.all(axis=1))
+
+    @property
+    def consistent(self) -> Booleans:
+        return np.asarray(self.both & (self.labels[:, 0] == self.labels[:, 1]))
+
+    @property
+    def inconsistent(self) -> Booleans:
+        return np.asarray(self.both & (self.labels[:, 0] != self.labels[:, 1]))
+
+
+@dataclass(frozen=True, slots=True)
+class StageLabels:
+    """N finished examples, three stages, two orders.
+
+    labels, there: (N, 3, 2) as in `OrderLabels`.
+    asked: (N, 3) whether the stage was asked.
+    last: (N,) index of the last stage asked, from which CS and BPDE come.
+    """
+
+    labels: Signs
+    there: Booleans
+    asked: Booleans
+    last: Codes
+
+    def __len__(self) -> int:
+        return len(self.last)
+
+    def of(self, stage: Stage) -> OrderLabels:
+        """One stage; nothing is there where it was not asked."""
+        index = STAGES.index(stage)
+        there = self.there[:, index] & self.asked[:, index, None]
+        return OrderLabels(self.labels[:, index], there)
+
+    @property
+    def final(self) -> OrderLabels:
+        """The last stage of each example: consistent where it settled the example."""
+        rows = np.arange(len(self))
+        return OrderLabels(self.labels[rows, self.last], self.there[rows, self.last])
+
+    @property
+    def unsplit(self) -> OrderLabels | Undefined:
+        """The unsplit stage as what PORTIA is compared with."""
+        if not self.asked[:, STAGES.index(Stage.UNSPLIT)].all():
+            return Undefined(NO_UNSPLIT)
+        return self.of(Stage.UNSPLIT)
+
+
+def without_semantic(stages: StageLabels) -> StageLabels:
+    """The run as it would have been by length alignment alone (Figure 3)."""
+    length, semantic = STAGES.index(Stage.LENGTH), STAGES.index(Stage.SEMANTIC)
+    asked = stages.asked.copy()
+    asked[:, semantic] = False
+    last = np.where(asked[:, length], length, stages.last)
+    return StageLabels(stages.labels, stages.there, asked, last)
+
+
+def without_length(stages: StageLabels) -> StageLabels | Undefined:
+    """The run as it would have been by semantic alignment alone (Figure 3).
+
+    What a length-aligned prompt settled was not asked again, so this needs a run of its own.
+    """
+    unsplit, length = STAGES.index(Stage.UNSPLIT), STAGES.index(Stage.LENGTH)
+    if (stages.of(Stage.LENGTH).consistent).any():
+        return Undefined(NO_SEMANTIC)
+    asked = stages.asked.copy()
+    asked[:, length] = False
+    last = np.where(stages.last == length, unsplit, stages.last)
+    return StageLabels(stages.labels, stages.there, asked, last)

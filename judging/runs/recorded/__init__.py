@@ -1,1 +1,4 @@
-"""Judgments that were recorded elsewhere become a run like any other, without a call."""
+"""Judgments that were recorded elsewhere become a run, without a request.
+
+Reading the files' layouts belongs to `judging.dataset`.
+"""

@@ -11,19 +11,19 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
-from judging import audit
-from judging.errors import UserError
-from judging.figures import number_of
-from judging.imports.preparing import digest
-from judging.llm.parts import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
+from judging.core.sql.statements import rows_came
+from judging.dataset.uploads import digest
+from judging.llm.prompts.templates import ORDERS, PERMUTATIONS, balanced, order, stage_of
 from judging.methods.portia.stages import ALIGNMENTS, Stage
-from judging.models import Call, Form, Method, Parse, Project, Run, Sample, Verdict
-from judging.runs import states
-from judging.runs.recorded.formats import Line, read_judgments
-from judging.runs.recorded.rows import RecordedRow
-from judging.runs.starting import create
-from judging.runs.verdicts import rebuild_verdicts
-from judging.table_statistics import rows_came
+from judging.projects import access
+from judging.projects.models import Project
+from judging.runs import lifecycle
+from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
+from judging.runs.planning.start import create
+from judging.runs.recorded.formats import Line, RecordedRow, read_judgments
+from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
 MOST_LISTED = 10
@@ -166,7 +166,7 @@ def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, na
         cut_off = project.runs.filter(method=Method.IMPORTED, reason=UNFINISHED)
         cut_off.filter(name=name, state=Run.State.FAILED).delete()
         run = create(name, fields)
-        audit.record(project, user, "judgments imported", run.name, sha256=sha256)
+        access.record_event(project, user, "judgments imported", run.name, sha256=sha256)
     return run
 
 
@@ -253,5 +253,5 @@ def finish(run: Run) -> None:
     Run.objects.filter(pk=run.pk).update(
         state=Run.State.DONE, reason="", spent_usd=spent, finished_at=timezone.now()
     )
-    states.make_primary(run)
+    lifecycle.make_primary(run)
     run.refresh_from_db()

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from annotation.rendering import render
-from annotation.rendering.bidi import balance, balance_parts
+from annotation.rendering.gate import balance, balance_parts
 from tests.annotation.rendering.reading import Reading
 
 LRE, RLE, PDF, LRO, RLO = "\u202a\u202b\u202c\u202d\u202e"

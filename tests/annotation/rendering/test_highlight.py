@@ -3,8 +3,7 @@
 import pytest
 
 from annotation.rendering import render
-from annotation.rendering.gate import sanitise
-from annotation.rendering.highlight import CLASSES, LANGUAGES, highlight
+from annotation.rendering.gate import CODE_CLASSES, LANGUAGES, highlight, sanitise
 from tests.annotation.rendering.reading import Reading
 
 
@@ -21,7 +20,7 @@ def test_no_language_changes_the_code(language):
     reading = Reading(sanitise(highlight(code, language)))
     assert reading.text == code.replace("\r\n", "\n")
     classes = {name for _, attributes in reading.elements for name in attributes["class"].split()}
-    assert classes <= CLASSES
+    assert classes <= CODE_CLASSES
 
 
 @pytest.mark.parametrize("info", ["", "brainfuck", "PYTHON3.99", "../python"])

@@ -5,11 +5,12 @@ from typing import Any
 
 from django.utils import timezone
 
-from judging.llm.catalogue import template
-from judging.llm.parts import first_token_is_first, is_swapped
-from judging.models import Call, Example, Form, Method, Parse, Project, Run, Sample
-from judging.runs.verdicts import rebuild_verdicts
-from judging.runs.wording import output_of
+from judging.dataset.models import Example
+from judging.llm.prompts.templates import first_token_is_first, is_swapped, template
+from judging.projects.models import Project
+from judging.runs.models import Call, Form, Method, Parse, Run, Sample
+from judging.runs.templates import output_of
+from judging.runs.verdicts.rebuild import rebuild_verdicts
 from tests.factories import make_examples, make_run
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from annotation.learning import due
 from annotation.models import Annotation, Annotator, Item, Round, Slot
-from annotation.results.stage_two import select_what_was_learned
-from judging.models import Example, Project, Run
+from annotation.results.sections.routing import select_what_was_learned
+from annotation.rounds.changes import due
+from judging.dataset.models import Example
+from judging.projects.models import Project
+from judging.runs.models import Run
 from judging.runs.recorded.writing import import_judgments
 from tests.factories import make_examples
 

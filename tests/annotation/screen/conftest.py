@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotation.rounds import open_round
+from annotation.rounds.opening import open_round
 from tests.annotation.screen.posting import ALL
 from tests.factories import make_examples
 

@@ -1,6 +1,6 @@
 """Asking for an item and posting to it as the page does, with or without its script."""
 
-from annotation.rounds import RoundSettings
+from annotation.rounds.opening import RoundSettings
 from annotation.screen.hand import address_of
 
 ALL = RoundSettings(everything=True, votes=1)

@@ -9,10 +9,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from annotation.models import Draft, Item, Selection
-from annotation.queue import claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.queue.queue import claim_next
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from annotation.voting import record_vote
+from annotation.votes.voting import record_vote
 from tests.factories import make_examples, make_run, make_verdict
 
 SECRETS = [

@@ -3,12 +3,12 @@
 import pytest
 from django.utils import timezone
 
-from annotation import changes
 from annotation.models import Annotation, Draft, Slot
-from annotation.queue import LEASE, claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.queue.queue import LEASE, claim_next
+from annotation.rounds import changes
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from annotation.voting import record_vote
+from annotation.votes.voting import record_vote
 from tests.annotation.screen.posting import ALL, first_item, post, text_of
 from tests.factories import make_annotator, make_examples
 

@@ -6,7 +6,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from annotation.models import Annotation, Draft
-from annotation.rounds import open_round
+from annotation.rounds.opening import open_round
 from tests.annotation.screen.posting import ALL, first_item, post, text_of
 from tests.factories import make_annotator, make_examples, make_member, make_project
 

@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.answers import MAX_COMMENT
-from annotation.leaving import leave_project
 from annotation.models import Annotation, Draft, Skip
+from annotation.people.annotators import leave_project
+from annotation.queue.drafts import MAX_COMMENT
 from tests.annotation.screen.posting import first_item, post, text_of
 
 pytestmark = [pytest.mark.django_db]

@@ -5,8 +5,8 @@ from decimal import Decimal
 import pytest
 
 from annotation.models import Item, Round
-from annotation.queue import NoItem, claim_next
-from annotation.rounds import RoundSettings, open_round
+from annotation.queue.queue import NoItem, claim_next
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
 from tests.annotation.results.learning import biased_run, go_on, label_all
 

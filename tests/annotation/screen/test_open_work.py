@@ -2,13 +2,13 @@
 
 import pytest
 
-from annotation import changes
-from annotation.invitations import Terms, accept, invite
 from annotation.models import Annotation, Draft, Slot
-from annotation.queue import claim_next, skip
-from annotation.rounds import RoundSettings, open_round
+from annotation.people.invitations import Terms, accept, invite
+from annotation.queue.queue import claim_next, skip
+from annotation.rounds import changes
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from annotation.voting import record_vote
+from annotation.votes.voting import record_vote
 from tests.annotation.screen.posting import first_item, post, text_of
 from tests.factories import make_annotator, make_member
 

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from annotation import changes
 from annotation.models import Annotation, Draft
-from annotation.rounds import RoundSettings, open_round
+from annotation.rounds import changes
+from annotation.rounds.opening import RoundSettings, open_round
 from tests.annotation.screen.posting import first_item, post, text_of
 
 

@@ -4,20 +4,17 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from judging.llm.adaptation import Learned
-from judging.llm.client import JudgeClient
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.errors import CallFailure
+from judging.llm.client.judge_client import JudgeClient
+from judging.llm.client.limits import Limits, RetryPolicy
+from judging.llm.client.messages import JudgeRequest, Message, Reply
 from judging.llm.endpoint import Endpoint
-from judging.llm.errors import CallFailure
-from judging.llm.limits import Limits
-from judging.llm.messages import Message
-from judging.llm.replies import Reply
-from judging.llm.requests import JudgeRequest
-from judging.llm.retries import RetryPolicy
 from tests.loopback import LoopbackServer
 
 MODEL = "loopback-judge"
 QUICK = RetryPolicy(deadline=20.0, request=10.0, first_wait=0.01, longest_wait=0.05)
-KNOWN = {MODEL: Learned()}
+KNOWN = {MODEL: EndpointCapabilities()}
 
 
 def make_request(text: str = "Which response is better?", **fields: Any) -> JudgeRequest:
@@ -32,7 +29,7 @@ def client_of(
     key: str | None = None,
     concurrency: int = 8,
     retry: RetryPolicy = QUICK,
-    learned: Mapping[str, Learned] | None = None,
+    learned: Mapping[str, EndpointCapabilities] | None = None,
     **options: Any,
 ) -> JudgeClient:
     limits = options.pop("limits", Limits(concurrency))

@@ -4,9 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from judging.llm.custom import TemplateRefused, custom_template, read_template
-from judging.llm.parsing import Status, parse
-from judging.llm.prompts import render
+from judging.llm.own_templates import TemplateRefused, custom_template, read_template
+from judging.llm.parsing.parse import Status, parse
+from judging.llm.prompts.templates import render
 
 FILE = """
 form = "score"

@@ -9,9 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.endpoint import Endpoint
-from judging.llm.price_sources import find_price, published_price, read_overrides
-from judging.llm.prices import PriceError, PriceSnapshot, Rate, usd
-from judging.llm.usage import Usage
+from judging.llm.prices import (
+    PriceError,
+    PriceSnapshot,
+    TokenRate,
+    Usage,
+    find_price,
+    published_price,
+    read_overrides,
+    usd,
+)
 
 OPENAI = Endpoint("default", "https://api.openai.com/v1")
 FLAT = PriceSnapshot.flat(D("2.50"), D("10"), "given", cached=D("1.25"))
@@ -24,7 +31,10 @@ def test_cached_tokens_are_priced_once_and_at_their_own_price():
 
 def test_a_tier_holds_for_all_tokens_once_it_is_passed():
     price = PriceSnapshot(
-        Rate(D(1), ((200_000, D(2)),)), Rate(D("0.1")), Rate(D(8), ((200_000, D(12)),)), "given"
+        TokenRate(D(1), ((200_000, D(2)),)),
+        TokenRate(D("0.1")),
+        TokenRate(D(8), ((200_000, D(12)),)),
+        "given",
     )
     assert price.cost(Usage(200_000, 0, 1000)) == D("0.2") + D("0.008")
     assert price.cost(Usage(200_001, 0, 1000)) == D("0.400002") + D("0.012")
@@ -44,7 +54,10 @@ def test_a_reservation_is_the_prompt_and_all_choices_full():
 def test_no_call_costs_more_than_was_reserved_for_it(prompt, cached, k, most, share):
     usage = Usage(prompt, min(cached, prompt), int(k * most * share))
     price = PriceSnapshot(
-        Rate(D(1), ((200_000, D(2)),)), Rate(D("1.2")), Rate(D(8), ((9, D(9)),)), "given"
+        TokenRate(D(1), ((200_000, D(2)),)),
+        TokenRate(D("1.2")),
+        TokenRate(D(8), ((9, D(9)),)),
+        "given",
     )
     assert price.cost(usage) <= price.reserve(prompt, k, most)
 
@@ -55,7 +68,9 @@ def test_batches_cost_half():
 
 
 def test_a_snapshot_survives_the_database():
-    price = PriceSnapshot(Rate(D("0.15"), ((9, D("0.3")),)), Rate(D("0.075")), Rate(D(1)), "given")
+    price = PriceSnapshot(
+        TokenRate(D("0.15"), ((9, D("0.3")),)), TokenRate(D("0.075")), TokenRate(D(1)), "given"
+    )
     assert PriceSnapshot.from_json(json.loads(json.dumps(price.to_json()))) == price
 
 

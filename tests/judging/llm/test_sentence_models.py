@@ -4,10 +4,9 @@ import struct
 import numpy as np
 import pytest
 
-from judging.errors import UserError
+from judging.core.errors import UserError
 from judging.llm.sentence_models import load_sentence_model
-from judging.methods.portia.alignment import semantically_aligned
-from judging.methods.portia.embedding import EmbeddingSimilarity
+from judging.methods.portia.alignment import EmbeddingSimilarity, semantically_aligned
 
 HAS_ONNX = all(map(importlib.util.find_spec, ("onnxruntime", "tokenizers")))
 needs_onnx = pytest.mark.skipif(not HAS_ONNX, reason="missing: fairjudge[embeddings]")

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.llm.usage import (
+from judging.llm.prices import (
     PIECE,
     Usage,
     estimate_prompt,

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from openai import OpenAI
 
-from judging.errors import UserError
+from judging.core.errors import UserError
+from judging.core.processes import ProcessIdentity
 from judging.local_judge import local_base_url, local_judge, running_local_judge
-from judging.local_judge.model import MODEL_NAME
-from judging.processes import ProcessIdentity
+from judging.local_judge.running import MODEL_NAME
 from tests.processes import eventually
 
 ROOT = Path(__file__).parents[3]

@@ -4,7 +4,8 @@ from io import StringIO
 import pytest
 from django.core.management import CommandError, call_command
 
-from judging.models import Example, Import, Project, Role
+from judging.dataset.models import Example, Import
+from judging.projects.models import Project, Role
 from tests.factories import make_project, make_user
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]

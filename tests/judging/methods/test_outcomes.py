@@ -3,7 +3,7 @@ from fractions import Fraction
 
 import pytest
 
-from judging.methods.outcomes import (
+from judging.methods.verdicts.verdicts import (
     Label,
     outcome_of,
     score_pair_from_outcome,

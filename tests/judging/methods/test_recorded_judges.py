@@ -5,11 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from judging.methods.accuracy import Ties, credit
-from judging.methods.auroc import auroc, no_better_than_chance
-from judging.methods.outcomes import Label, score_pair_from_outcome
-from judging.methods.position import conflicts, order_labels
-from judging.methods.verdicts import verdict
+from judging.methods.agreement.accuracy import Ties, credit
+from judging.methods.review.auroc import auroc, no_better_than_chance
+from judging.methods.verdicts.position import conflicts, order_labels
+from judging.methods.verdicts.verdicts import Label, score_pair_from_outcome, verdict
 
 WINNER = {"1": Label.WIN, "2": Label.LOSE}
 SIGN = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1, None: 0}

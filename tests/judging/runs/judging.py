@@ -9,10 +9,11 @@ from typing import Any
 
 from django.db import connections
 
-from judging.models import Call, Project, Run, Sample
-from judging.runs.pump import Pump
-from judging.runs.starting import start_run
-from judging.runs.working import work_on
+from judging.projects.models import Project
+from judging.runs.engine.pump import Pump
+from judging.runs.engine.working import work_on
+from judging.runs.models import Call, Run, Sample
+from judging.runs.planning.start import start_run
 from tests.factories import make_examples, make_project
 from tests.loopback import LogEntry, LoopbackServer
 

@@ -3,8 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from judging.models import Project, Run, Verdict
-from judging.runs.portia.calls import stage_calls
+from judging.projects.models import Project
+from judging.runs.forms.portia import stage_calls
+from judging.runs.models import Run, Verdict
 from tests.factories import make_examples, make_project
 from tests.judging.runs.judging import judged
 

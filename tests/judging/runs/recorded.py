@@ -5,7 +5,8 @@ from decimal import Decimal
 
 from django.utils import timezone
 
-from judging.models import Call, Example, Parse, Run, Sample
+from judging.dataset.models import Example
+from judging.runs.models import Call, Parse, Run, Sample
 
 Scores = tuple[object, object] | None
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from judging.errors import UserError
-from judging.runs.finding import find_run
+from judging.core.errors import UserError
+from judging.runs.models import find_run
 from tests.factories import make_run
 
 pytestmark = [pytest.mark.databases]

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.urls import include, path
 
 from annotation.rendering import render as rendered
-from judging.glossary import GLOSSARY
+from judging.core.glossary import GLOSSARY
 
 HOSTILE = "<script>window.fired = 1</script><img src=x onerror='window.fired = 1'> \u202eevil\u202c"
 LONG_WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft" * 2

@@ -7,17 +7,16 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.analysis import Analysis
-from annotation.results.calibration import calibration
-from annotation.results.figures import Json
-from annotation.results.figures_text import figure
-from judging.errors import UserError
-from judging.management.arguments import add_project, decimal_argument
-from judging.management.base import FairJudgeCommand
-from judging.methods.calibration.catalogue import NAMES, USUAL
-from judging.projects import project_for_command
-from judging.runs import calibrating
-from judging.runs.finding import find_run
+from annotation.results.data.figures import Json
+from annotation.results.report.text import figure
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.calibration import calibration
+from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
+from judging.core.errors import UserError
+from judging.methods.calibration.methods import NAMES, USUAL
+from judging.projects.access import project_for_command
+from judging.runs.engine import content_free
+from judging.runs.models import find_run
 
 ALL = "all"
 
@@ -38,7 +37,7 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "--estimation-share",
             type=share,
-            default=Decimal(calibrating.WHOLE),
+            default=Decimal(content_free.WHOLE),
             metavar="PERCENT",
             help="fit on so much of the data, and judge on the rest; 100 fits on all, and judges "
             "each fifth by a fit on the others",
@@ -49,9 +48,9 @@ class Command(FairJudgeCommand):
         run = find_run(project, options["run"])
         given = options["method"] or list(USUAL)
         methods = list(NAMES) if ALL in given else given
-        calibrating.check(run, methods, options["estimation_share"])
+        content_free.check(run, methods, options["estimation_share"])
         self.ask(run, methods)
-        calibrating.keep_settings(run, methods, options["estimation_share"])
+        content_free.keep_settings(run, methods, options["estimation_share"])
         found = calibration(Analysis(project, run))
         if "reason" in found:
             raise UserError(f"Run {run.name} can't be calibrated: {found['reason']}.")
@@ -60,8 +59,8 @@ class Command(FairJudgeCommand):
 
     def ask(self, run: Any, methods: list[str]) -> None:
         before = run.spent_usd
-        asked = len(calibrating.answers(run))
-        now = calibrating.ask_about_nothing(run, methods, say=self.stderr.write)
+        asked = len(content_free.answers(run))
+        now = content_free.ask_about_nothing(run, methods, say=self.stderr.write)
         if now > asked:
             cost = run.spent_usd - before if run.price is not None else None
             said = "unknown" if cost is None else f"{cost:.6f} USD"
@@ -70,7 +69,7 @@ class Command(FairJudgeCommand):
 
 def share(text: str) -> Decimal:
     value = decimal_argument(text)
-    if not 0 < value <= calibrating.WHOLE:
+    if not 0 < value <= content_free.WHOLE:
         raise ArgumentTypeError(f"{text!r} is not a percentage above 0 and up to 100")
     return value
 

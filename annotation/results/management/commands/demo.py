@@ -8,13 +8,12 @@ from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import CommandParser
 
-from annotation.results.costs import project_costs
-from annotation.results.demo import demo_project, demo_run
-from annotation.results.follow_up import follow_up
-from annotation.results.merging import merged
-from annotation.results.tables import cost_table, label_table
-from judging.management.base import FairJudgeCommand
-from judging.models import Run
+from annotation.results.data.runs import project_costs
+from annotation.results.demo import demo_project, demo_run, open_round_after
+from annotation.results.merge.final_labels import merged
+from annotation.results.report.text import cost_table, label_table
+from judging.core.commands import FairJudgeCommand
+from judging.runs.models import Run
 
 
 class Command(FairJudgeCommand):
@@ -44,8 +43,8 @@ class Command(FairJudgeCommand):
         run = demo_run(project, background=False)
         if run.state != Run.State.DONE:
             call_command("judge", project.slug, resume=str(run.number), stdout=self.stdout)
-        follow_up()
         run.refresh_from_db()
+        open_round_after(run)
         self.stdout.write("")
         for line in label_table(merged(project, run)):
             self.stdout.write(line)

@@ -6,14 +6,12 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.exports import FORMATS, KINDS, Wanted, export
-from annotation.results.whole_file import whole_file
-from judging.errors import UserError
-from judging.management.arguments import add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Project
-from judging.projects import project_for_command
-from judging.runs.finding import find_run
+from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, whole_file
+from judging.core.commands import FairJudgeCommand, add_project
+from judging.core.errors import UserError
+from judging.projects.access import project_for_command
+from judging.projects.models import Project
+from judging.runs.models import find_run
 
 
 class Command(FairJudgeCommand):
@@ -37,7 +35,7 @@ class Command(FairJudgeCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
-        wanted = Wanted(
+        wanted = ExportRequest(
             what=options["what"],
             format=_format(options["what"], options["format"], options["output"]),
             names=options["names"],
@@ -56,7 +54,7 @@ class Command(FairJudgeCommand):
         self.stdout.write(f"{wanted.what} of {project.slug} written to {path}")
         self._tell_contradictory(project, wanted)
 
-    def _tell_contradictory(self, project: Project, wanted: Wanted) -> None:
+    def _tell_contradictory(self, project: Project, wanted: ExportRequest) -> None:
         if wanted.what != "preferences":
             return
         for name in project.exports.latest("pk").options["contradictory"]:

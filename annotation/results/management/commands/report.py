@@ -6,20 +6,18 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.analysis import Analysis
-from annotation.results.delivery import deliver
-from annotation.results.figures import Json
-from annotation.results.figures_text import report_lines
-from annotation.results.in_short import in_short
-from annotation.results.report import report
-from annotation.results.whole_file import whole_file
-from judging.errors import UserError
-from judging.management.arguments import add_project
-from judging.management.base import FairJudgeCommand
-from judging.models import Form, Run
-from judging.projects import project_for_command
-from judging.runs.finding import find_run
-from judging.runs.point_shots import whole_report
+from annotation.results.data.figures import Json
+from annotation.results.delivery.package import deliver
+from annotation.results.report.page import in_short
+from annotation.results.report.report import report
+from annotation.results.report.text import report_lines
+from annotation.results.sections.analysis import Analysis
+from annotation.results.tables.exports import whole_file
+from judging.core.commands import FairJudgeCommand, add_project
+from judging.core.errors import UserError
+from judging.projects.access import project_for_command
+from judging.runs.forms.point_shots import whole_report
+from judging.runs.models import Form, Run, find_run
 
 WRITTEN = (".html", ".zip", ".json")
 

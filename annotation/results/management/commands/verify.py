@@ -5,10 +5,10 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.verification import verify
-from judging.errors import UserError
-from judging.figures import number_of
-from judging.management.base import FairJudgeCommand
+from annotation.results.delivery.verify import verify
+from judging.core.commands import FairJudgeCommand
+from judging.core.errors import UserError
+from judging.core.formatting import number_of
 
 
 class Command(FairJudgeCommand):

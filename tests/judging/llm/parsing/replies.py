@@ -1,7 +1,7 @@
 """What a reply means, in short."""
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import Status, parse
+from judging.llm.parsing.parse import Status, parse
+from judging.llm.prompts.templates import template
 
 EVIDENCE = "Evaluation evidence: Both replies answer the question."
 REFUSED, UNPARSED, TRUNCATED = Status.REFUSED, Status.UNPARSED, Status.TRUNCATED

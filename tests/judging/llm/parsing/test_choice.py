@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import Status, parse
+from judging.llm.client.messages import TokenLogprobs
 from judging.llm.parsing.choice import UnusableIds, check_ids, parse_choice
-from judging.llm.replies import TokenLogprobs
+from judging.llm.parsing.parse import Status, parse
+from judging.llm.prompts.templates import template
 
 
 def token(sampled, **top):

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import parse
+from judging.llm.parsing.parse import parse
+from judging.llm.prompts.templates import template
 
 TEMPLATES = {
     "score": "faireval-table3",

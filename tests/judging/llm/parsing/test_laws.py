@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.llm.catalogue import names, template
-from judging.llm.parsing import Parsed, Preferred, Status, parse, turn_back
-from judging.llm.parts import PERMUTATIONS
-from judging.llm.prompts import render
-from judging.llm.templating import Form
-from judging.methods.outcomes import Label
+from judging.llm.parsing.parse import Parsed, Preferred, Status, parse, turn_back
+from judging.llm.prompts.templates import PERMUTATIONS, JudgeForm, names, render, template
+from judging.methods.verdicts.verdicts import Label
 
 ONE_OF_EACH_FORMAT = list({template(name).reply: name for name in names()}.values())
 PIECES = st.sampled_from(
@@ -87,7 +84,7 @@ def test_a_reply_means_the_opposite_when_the_responses_have_changed_places(name,
     asked = template(name)
     parsed = parse(asked, text, finish)
     one, other = (turn_back(parsed, asked, part) for part in ("original", "swapped"))
-    if asked.form is Form.POINTWISE:
+    if asked.form is JudgeForm.POINTWISE:
         assert one == other
         return
     assert (one.score_1, one.score_2) == (other.score_2, other.score_1)

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import parse
+from judging.llm.parsing.parse import parse
+from judging.llm.prompts.templates import template
 from tests.judging.llm.parsing.replies import TRUNCATED, UNPARSED, lines, read
 
 SCORE_LINES = [

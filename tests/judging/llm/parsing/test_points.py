@@ -6,10 +6,9 @@ from math import log
 
 import pytest
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import Status, parse
-from judging.llm.replies import TokenLogprobs
-from judging.llm.templating import Scale
+from judging.llm.client.messages import TokenLogprobs
+from judging.llm.parsing.parse import Status, parse
+from judging.llm.prompts.templates import Scale, template
 
 ASKED = template("ohi-any")
 

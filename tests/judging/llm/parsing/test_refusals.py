@@ -2,8 +2,8 @@
 
 import pytest
 
-from judging.llm.catalogue import template
-from judging.llm.parsing import Status, parse
+from judging.llm.parsing.parse import Status, parse
+from judging.llm.prompts.templates import template
 from tests.judging.llm.parsing.replies import REFUSED, TRUNCATED, UNPARSED, lines, read
 
 REFUSALS = [

@@ -5,9 +5,9 @@ from decimal import Decimal
 
 import pytest
 
-from judging.llm.parsing.token_scores import score_probabilities
-from judging.llm.replies import TokenLogprobs
-from judging.llm.templating import Scale
+from judging.llm.client.messages import TokenLogprobs
+from judging.llm.parsing.choice import score_probabilities
+from judging.llm.prompts.templates import Scale
 
 FIVE = Scale(Decimal(1), Decimal(5))
 TEN = Scale(Decimal(1), Decimal(10))

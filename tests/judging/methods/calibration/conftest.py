@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.calibration.permutations import THREE
-from judging.methods.calibration.probabilities import choice_probabilities
+from judging.methods.calibration.probabilities import THREE, choice_probabilities
 
 
 @pytest.fixture(scope="session")

@@ -5,14 +5,19 @@ from hypothesis import strategies as st
 from scipy.special import expit, logit
 
 from benchmarks.simulations.choices import ChoiceJudge
-from judging.methods.calibration.catalogue import NAMES, USUAL, method_named
-from judging.methods.calibration.content_free import ContentFree, random_inputs
-from judging.methods.calibration.permutation_mean import THREE_PERMUTATION_MEAN, PermutationMean
-from judging.methods.calibration.permutations import PERMUTATIONS, THREE
-from judging.methods.calibration.pride import Pride
-from judging.methods.calibration.prior import CERTAIN
-from judging.methods.calibration.probabilities import choice_probabilities
-from judging.methods.estimates import Undefined
+from judging.methods.calibration.methods import (
+    CERTAIN,
+    NAMES,
+    THREE_PERMUTATION_MEAN,
+    USUAL,
+    ContentFreeCalibration,
+    PermutationMean,
+    Pride,
+    method_named,
+    random_inputs,
+)
+from judging.methods.calibration.probabilities import PERMUTATIONS, THREE, choice_probabilities
+from judging.methods.intervals.estimates import Undefined
 
 
 def exactly(values):
@@ -40,7 +45,7 @@ def test_cc_and_dc_are_the_references(table, three, golden):
         ("cc", nothing, True),
         ("dc", random, False),
     ):
-        calibration = ContentFree(name, answers, softmax).fit(probabilities)
+        calibration = ContentFreeCalibration(name, answers, softmax).fit(probabilities)
         assert calibration.prior == pytest.approx(float(expected[name]["prior"][0]), abs=1e-9)
         wanted = expected[name]["softmax_t1_X0" if softmax else "normalised_t1_X0"]
         assert calibration.apply(probabilities).column("X0") == exactly(wanted)
@@ -132,16 +137,20 @@ def test_what_cannot_be_fitted_says_why():
     assert "balanced set" in PermutationMean().fit(two).reason
     assert "X0 and X2" in Pride().fit(two).reason
     assert "X0, X1, X2" in THREE_PERMUTATION_MEAN.fit(two).reason
-    assert "not asked" in ContentFree("cc", []).fit(two).reason
-    assert "not asked" in ContentFree("dc", [None, np.nan]).fit(two).reason
-    assert ContentFree("cc", [1.0]).fit(two) == Undefined(CERTAIN)
+    assert "not asked" in ContentFreeCalibration("cc", []).fit(two).reason
+    assert "not asked" in ContentFreeCalibration("dc", [None, np.nan]).fit(two).reason
+    assert ContentFreeCalibration("cc", [1.0]).fit(two) == Undefined(CERTAIN)
     none = choice_probabilities([[0.9, np.nan]], ("X0", "X2"))
     assert "no example" in Pride().fit(none).reason
 
 
 def test_probabilities_of_0_and_1_survive_every_prior():
     p = choice_probabilities([[0.0, 1.0], [1.0, 0.0], [0.7, 0.6]], ("X0", "X2"))
-    for method in (Pride(), Pride(arithmetic=True), ContentFree("cc", [0.7], softmax=True)):
+    for method in (
+        Pride(),
+        Pride(arithmetic=True),
+        ContentFreeCalibration("cc", [0.7], softmax=True),
+    ):
         calibrated = method.fit(p).apply(p).p_t1
         assert np.isfinite(calibrated).all()
         assert ((calibrated >= 0) & (calibrated <= 1)).all()

@@ -3,18 +3,19 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.calibration import icc_of_table, rstd_of_table
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.calibration.catalogue import NAMES, USUAL, method_named
-from judging.methods.calibration.comparison import compare_calibrations
-from judging.methods.calibration.estimation import calibrated_apart, estimation_rows, split
-from judging.methods.calibration.permutation_mean import mean_probability
-from judging.methods.calibration.permutations import PERMUTATIONS, THREE
-from judging.methods.calibration.probabilities import choice_probabilities
-from judging.methods.calibration.sums import Consistency, Recalls, signs
-from judging.methods.estimates import Estimate, Undefined
-from judging.methods.icc import intraclass_correlations
-from judging.methods.raters import category_counts, fleiss_kappa
-from judging.methods.rstd import rstd
+from judging.methods.agreement.votes import category_counts, fleiss_kappa
+from judging.methods.calibration.comparison import (
+    calibrated_apart,
+    compare_calibrations,
+    estimation_rows,
+    split,
+)
+from judging.methods.calibration.methods import NAMES, USUAL, mean_probability, method_named
+from judging.methods.calibration.probabilities import PERMUTATIONS, THREE, choice_probabilities
+from judging.methods.calibration.table import PermutationConsistency, Recalls, signs
+from judging.methods.intervals.estimates import Estimate, Undefined
 
 LABEL_FREE = ("uncalibrated", "mean", "mean_three", "pride", "calibraeval")
 
@@ -29,18 +30,14 @@ def test_sums_give_what_the_functions_of_whole_tables_give(rng):
     said = signs(p)
     gold = rng.choice([1, 0, -1], 300)
     there = np.ones_like(p, dtype=bool)
-    found = Consistency(Consistency.columns(p, said, there).sum(axis=0), 3)
+    found = PermutationConsistency(PermutationConsistency.columns(p, said, there).sum(axis=0), 3)
     counts = category_counts(said, there, (1, 0, -1))
     assert found.fleiss_kappa() == pytest.approx(fleiss_kappa(counts), abs=1e-12)
-    icc = intraclass_correlations(p)
-    assert found.icc() == (
-        pytest.approx(icc.icc_a_k, abs=1e-9),
-        pytest.approx(icc.icc_c_k, abs=1e-9),
-    )
+    assert found.icc() == pytest.approx(icc_of_table(p), abs=1e-9)
     recalls = Recalls(Recalls.columns(said[:, 0], gold, there[:, 0]).sum(axis=0))
     rows = gold != 0
     assert recalls.accuracy() == pytest.approx((said[rows, 0] == gold[rows]).mean())
-    assert recalls.rstd() == pytest.approx(rstd(said[rows, 0], gold[rows], (1, -1)))
+    assert recalls.rstd() == pytest.approx(rstd_of_table(said[rows, 0], gold[rows]))
 
 
 def test_figures_are_the_references(table, golden):

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from benchmarks.simulations.choices import CONFUSED, ChoiceJudge
-from judging.methods.calibration import sums
-from judging.methods.calibration.permutations import THREE
-from judging.methods.calibration.sums import Consistency, Recalls, resampled_sums, signs
+from judging.methods.calibration import table
+from judging.methods.calibration.probabilities import THREE
+from judging.methods.calibration.table import PermutationConsistency, Recalls, resampled_sums, signs
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
@@ -16,13 +16,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
         said = signs(p.of_response_1())
         return np.hstack(
             (
-                Consistency.columns(p.of_response_1(), said, p.present),
+                PermutationConsistency.columns(p.of_response_1(), said, p.present),
                 Recalls.columns(said[:, 0], truth, p.present[:, 0]),
             )
         )
 
     def figures(sums):
-        consistency = Consistency(sums[:, :9], 3)
+        consistency = PermutationConsistency(sums[:, :9], 3)
         return np.stack(
             (
                 consistency.fleiss_kappa(),
@@ -47,7 +47,7 @@ def test_many_questions_have_the_intervals_that_resampling_gives(monkeypatch):
     p, truth = CONFUSED.judge(3_000, np.random.default_rng(22), THREE)
     columns = Recalls.columns(signs(p.of_response_1())[:, 0], truth, p.present[:, 0])
     drawn = Recalls(resampled_sums(columns, np.random.default_rng(23))).accuracy()[1:]
-    monkeypatch.setattr(sums, "MANY", 100)
+    monkeypatch.setattr(table, "MANY", 100)
     normal = Recalls(resampled_sums(columns, np.random.default_rng(24))).accuracy()[1:]
     assert np.quantile(normal, [0.025, 0.975]) == pytest.approx(
         np.quantile(drawn, [0.025, 0.975]), abs=2e-3

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judging.methods.calibration.objective import (
-    Points,
+from judging.methods.calibration.calibraeval import (
+    ObjectivePoints,
     calibrated_values,
     loss_and_gradient,
     loss_of_values,
@@ -22,7 +22,7 @@ def decimals(values):
 def test_objective_and_gradient_are_the_references(table, golden):
     s = table("calibraeval_K12.csv")
     expected = golden("calibraeval_expected.json")["K12"]
-    points = Points.of(s)
+    points = ObjectivePoints.of(s)
     assert points.z == pytest.approx(decimals(expected["z"]), abs=1e-15)
     assert calibrated_values(points.z) == pytest.approx(decimals(expected["g_init"]), abs=1e-12)
     loss, gradient = loss_and_gradient(points.z, points, 0.5)
@@ -34,7 +34,7 @@ def test_objective_and_gradient_are_the_references(table, golden):
 
 def test_a_step_of_the_papers_rate_is_the_references(table, golden):
     expected = golden("calibraeval_expected.json")["K12"]
-    points = Points.of(table("calibraeval_K12.csv"))
+    points = ObjectivePoints.of(table("calibraeval_K12.csv"))
     _, gradient = loss_and_gradient(points.z, points, 0.5)
     step = points.z - 10 * gradient
     wanted = decimals(expected["one_full_batch_step_gamma10"])
@@ -46,7 +46,7 @@ def test_a_step_of_the_papers_rate_is_the_references(table, golden):
 @settings(max_examples=40)
 @given(samples, st.sampled_from(OBJECTIVES), st.floats(0, 2), st.integers(0, 2**32 - 1))
 def test_the_gradient_is_what_finite_differences_give(rows, kind, strength, seed):
-    points = Points.of(np.array(rows))
+    points = ObjectivePoints.of(np.array(rows))
     d = points.z + np.random.default_rng(seed).normal(0, 1, len(points.z))
     _, gradient = loss_and_gradient(d, points, strength, kind)
     h = 1e-5
@@ -62,7 +62,7 @@ def test_the_gradient_is_what_finite_differences_give(rows, kind, strength, seed
 @settings(max_examples=40)
 @given(samples, st.floats(-50, 50))
 def test_a_shift_of_all_d_changes_nothing(rows, shift):
-    points = Points.of(np.array(rows))
+    points = ObjectivePoints.of(np.array(rows))
     loss, gradient = loss_and_gradient(points.z, points, 0.5)
     shifted, also = loss_and_gradient(points.z + shift, points, 0.5)
     assert shifted == pytest.approx(loss, abs=1e-9)
@@ -73,7 +73,7 @@ def test_a_shift_of_all_d_changes_nothing(rows, shift):
 @given(samples)
 def test_equal_probabilities_are_one_point(rows):
     s = np.array(rows)
-    points = Points.of(s)
+    points = ObjectivePoints.of(s)
     assert (np.diff(points.z) > 0).all()
     assert points.z[0] == 0
     assert points.z[-1] == 1
@@ -81,7 +81,7 @@ def test_equal_probabilities_are_one_point(rows):
 
 
 def test_huge_parameters_do_not_overflow():
-    points = Points.of(np.array([[0.2, 0.4, 0.9]]))
+    points = ObjectivePoints.of(np.array([[0.2, 0.4, 0.9]]))
     d = np.array([800.0, -800, 0, 800, -800])
     loss, gradient = loss_and_gradient(d, points, 0.5)
     assert np.isfinite(loss)

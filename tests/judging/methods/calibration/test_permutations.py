@@ -3,15 +3,15 @@ import itertools
 import numpy as np
 import pytest
 
-from judging.llm.parts import first_token_is_first, is_swapped, token_probability
-from judging.methods.calibration.permutations import (
+from judging.llm.prompts.templates import first_token_is_first, is_swapped, token_probability
+from judging.methods.calibration.probabilities import (
     PERMUTATIONS,
     balanced_set,
     bears_t1,
+    choice_probabilities,
     content_probability,
     is_balanced,
 )
-from judging.methods.calibration.probabilities import choice_probabilities
 
 
 @pytest.mark.parametrize("name", PERMUTATIONS)

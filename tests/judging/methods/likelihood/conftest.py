@@ -3,8 +3,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from judging.methods.likelihood.scores import expected_scores
-
 
 @dataclass(frozen=True)
 class Reference:
@@ -27,13 +25,14 @@ class Reference:
 def reference(test_data):
     path = test_data / "reference" / "likelihood_n30.csv"
     rows = np.loadtxt(path, delimiter=",", skiprows=1)
-    scores = range(1, 6)
     return Reference(
-        rows[:, 1],
-        rows[:, 2],
-        expected_scores(rows[:, 3:8], scores),
-        expected_scores(rows[:, 8:13], scores),
+        rows[:, 1], rows[:, 2], expected_scores(rows[:, 3:8]), expected_scores(rows[:, 8:13])
     )
+
+
+def expected_scores(probabilities):
+    """Equation 7 for scores 1 to 5. Sums, since a matrix product would break ties by rounding."""
+    return (probabilities * np.arange(1, 6)).sum(axis=1) / probabilities.sum(axis=1)
 
 
 @pytest.fixture(scope="session")

@@ -6,13 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.methods.estimates import Estimate, Undefined
-from judging.methods.likelihood.bias import TOTAL, likelihood_bias, likelihood_biases, with_total
-from judging.methods.likelihood.rank_correlation import (
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.likelihood.bias import (
+    TOTAL,
+    likelihood_bias,
+    likelihood_biases,
     partial_correlation,
     ranks_of_counts,
-    spearman,
     spearman_of_counts,
+    with_total,
 )
 
 
@@ -52,7 +54,7 @@ def test_a_partial_correlation_is_that_of_what_ranks_leave_over(rng):
     design = np.column_stack((np.ones(200), ranks[2]))
     left = [r - design @ np.linalg.lstsq(design, r, rcond=None)[0] for r in ranks[:2]]
     wanted = np.corrcoef(*left)[0, 1]
-    xy, xz, yz = (np.array(spearman(*pair)) for pair in ((x, y), (x, z), (y, z)))
+    xy, xz, yz = (np.array(stats.spearmanr(*pair).statistic) for pair in ((x, y), (x, z), (y, z)))
     assert partial_correlation(xy, xz, yz) == pytest.approx(wanted, abs=1e-9)
 
 

@@ -3,12 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.estimates import Undefined
-from judging.methods.likelihood.before_after import before_after
-from judging.methods.likelihood.bias import likelihood_bias
-from judging.methods.likelihood.permutation_test import bias_test, performance_test
-from judging.methods.likelihood.scores import of_mean_0_and_range_1
-from judging.methods.likelihood.swaps import Swaps, correlations, correlations_by_sorting
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.likelihood.bias import likelihood_bias, of_mean_0_and_range_1
+from judging.methods.likelihood.permutation_test import (
+    Swaps,
+    before_after,
+    bias_test,
+    correlations,
+    correlations_by_sorting,
+    performance_test,
+)
 
 
 def test_the_exact_test_is_the_references(reference, expected, rng):

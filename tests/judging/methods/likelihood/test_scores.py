@@ -3,14 +3,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.methods.estimates import Undefined
-from judging.methods.likelihood.examples import most_biased, random_examples, train_rows
-from judging.methods.likelihood.scores import (
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.likelihood.bias import (
     between_minus_1_and_1,
     bias_by_instance,
     expected_score,
+    most_biased,
     of_mean_0_and_range_1,
+    random_examples,
     total_score,
+    train_rows,
     unfairness,
 )
 

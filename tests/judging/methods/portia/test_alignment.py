@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from judging.methods.portia import optimum, similarity
+from judging.methods.portia import alignment
 from judging.methods.portia.alignment import (
     MAX_SENTENCES,
     equidistant,
     length_aligned,
     semantically_aligned,
+    split_tokens,
+    word_tokens,
 )
-from judging.methods.portia.similarity import split_tokens, word_tokens
 
 TOKENIZERS = {"word": word_tokens, "split": split_tokens}
 
@@ -82,7 +83,7 @@ SENTENCES = st.lists(st.lists(st.sampled_from("abcdef"), max_size=4), min_size=1
 
 
 # Blocks of one start each and all starts in one block: a long pair has both.
-BLOCKS = st.sampled_from([1, optimum.BLOCK])
+BLOCKS = st.sampled_from([1, alignment.BLOCK])
 
 
 @settings(max_examples=300)
@@ -97,8 +98,8 @@ def test_the_optimum_and_its_first_cuts_are_those_of_an_exhaustive_search(one, t
         [{*sentence, "."} for sentence in one], [{*sentence, "."} for sentence in two], k
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimum, "BLOCK", block)
-        patch.setattr(similarity, "_FEW_WORDS", 0 if block == 1 else 4)
+        patch.setattr(alignment, "BLOCK", block)
+        patch.setattr(alignment, "_FEW_WORDS", 0 if block == 1 else 4)
         found = semantically_aligned(*texts, k, "split")
     if chosen is None:
         assert found is None

@@ -1,21 +1,19 @@
 import numpy as np
 import pytest
 
-from judging.methods.comparison import Design
-from judging.methods.estimates import Undefined
-from judging.methods.portia.agreement import (
+from judging.methods.agreement.accuracy import Design
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.portia.breakdowns import (
     agreement_with_people,
     agreement_with_reference,
-    human_ties,
-)
-from judging.methods.portia.breakdowns import (
     coverage_by_gap,
     failures_by_category,
     first_position_share,
+    human_ties,
     inconsistency_by_gap,
     inconsistency_by_length,
 )
-from judging.methods.portia.stage_labels import OrderLabels, StageLabels
+from judging.methods.portia.stages import OrderLabels, StageLabels
 
 MISSING = Undefined("no unsplit run")
 

@@ -2,8 +2,7 @@ from itertools import pairwise
 
 import pytest
 
-from judging.methods.portia.code_blocks import MAX_CHARACTERS, code_blocks
-from judging.methods.portia.splitting import boundaries
+from judging.methods.portia.splitting import MAX_CHARACTERS, boundaries, code_blocks
 
 # A broken bar marks where the block may be cut; elsewhere it may not.
 STATEMENTS = {

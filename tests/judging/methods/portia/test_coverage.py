@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.estimates import Estimate, Undefined
-from judging.methods.outcomes import Label
+from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.portia.coverage import (
     NONE_INCONSISTENT,
     consistency,
@@ -10,14 +9,18 @@ from judging.methods.portia.coverage import (
     stage_use,
     stages_per_example,
 )
-from judging.methods.portia.stage_labels import (
+from judging.methods.portia.stages import (
     STAGES,
     OrderLabels,
+    Settled,
+    Stage,
     StageLabels,
+    StageResult,
+    next_stage,
     without_length,
     without_semantic,
 )
-from judging.methods.portia.stages import Settled, Stage, StageResult, next_stage
+from judging.methods.verdicts.verdicts import Label
 
 LABEL = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE, None: None}
 

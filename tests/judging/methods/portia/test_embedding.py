@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from judging.methods.portia.alignment import semantically_aligned
-from judging.methods.portia.embedding import EmbeddingSimilarity
+from judging.methods.portia.alignment import EmbeddingSimilarity, semantically_aligned
 
 MEANINGS = {"cat": (1, 0, 0), "feline": (0.9, 0.1, 0), "car": (0, 1, 0), "not": (0, 0, -1)}
 

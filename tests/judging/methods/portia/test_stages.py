@@ -1,8 +1,8 @@
 import pytest
 
-from judging.methods.outcomes import Label
 from judging.methods.portia.alignment import length_aligned, semantically_aligned
 from judging.methods.portia.stages import Settled, Stage, StageResult, next_stage, stages
+from judging.methods.verdicts.verdicts import Label
 
 WIN, TIE, LOSE = Label.WIN, Label.TIE, Label.LOSE
 VERDICTS = {WIN: 1, LOSE: 2, TIE: 3, None: None}

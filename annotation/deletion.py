@@ -1,0 +1,88 @@
+"""Deleting a project: in chunks, so that nobody else's vote has to wait for it."""
+
+from collections.abc import Iterator
+
+from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError, transaction
+from django.db.models import Model, QuerySet
+from django.utils import timezone
+
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    AnnotationRevision,
+    Draft,
+    Flag,
+    Item,
+    Protocol,
+    Round,
+    Skip,
+    Slot,
+)
+from judging.core.errors import UserError
+from judging.dataset.models import Example, HumanScore, PointItem
+from judging.dataset.uploads import remove_uploads
+from judging.projects import access
+from judging.projects.access import end_password_links
+from judging.projects.models import Project
+from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
+
+_CHUNK = 500
+
+
+def delete_project(project: Project, user: AbstractUser | None) -> None:
+    """Everything of the project, uploads too. Interrupted and asked for again, it goes on.
+
+    What stays is the audit trail, which then belongs to no project. Raises UserError while a
+    worker writes to the project.
+    """
+    now = timezone.now()
+    for busy in (project.runs, project.imports):
+        if busy.filter(lease_until__gte=now).exists():
+            raise UserError(
+                "A run or an import is at work in this project. Stop it and try again. "
+                "Nothing was deleted."
+            )
+    access.record_event(None, user, "project deleted", project.slug)
+    # People may be at work: a vote that comes in between holds what it refers to.
+    open_rounds = Round.objects.filter(project=project).exclude(state=Round.State.CLOSED)
+    open_rounds.update(state=Round.State.CLOSED, closed_at=now)
+    for imported in project.imports.order_by("pk"):
+        remove_uploads(imported, with_refused=True)
+    try:
+        _delete_all(project)
+    except IntegrityError:
+        # A vote was on its way when the rounds were closed; now there is none.
+        _delete_all(project)
+
+
+def _delete_all(project: Project) -> None:
+    for rows in _layers(project):
+        _delete(rows)
+    with transaction.atomic():
+        end_password_links(project.memberships.values_list("user", flat=True))
+        Project.objects.filter(pk=project.pk).delete()
+
+
+def _layers(project: Project) -> Iterator[QuerySet[Model]]:
+    """The large tables, each before what its rows refer to; the rest goes with the project."""
+    yield AnnotationRevision.objects.filter(annotation__item__round__project=project)
+    for table in (Draft, Skip, Flag, Adjudication, Annotation):
+        yield table.objects.filter(item__round__project=project)
+    yield Slot.objects.filter(round__project=project)
+    yield Item.objects.filter(round__project=project)
+    yield Round.objects.filter(project=project)
+    yield Protocol.objects.filter(project=project)
+    yield Verdict.objects.filter(run__project=project)
+    yield Parse.objects.filter(sample__call__run__project=project)
+    yield Sample.objects.filter(call__run__project=project)
+    yield Call.objects.filter(run__project=project)
+    yield HumanScore.objects.filter(point_item__project=project)
+    yield PointItem.objects.filter(project=project)
+    yield TextLikelihood.objects.filter(project=project)
+    yield Example.objects.filter(project=project)
+
+
+def _delete(rows: QuerySet[Model]) -> None:
+    while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:_CHUNK]):
+        rows.model._default_manager.filter(pk__in=keys).delete()

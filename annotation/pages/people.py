@@ -1,0 +1,162 @@
+"""Who belongs to a project; inviting, changing roles, one-time password links."""
+
+from typing import cast
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login
+from django.contrib.auth.decorators import login_not_required
+from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.models import User
+from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.cache import add_never_cache_headers
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from annotation.models import Annotator, Invitation
+from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
+from annotation.people.annotators import leave_project
+from annotation.people.invitations import accept, invite, link_of, open_invitation, revoke, usable
+from judging.core.errors import UserError
+from judging.projects.access import Access, change_role, project_for
+from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
+from judging.projects.models import Membership, Role
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def people(request: HttpRequest, slug: str) -> HttpResponse:
+    """Members, invitations that still work, and the people whose votes were imported."""
+    access = project_for(request.user, slug, Role.OWNER)
+    form = InvitationForm(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        invitation = invite(access.project, request.user, form.terms())
+        messages.success(request, "The link is ready. Send it to whom it is for.")
+        return redirect(f"{request.path}#invitation-{invitation.pk}")
+    return people_page(request, access, form=form, status=422 if form.errors else 200)
+
+
+@require_POST
+def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Change a member's role, remove them, or make a link that resets their password."""
+    access = project_for(request.user, slug, Role.OWNER)
+    memberships = Membership.objects.select_related("user", "project")
+    membership = get_object_or_404(memberships, project=access.project, pk=number)
+    try:
+        if "link" in request.POST:
+            # Shown once on this very page: a message would leave the link in a cookie.
+            reset = (membership.user.get_username(), reset_link(membership, request.user))
+            return people_page(request, access, reset=reset)
+        if "remove" in request.POST:
+            leave_project(membership, request.user)
+            messages.success(request, "They no longer belong to the project. Their votes stay.")
+        else:
+            change_role(membership, request.user, request.POST.get("role", ""))
+            messages.success(request, "The role was changed.")
+    except UserError as error:
+        messages.error(request, str(error))
+    return redirect("people", slug)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def leave(request: HttpRequest, slug: str) -> HttpResponse:
+    """Leave the project oneself."""
+    access = project_for(request.user, slug)
+    if request.method != "POST":
+        return render(request, "annotation/people/leave.html", {"project": access.project})
+    if access.membership is None:
+        messages.error(request, "You are no member of this project, so there is nothing to leave.")
+        return redirect("home")
+    try:
+        leave_project(access.membership, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("project_leave", slug)
+    messages.success(request, f"You left {access.project.name}. Your votes stay.")
+    return redirect("home")
+
+
+@require_POST
+def invitation_revoke(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access = project_for(request.user, slug, Role.OWNER)
+    found = get_object_or_404(Invitation, project=access.project, pk=number)
+    revoke(found, request.user)
+    messages.success(request, "The link was withdrawn. Who joined by it stays.")
+    return redirect("people", slug)
+
+
+@login_not_required
+@never_cache
+@require_http_methods(["GET", "HEAD", "POST"])
+def join(request: HttpRequest, token: str) -> HttpResponse:
+    """Accept an invitation: as who one is, or with a new login made on the way."""
+    try:
+        invitation = open_invitation(token, request.user)
+        form = None if request.user.is_authenticated else JoinForm(request.POST or None)
+        if request.method == "POST" and (form is None or form.is_valid()):
+            return _join(request, invitation, form)
+    except UserError as error:
+        found = {"refused": str(error)}
+        return render(request, "annotation/invitations/refused.html", found, status=410)
+    except NameTaken as taken:
+        form.add_error("username", str(taken))
+    found = {"form": form, "invitation": invitation}
+    status = 422 if form is not None and form.errors else 200
+    return render(request, "annotation/invitations/join.html", found, status=status)
+
+
+class SetPassword(PasswordResetConfirmView):
+    """Set a password by a link, whose maker's right is asked for with each step."""
+
+    success_url = "/"
+    post_reset_login = True
+    post_reset_login_backend = settings.LOGIN_BACKEND
+    token_generator = PasswordLinks()
+
+    def form_valid(self, form: SetPasswordForm) -> HttpResponse:
+        token = self.request.session.get(INTERNAL_RESET_SESSION_TOKEN)
+        with transaction.atomic():
+            link = password_link_behind(self.user, token)
+            # Somebody else used it, or a membership changed, in this very moment.
+            if link is None or not use_up(link):
+                self.validlink = False
+                return self.render_to_response(self.get_context_data())
+            return super().form_valid(form)
+
+
+def people_page(
+    request: HttpRequest,
+    access: Access,
+    *,
+    form: InvitationForm | None = None,
+    reset: tuple[str, str] | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    project = access.project
+    members = project.memberships.select_related("user")
+    found = {
+        **access.under("settings"),
+        "form": form or InvitationForm(),
+        "reset": reset,
+        "members": members.order_by("joined_at", "pk"),
+        "roles": Role.choices,
+        "invitations": [(one, link_of(one)) for one in usable(project)],
+        "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
+    }
+    response = render(request, "annotation/people/people.html", found, status=status)
+    add_never_cache_headers(response)
+    return response
+
+
+def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -> HttpResponse:
+    # Together: an invitation whose last use went to somebody else leaves no login behind.
+    with transaction.atomic():
+        user = cast(User, request.user) if form is None else form.create()
+        membership = accept(invitation, user)
+    if form is not None:
+        login(request, user, backend=settings.LOGIN_BACKEND)
+    if membership.role == Role.ANNOTATOR:
+        return redirect("annotate")
+    return redirect("project", invitation.project.slug)

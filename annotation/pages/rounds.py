@@ -1,0 +1,180 @@
+"""The rounds of a project, and one round as it goes on."""
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_POST, require_safe
+
+from annotation.models import Flag, Round
+from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
+from annotation.people.annotators import assign
+from annotation.rounds import changes
+from annotation.rounds.progress import listed, round_progress
+from annotation.votes.agreement import RoundAgreement
+from judging.core.errors import UserError
+from judging.projects import access as projects_access
+from judging.projects.access import Access, project_for
+from judging.projects.models import Role
+
+PAGE = 50
+
+
+def round_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
+    """The round, for somebody who may manage it. Nothing here shows what the judge said."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
+    return access, get_object_or_404(rounds, project=access.project, number=number)
+
+
+@require_safe
+def rounds(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    found = {
+        **access.under("rounds"),
+        "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
+    }
+    return render(request, "annotation/rounds/list.html", found)
+
+
+@require_safe
+def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    return round_page(request, *round_for(request, slug, number))
+
+
+@require_safe
+def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """The part of the page that follows the work as it is done."""
+    access, found = round_for(request, slug, number)
+    context = {"project": access.project, "access": access, "round": found}
+    context["standing"] = round_progress(found)
+    return render(request, "annotation/rounds/_detail_standing.html", context)
+
+
+@require_POST
+def pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    return change(request, slug, number, changes.pause, "No new items are handed out.")
+
+
+@require_POST
+def resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    return change(request, slug, number, changes.resume, "Items are handed out again.")
+
+
+@require_POST
+def close(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    return change(request, slug, number, changes.close, "The round is closed; its votes count.")
+
+
+@require_POST
+def reopen(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    return change(request, slug, number, changes.reopen, "The round is open again.")
+
+
+@require_POST
+def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Ask for more votes an item."""
+    access, found = round_for(request, slug, number)
+    form = VotesForm(request.POST)
+    if form.is_valid():
+        try:
+            changes.raise_votes(found, request.user, form.cleaned_data["votes"])
+        except UserError as error:
+            form.add_error("votes", str(error))
+        else:
+            messages.success(request, "Every item asks for more votes now.")
+            return redirect("round", slug, number)
+    return round_page(request, access, found, votes_form=form, status=422)
+
+
+@require_POST
+def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Select up to a new cut."""
+    access, found = round_for(request, slug, number)
+    form = ExtendForm(request.POST)
+    if form.is_valid():
+        try:
+            n_new = changes.extend(found, request.user, form.cleaned_data["beta"])
+        except UserError as error:
+            form.add_error("beta", str(error))
+        else:
+            messages.success(request, f"{n_new} items joined the round, at random places.")
+            return redirect("round", slug, number)
+    return round_page(request, access, found, extend_form=form, status=422)
+
+
+@require_POST
+def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Say who labels in the round, and how much each."""
+    access, found = round_for(request, slug, number)
+    form = AssignForm(found, request.POST)
+    if form.is_valid():
+        named = list(form.cleaned_data["people"])
+        try:
+            assign(found, request.user, named, form.cleaned_data["limit"])
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            whom = "those who are marked" if named else "everybody"
+            messages.success(request, f"Items are handed out to {whom}. Votes given stay.")
+            return redirect("round", slug, number)
+    return round_page(request, access, found, assign_form=form, status=422)
+
+
+@require_POST
+def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
+    access, found = round_for(request, slug, number)
+    flags = Flag.objects.select_related("item__example")
+    row = get_object_or_404(flags, item__round=found, pk=flag)
+    if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
+        projects_access.record_event(
+            access.project, request.user, "flag settled", row.item.example.external_id
+        )
+    return redirect("round", slug, number)
+
+
+def change(
+    request: HttpRequest,
+    slug: str,
+    number: int,
+    move: Callable[[Round, object], None],
+    done: str,
+) -> HttpResponse:
+    """Bring the round into another state, or say why it cannot be."""
+    _, found = round_for(request, slug, number)
+    try:
+        move(found, request.user)
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, done)
+    return redirect("round", slug, number)
+
+
+def round_page(
+    request: HttpRequest,
+    access: Access,
+    found: Round,
+    *,
+    votes_form: VotesForm | None = None,
+    extend_form: ExtendForm | None = None,
+    assign_form: AssignForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
+    flags = Flag.objects.filter(item__round=found, settled_at=None)
+    context = {
+        **access.under("rounds"),
+        "round": found,
+        "selections": found.selections.order_by("pk"),
+        "standing": round_progress(found),
+        "agreement": RoundAgreement(found),
+        "flags": flags.select_related("annotator", "item__example").order_by("pk"),
+        "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
+        "extend_form": extend_form or ExtendForm(),
+        "assign_form": assign_form or AssignForm(found),
+    }
+    return render(request, "annotation/rounds/detail.html", context, status=status)

@@ -1,0 +1,77 @@
+"""A project's settings, its audit trail, and its end."""
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from annotation.deletion import delete_project
+from annotation.pages.forms import ConfirmForm, SettingsForm
+from annotation.queue.settling import OF_EACH_ITEM, settle_unblinded, told
+from judging.core.errors import UserError
+from judging.projects import access as projects_access
+from judging.projects.access import project_for
+from judging.projects.models import Role
+
+_PAGE = 50
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def settings(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.OWNER)
+    project = access.project
+    form = SettingsForm(request.POST or None, instance=project)
+    if request.method == "POST" and form.is_valid():
+        with transaction.atomic():
+            form.save()
+            if "leave_out_unblinded" in form.changed_data:
+                settle_unblinded(project)
+            if made := form.changes():
+                projects_access.record_event(
+                    project, request.user, "settings changed", ", ".join(made), **made
+                )
+        messages.success(request, "The settings are saved. Open rounds keep what they asked.")
+        return redirect("settings", slug)
+    if form.errors:
+        # The form has put what was typed into the project already; the page names the real one.
+        project = project_for(request.user, slug, Role.OWNER).project
+    found = {"form": form, "project": project, "access": access, "tab": "settings"}
+    return render(
+        request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
+    )
+
+
+@require_safe
+def trail(request: HttpRequest, slug: str) -> HttpResponse:
+    """Who did what when. What is done to each item is shown on demand."""
+    access = project_for(request.user, slug, Role.OWNER)
+    events = access.project.audit_events.select_related("user").order_by("-at", "-pk")
+    with_votes = "votes" in request.GET
+    if not with_votes:
+        events = events.exclude(action__in=OF_EACH_ITEM)
+    page = Paginator(events, _PAGE).get_page(request.GET.get("page"))
+    found = {
+        **access.under("settings"),
+        "page": page,
+        "with_votes": with_votes,
+        "events": [(event, told(event.detail)) for event in page],
+    }
+    return render(request, "annotation/settings/trail.html", found)
+
+
+@require_POST
+def delete(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.OWNER)
+    form = ConfirmForm(access.project.slug, request.POST)
+    if not form.is_valid():
+        messages.error(request, form.errors["confirm"][0])
+        return redirect("settings", slug)
+    try:
+        delete_project(access.project, request.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("settings", slug)
+    messages.success(request, f"The project {slug} and everything in it was deleted.")
+    return redirect("home")

@@ -1,0 +1,165 @@
+"""Inviting people by a link: signed, expiring, revocable, with a limit on uses."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, AnonymousUser, User
+from django.core import signing
+from django.db import transaction
+from django.db.models import Exists, F, Max, OuterRef, Q, QuerySet
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.crypto import constant_time_compare
+
+from annotation.models import Invitation
+from annotation.people.annotators import annotator_of, people_changed
+from judging.core.errors import UserError
+from judging.projects import access
+from judging.projects.access import add_member
+from judging.projects.models import LostRight, Membership, Project, Role
+
+_SALT = "fairjudge.invitation"
+MAX_DAYS = 365
+MAX_USES = 1000
+_NOT_VALID = "This invitation link is no longer valid. Ask an owner of the project for a new one."
+_LOST = {
+    LostRight.How.REMOVED: "You were removed from this project.",
+    LostRight.How.LEFT: "You left this project.",
+    LostRight.How.LOWERED: "Your role in this project was changed.",
+}
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a link gives, to how many people, and for how long."""
+
+    role: str = Role.ANNOTATOR
+    uses: int = 1
+    days: int = 14
+    note: str = ""
+
+
+def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitation:
+    """Make an invitation. Raises UserError with what is out of range."""
+    if terms.role not in Role.values:
+        raise UserError("Choose owner, researcher or annotator.")
+    if not 1 <= terms.uses <= MAX_USES:
+        raise UserError(f"A link can be used between 1 and {MAX_USES} times.")
+    if not 1 <= terms.days <= MAX_DAYS:
+        raise UserError(f"A link is valid between 1 and {MAX_DAYS} days.")
+    invitation = Invitation.objects.create(
+        project=project,
+        role=terms.role,
+        note=terms.note[:200],
+        max_uses=terms.uses,
+        expires_at=timezone.now() + timedelta(days=terms.days),
+        created_by=by,
+        made_after=project.lost_rights.aggregate(last=Max("pk"))["last"] or 0,
+    )
+    access.record_event(
+        project, by, "invited", terms.note, role=terms.role, uses=terms.uses, days=terms.days
+    )
+    return invitation
+
+
+def usable(project: Project) -> QuerySet[Invitation]:
+    """Invitations whose link still works, the latest first."""
+    still = {"revoked_at": None, "expires_at__gte": timezone.now(), "uses__lt": F("max_uses")}
+    return project.invitations.filter(_may_still_invite(), **still).order_by("-pk")
+
+
+def _may_still_invite() -> Q:
+    """Whoever made it may invite today, and never lost that right in between."""
+    maker, project = OuterRef("created_by"), OuterRef("project")
+    makers = User.objects.filter(pk=maker, is_active=True)
+    owns = Membership.objects.filter(project=project, user=maker, role=Role.OWNER)
+    owns = owns.filter(user__is_active=True)
+    lost = LostRight.objects.filter(project=project, user=maker, pk__gt=OuterRef("made_after"))
+    may = Exists(makers.filter(is_superuser=True)) | Exists(owns)
+    return Q(created_by=None) | (Q(may) & ~Exists(lost))
+
+
+def link_of(invitation: Invitation) -> str:
+    """The link to send."""
+    token = signing.dumps([invitation.pk, invitation.nonce], salt=_SALT)
+    return settings.FAIRJUDGE_URL.rstrip("/") + reverse("invite", args=[token])
+
+
+def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None) -> Invitation:
+    """The invitation of a link that still works for this person, or for somebody without a login.
+
+    Raises UserError that says why it does not.
+    """
+    try:
+        named = signing.loads(token, salt=_SALT)
+    except signing.BadSignature:
+        raise UserError("This invitation link is incomplete. Copy the whole link again.") from None
+    # A link of an older version names the number alone, which may be another invitation's by now.
+    number, nonce = named if isinstance(named, list) else (named, "")
+    invitation = Invitation.objects.select_related("project").filter(pk=number).first()
+    if invitation is None or not constant_time_compare(invitation.nonce, nonce):
+        raise UserError(_NOT_VALID)
+    if user is not None and user.is_authenticated:
+        _refuse_who_lost_a_right(invitation, user)
+    _refuse_dead(invitation)
+    return invitation
+
+
+def _refuse_dead(invitation: Invitation) -> None:
+    if invitation.revoked_at is not None:
+        raise UserError("This invitation was withdrawn. Ask whoever sent it for a new one.")
+    if invitation.expires_at < timezone.now():
+        raise UserError("This invitation has expired. Ask whoever sent it for a new one.")
+    if invitation.uses >= invitation.max_uses:
+        raise UserError("This invitation was used up. Ask whoever sent it for a new one.")
+    if not usable(invitation.project).filter(pk=invitation.pk).exists():
+        raise UserError(
+            "Whoever made this invitation can no longer invite people. Ask an owner of the project "
+            "for a new one."
+        )
+
+
+def _refuse_who_lost_a_right(invitation: Invitation, user: AbstractUser) -> None:
+    """Who was removed or lowered since the link was made, and is no member, needs a newer one."""
+    if Membership.objects.filter(project=invitation.project_id, user=user).exists():
+        return
+    lost = LostRight.objects.filter(project=invitation.project_id, user=user)
+    last = lost.filter(pk__gt=invitation.made_after).order_by("pk").last()
+    if last is not None:
+        how = _LOST[LostRight.How(last.how)]
+        raise UserError(f"{how} Ask an owner for a new link. Votes that you gave are kept.")
+
+
+def accept(invitation: Invitation, user: User) -> Membership:
+    """Join the project. A member who opens the link again uses nothing up."""
+    project = invitation.project
+    with transaction.atomic():
+        # Locked first: the same person who asks twice at once uses it up once.
+        locked = Invitation.objects.select_for_update(no_key=True).filter(pk=invitation.pk).first()
+        if locked is None:
+            # Whoever made it was erased, or the project deleted, in this very moment.
+            raise UserError(_NOT_VALID)
+        membership = Membership.objects.filter(project=project, user=user).first()
+        if membership is None:
+            # After the look at the membership: what ended it is told by a row that is there then.
+            _refuse_who_lost_a_right(locked, user)
+            # Conditional, so that the last use is given once however many ask at the same time.
+            if usable(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
+                if locked.uses < locked.max_uses:
+                    _refuse_dead(locked)
+                raise UserError(
+                    "This invitation was used up just now. Ask whoever sent it for a new one."
+                )
+            add_member(project, user, user, invitation.role)
+            membership = Membership.objects.get(project=project, user=user)
+        annotator_of(project, user)
+    people_changed(project)
+    return membership
+
+
+def revoke(invitation: Invitation, by: AbstractUser) -> None:
+    """Withdraw the link; people who joined by it stay."""
+    changed = Invitation.objects.filter(pk=invitation.pk, revoked_at=None)
+    if changed.update(revoked_at=timezone.now()):
+        access.record_event(invitation.project, by, "invitation withdrawn", invitation.note)

@@ -1,0 +1,167 @@
+"""What judge and people cost so far, beside what labelling everything by hand would cost."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+
+from annotation.models import Round, Selection
+from annotation.results.data.sheet import Sheet, label_sign
+from annotation.results.merge.final_labels import (
+    CHUNK,
+    HumanLabel,
+    as_read,
+    human_cost,
+    people_for_run,
+    places_of,
+)
+from judging.dataset.models import frame_of
+from judging.methods.arrays import Booleans, Signs
+from judging.methods.review.cost import HumanRate, human_usd, paper_usd
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+SELECTED = (Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.ALL)
+
+
+@dataclass(frozen=True)
+class RunCost:
+    """A run's judge cost in USD; None where its price is not known (a local model costs 0)."""
+
+    run: Run
+    judge_usd: Decimal | None
+
+
+@dataclass(frozen=True)
+class PeopleTotals:
+    """What people did for a run: their votes, what these cost in USD, the examples they settled,
+    and how many were selected."""
+
+    n_votes: int
+    usd: Decimal
+    settled: int
+    selected: int
+
+
+@dataclass(frozen=True)
+class Costs:
+    """All in USD. None is unknown, and never 0.
+
+    judge_usd: the run that the labels come from; all_runs_usd: every run of the project.
+    human_usd: the votes in rounds of this run, those that do not enter its results among them.
+    paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
+    part only. None before a round was opened.
+    by_hand_one, by_hand_same: people label everything, with one vote or with the round's.
+    """
+
+    runs: tuple[RunCost, ...]
+    judge_usd: Decimal | None
+    all_runs_usd: Decimal | None
+    human_usd: Decimal
+    n_votes: int
+    paper_usd: Decimal | None
+    by_hand_one: Decimal
+    by_hand_same: Decimal
+    votes_an_example: int
+
+    @property
+    def total_usd(self) -> Decimal | None:
+        return None if self.judge_usd is None else self.judge_usd + self.human_usd
+
+
+def judge_cost(run: Run) -> Decimal | None:
+    """USD spent on a run. Unknown where no price was known, or for judgments recorded elsewhere."""
+    return None if run.price is None else run.spent_usd
+
+
+def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
+    says = list(says)
+    settled = sum(say.label is not None or bool(say.source) for say in says)
+    selected = sum(say.selection in SELECTED for say in says)
+    return PeopleTotals(sum(len(say.paid) for say in says), human_cost(says), settled, selected)
+
+
+def run_totals(run: Run | None) -> PeopleTotals:
+    return totals_of(people_for_run(run).values() if run else ())
+
+
+def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:
+    """Costs of a run's labels. `people` spares reading the votes again."""
+    runs = tuple(RunCost(one, judge_cost(one)) for one in project.runs.order_by("number"))
+    spent = [one.judge_usd for one in runs]
+    people = people or run_totals(run)
+    round_ = _newest_round(project, run)
+    rate = HumanRate(
+        round_.minutes_per_vote if round_ else project.minutes_per_vote,
+        round_.wage_usd if round_ else project.wage_usd,
+    )
+    votes = round_.votes_per_item if round_ else 3
+    n = frame_of(project).count()
+    judge_usd = judge_cost(run) if run else Decimal(0)
+    return Costs(
+        runs=runs,
+        judge_usd=judge_usd,
+        all_runs_usd=None if None in spent else sum(filter(None, spent), Decimal(0)),
+        human_usd=people.usd,
+        n_votes=people.n_votes,
+        paper_usd=paper_usd(n, min(people.selected, n), people.usd, judge_usd)
+        if round_ and n
+        else None,
+        by_hand_one=human_usd(n, rate),
+        by_hand_same=human_usd(n * votes, rate),
+        votes_an_example=votes,
+    )
+
+
+def _newest_round(project: Project, run: Run | None) -> Round | None:
+    rounds = Round.objects.filter(project=project, run=run, kind=Round.Kind.ROUTED)
+    return rounds.order_by("-number").first()
+
+
+MOST_RUNS = 20
+FIELDS = ("name", "method", "form", "endpoint", "model", "k", "temperature", "template_name")
+
+_ROW = np.dtype([("run", "i8"), ("example", "i8"), ("sign", "i1")])
+
+
+@dataclass(frozen=True)
+class OtherRun:
+    """`settings` by name, as text where they can differ; labels as in `Sheet`."""
+
+    settings: dict[str, str]
+    judge: Signs
+    judged: Booleans
+    judge_usd: Decimal | None
+
+    @property
+    def name(self) -> str:
+        return self.settings["name"]
+
+
+def settings_of(run: Run) -> dict[str, str]:
+    return {name: str(getattr(run, name)) for name in FIELDS}
+
+
+def other_runs(sheet: Sheet, run: Run) -> tuple[OtherRun, ...]:
+    """The newest ones that are ranked, the oldest of them first. Two queries."""
+    ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
+    runs = list(reversed(ranked.order_by("-number")[:MOST_RUNS]))
+    labels = _labels(sheet, runs)
+    return tuple(
+        OtherRun(settings_of(one), *labels[one.pk], judge_usd=judge_cost(one)) for one in runs
+    )
+
+
+def _labels(sheet: Sheet, runs: list[Run]) -> dict[int, tuple[Signs, Booleans]]:
+    rows = Verdict.objects.filter(run__in=runs, label__isnull=False).order_by()
+    given = rows.annotate(sign=as_read(label_sign())).values_list("run", "example", "sign")
+    found = np.fromiter(given.iterator(chunk_size=CHUNK), dtype=_ROW)
+    places = places_of(sheet.ids, found["example"])
+    table = {}
+    for run in runs:
+        theirs = (found["run"] == run.pk) & (places >= 0)
+        judge, judged = np.zeros(len(sheet), np.int8), np.zeros(len(sheet), bool)
+        judge[places[theirs]], judged[places[theirs]] = found["sign"][theirs], True
+        table[run.pk] = judge, judged
+    return table

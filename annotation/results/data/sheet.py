@@ -1,0 +1,452 @@
+"""Why people's labels are lacking, for the figures that cannot be had without them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from django.db.models import Case, F, IntegerField, Value, When
+from django.db.models.functions import MD5, Coalesce, Length
+from numpy.typing import NDArray
+
+from annotation.models import Annotator, Selection
+from annotation.results.merge.final_labels import (
+    CHUNK,
+    HumanLabel,
+    Vote,
+    as_read,
+    merge,
+    people_both_ways,
+    places_of,
+)
+from annotation.votes.agreement import SIGN
+from judging.core.formatting import count
+from judging.dataset.models import Label, frame_of, question_codes
+from judging.methods.agreement.accuracy import Comparison, Design
+from judging.methods.agreement.votes import VoteCounts
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.review.curve import routing_level
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+NO_LABELS = "no human labels: open a round, or import votes"
+POLICY = "the judge's label by policy, which cannot measure the judge"
+
+
+def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> str:
+    """asked: what those say who were asked for a run, by example; elsewhere: how many of the n
+    examples have a label that nobody asked for."""
+    if not asked:
+        return _some(elsewhere, n) if elsewhere else NO_LABELS
+    without = [say for say in asked.values() if say.label is None]
+    lapsed = sum(say.lapsed for say in without)
+    judges = sum(say.source == "policy:judge" for say in without)
+    waiting = len(without) - lapsed - judges
+    said = (
+        (waiting, f"still {_verb(waiting, 'wait')} for a label"),
+        (lapsed, "got no vote before the round was closed"),
+        (judges, f"without a majority {_verb(judges, 'keep')} {POLICY}"),
+    )
+    found = [f"{count(k)} of {count(len(asked))} items {words}" for k, words in said if k]
+    return "; ".join(found)
+
+
+def _some(elsewhere: int, n: int) -> str:
+    return (
+        f"{count(elsewhere)} of {count(n)} examples have a human label: bring those of all, or "
+        "open a round with an audit, as it is not known whom the others are like"
+    )
+
+
+def _verb(k: int, word: str) -> str:
+    return f"{word}s" if k == 1 else word
+
+
+@dataclass(frozen=True)
+class Ballots:
+    """votes: (N, annotators) of 1, 0, -1, read where present. left: which response stood left,
+    0 where that is not known. names: pseudonyms, as in exports."""
+
+    names: tuple[str, ...]
+    votes: Signs
+    present: Booleans
+    left: NDArray[np.int8]
+
+    @property
+    def counts(self) -> VoteCounts:
+        return VoteCounts.from_votes(self.votes, self.present)
+
+
+def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+    given = [vote for row in votes for vote in row]
+    people = sorted({vote.annotator_id for vote in given})
+    column = {annotator: place for place, annotator in enumerate(people)}
+    rows = np.repeat(np.arange(len(votes)), [len(row) for row in votes])
+    cells = rows, np.array([column[vote.annotator_id] for vote in given], dtype=np.intp)
+    shape = (len(votes), len(people))
+    table = np.zeros(shape, np.int8)
+    present, left = np.zeros(shape, bool), np.zeros(shape, np.int8)
+    table[cells] = [SIGN[vote.label] for vote in given]
+    present[cells] = True
+    left[cells] = [vote.left_response or 0 for vote in given]
+    found = Annotator.objects.in_bulk(people)
+    names = tuple(found[pk].pseudonym for pk in people)
+    return Ballots(names, table, present, left)
+
+
+# Larger than any rank: what was not ranked comes last.
+_LAST = 2**62
+_NO_LABEL = 2
+_STATES = Verdict.State.values
+_PENDING, _UNJUDGED, _INCONSISTENT = (
+    _STATES.index(state)
+    for state in (Verdict.State.PENDING, Verdict.State.UNJUDGED, Verdict.State.INCONSISTENT)
+)
+_EXAMPLE = np.dtype(
+    [
+        ("id", "i8"),
+        ("category", "O"),
+        ("sign", "i1"),
+        ("model_1", "O"),
+        ("model_2", "O"),
+        ("question", "O"),
+        ("length", "i8"),
+    ]
+)
+_VERDICT = np.dtype(
+    [
+        ("example", "i8"),
+        ("state", "i1"),
+        ("sign", "i1"),
+        ("bpde", "f8"),
+        ("gap", "f8"),
+        ("score", "f8"),
+        ("rank", "i8"),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class ExampleRows:
+    """As in `Sheet`; gold, golden: the label that an example came with, and whether it has one."""
+
+    ids: Codes
+    category: NDArray[np.str_]
+    gold: Signs
+    golden: Booleans
+    models: tuple[str, ...]
+    model_1: Codes
+    model_2: Codes
+    question: Codes
+    length: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class VerdictRows:
+    """The judge's part of a `Sheet`, which says what they mean; in its order of the examples."""
+
+    judge: Signs
+    judged: Booleans
+    level: Floats
+    bpde: Floats
+    gap: Floats
+    ranking: Codes
+
+
+def example_rows(project: Project) -> ExampleRows:
+    """One query, and no text: equal questions are known by their hash."""
+    rows = (
+        frame_of(project)
+        .annotate(
+            question_md5=as_read(MD5(F("question"))),
+            length=as_read(Length("response_1") - Length("response_2")),
+            sign=as_read(label_sign("gold_label")),
+        )
+        .values_list("pk", "category", "sign", "model_1", "model_2", "question_md5", "length")
+    )
+    found = np.fromiter(rows.iterator(chunk_size=CHUNK), dtype=_EXAMPLE)
+    golden = found["sign"] != _NO_LABEL
+    models, (model_1, model_2) = _codes(found["model_1"], found["model_2"])
+    return ExampleRows(
+        ids=found["id"].astype(np.intp),
+        category=found["category"].astype(np.str_),
+        gold=np.where(golden, found["sign"], 0).astype(np.int8),
+        golden=golden,
+        models=models,
+        model_1=model_1,
+        model_2=model_2,
+        question=question_codes(found["question"].tolist()),
+        length=found["length"].copy(),
+    )
+
+
+def verdict_rows(run: Run, ids: Codes) -> VerdictRows:
+    """One query. An example without a verdict is pending."""
+    found = np.fromiter(_verdicts(run), dtype=_VERDICT)
+    places = places_of(ids, found["example"])
+    rows = np.zeros(len(ids), dtype=_VERDICT)
+    rows["state"], rows["sign"], rows["rank"] = _PENDING, _NO_LABEL, _LAST
+    for name in ("bpde", "gap", "score"):
+        rows[name] = np.nan
+    rows[places[places >= 0]] = found[places >= 0]
+    judged = rows["sign"] != _NO_LABEL
+    by_rank = np.argsort(rows["rank"], kind="stable")
+    return VerdictRows(
+        judge=np.where(judged, rows["sign"], 0).astype(np.int8),
+        judged=judged,
+        level=_levels(rows),
+        bpde=rows["bpde"].copy(),
+        gap=rows["gap"].copy(),
+        ranking=by_rank[rows["rank"][by_rank] < _LAST],
+    )
+
+
+def _verdicts(run: Run) -> Iterator[tuple]:
+    states = [When(state=name, then=Value(code)) for code, name in enumerate(_STATES)]
+    return (
+        Verdict.objects.filter(run=run)
+        .order_by()
+        .annotate(
+            code=as_read(Case(*states, output_field=IntegerField())),
+            sign=as_read(label_sign()),
+            place=as_read(Coalesce("rank", Value(_LAST))),
+        )
+        .values_list("example", "code", "sign", "bpde", "gap", "routing_score", "place")
+        .iterator(chunk_size=CHUNK)
+    )
+
+
+def label_sign(column: str = "label") -> Case:
+    """A label as a number."""
+    labels = [When(**{column: name}, then=Value(sign)) for name, sign in SIGN.items()]
+    return Case(*labels, default=Value(_NO_LABEL), output_field=IntegerField())
+
+
+def signs(labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
+    """1, 0, -1 for win, tie, lose, and where there is a label."""
+    there = np.array([label is not None for label in labels], dtype=bool)
+    given = [0 if label is None else SIGN[label] for label in labels]
+    return np.array(given, dtype=np.int8), there
+
+
+def _levels(rows: NDArray[np.void]) -> Floats:
+    """By the learned score where there is one, else by BPDE; what is pending has neither."""
+    score = np.where(np.isnan(rows["score"]), rows["bpde"], rows["score"])
+    state = rows["state"]
+    return routing_level(score, state == _UNJUDGED, state == _INCONSISTENT)
+
+
+def _codes(*columns: NDArray[np.object_]) -> tuple[tuple[str, ...], list[Codes]]:
+    names: dict[str, int] = {}
+    coded = [
+        np.array([names.setdefault(name, len(names)) for name in column.tolist()], dtype=np.intp)
+        for column in columns
+    ]
+    return tuple(names), coded
+
+
+_LABELS = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
+_BY_RANK = (Selection.Kind.TOP.value, Selection.Kind.ALL.value)
+
+
+@dataclass(frozen=True)
+class KnownLabels:
+    """The examples whose right label is known. rows: their places in the sheet; the rest as in
+    `Comparison`."""
+
+    rows: Codes
+    weight: Floats
+    stratum: Codes
+
+    @property
+    def plain(self) -> bool:
+        """Whether all stand for themselves alone."""
+        return not len(self.rows) or bool(np.ptp(self.weight) == 0)
+
+
+@dataclass(frozen=True)
+class Sheet(VerdictRows):
+    """judge, human, final: 1 win, 0 tie, -1 lose, meaningless where judged, labelled, has_final
+    are False. ranking: indices, the first to be reviewed first. level: what they are ranked by.
+    length: characters of response 1 less those of response 2.
+
+    basis: `votes` where people voted on every example, `gold` where every example came with its
+    known label, else `round`: only what the rounds of this run asked about is known.
+    selected, audited: which examples the rounds of this run asked people about, and why.
+    answer, answered: what people said there, which is not always what is known.
+    unsettled: why labels of people are lacking; empty where none is.
+    people: whose votes the labels rest on; asked: what those asked for this run say, by id.
+    """
+
+    ids: Codes
+    category: NDArray[np.str_]
+    question: Codes
+    models: tuple[str, ...]
+    model_1: Codes
+    model_2: Codes
+    length: NDArray[np.int64]
+    human: Signs
+    labelled: Booleans
+    final: Signs
+    has_final: Booleans
+    selected: Booleans
+    audited: Booleans
+    answer: Signs
+    answered: Booleans
+    basis: str
+    unsettled: str
+    people: tuple[HumanLabel | None, ...]
+    asked: dict[int, HumanLabel]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def everyone(self) -> bool:
+        return self.basis != "round"
+
+    @property
+    def reviewed(self) -> Booleans:
+        """Whose label people gave because a round of this run selected them."""
+        return self.selected & self.answered
+
+    @property
+    def audited_alone(self) -> Booleans:
+        """Whose label people gave only because an audit drew them."""
+        return self.audited & ~self.selected & self.answered
+
+    @cached_property
+    def ballots(self) -> Ballots:
+        return ballots_of([say.votes if say else () for say in self.people])
+
+    @cached_property
+    def known(self) -> KnownLabels | Undefined:
+        """Which labels are known and what each weighs, by why people saw the example."""
+        if self.everyone:
+            rows = np.flatnonzero(self.labelled)
+            if not len(rows):
+                return Undefined("people have settled no example yet")
+            return KnownLabels(rows, np.ones(len(rows)), np.zeros(len(rows), np.intp))
+        asked = self.selected | self.audited
+        if not asked.any() or (asked & ~self.labelled).any():
+            return Undefined(self.unsettled)
+        weights = Design(self.selected, self.audited).weights()
+        if isinstance(weights, Undefined):
+            return weights
+        rows = np.flatnonzero(weights)
+        return KnownLabels(rows, weights[rows], (~self.selected[rows]).astype(np.intp))
+
+    def comparison(self, labels: Signs, there: Booleans) -> Comparison | Undefined:
+        """These labels against the people's."""
+        known = self.known
+        if isinstance(known, Undefined):
+            return known
+        rows = known.rows
+        given = (labels[rows], there[rows], self.human[rows])
+        return Comparison(*given, known.weight, known.stratum, self.question[rows])
+
+
+def sheet_of(project: Project, run: Run) -> Sheet:
+    """Read everything once; a constant number of queries, and no text."""
+    examples = example_rows(project)
+    ids = examples.ids
+    verdicts = verdict_rows(run, ids)
+    everywhere, asked = people_both_ways(project, run)
+    basis, human, labelled, people = _known(examples, everywhere, asked)
+    says = _Says(ids, asked)
+    answer, answered = says.labels()
+    final, has_final = _finals(verdicts, says)
+    selected, audited = _why(says.kinds())
+    return Sheet(
+        ids=ids,
+        category=examples.category,
+        question=examples.question,
+        models=examples.models,
+        model_1=examples.model_1,
+        model_2=examples.model_2,
+        length=examples.length,
+        **vars(verdicts),
+        human=human,
+        labelled=labelled,
+        final=final,
+        has_final=has_final,
+        selected=selected,
+        audited=audited,
+        answer=answer,
+        answered=answered,
+        basis=basis,
+        unsettled=why_unsettled(asked, _elsewhere(examples, everywhere), len(ids)),
+        people=people,
+        asked=asked,
+    )
+
+
+class _Says:
+    """What those asked say, and where in the sheet: a fraction of the examples."""
+
+    def __init__(self, ids: Codes, asked: dict[int, HumanLabel]) -> None:
+        self.n = len(ids)
+        places = places_of(ids, list(asked))
+        found = zip(places.tolist(), asked.values(), strict=True)
+        self.by_place = {place: say for place, say in found if place >= 0}
+        self.places = np.array(list(self.by_place), dtype=np.intp)
+
+    def labels(self) -> tuple[Signs, Booleans]:
+        return self.spread([say.label for say in self.by_place.values()])
+
+    def kinds(self) -> NDArray[np.str_]:
+        kinds = np.full(self.n, "", dtype="<U8")
+        kinds[self.places] = [say.selection for say in self.by_place.values()]
+        return kinds
+
+    def spread(self, labels: Sequence[str | None]) -> tuple[Signs, Booleans]:
+        given, there = np.zeros(self.n, np.int8), np.zeros(self.n, bool)
+        given[self.places], there[self.places] = signs(labels)
+        return given, there
+
+
+def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
+    """People's labels where they were asked, the judge's elsewhere."""
+    final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
+    judge = [
+        _LABELS[sign] if there else None
+        for sign, there in zip(final[says.places], has_final[says.places], strict=True)
+    ]
+    merged = [merge(*one)[0] for one in zip(judge, says.by_place.values(), strict=True)]
+    final[says.places], has_final[says.places] = signs(merged)
+    return final, has_final
+
+
+def _why(kinds: NDArray[np.str_]) -> tuple[Booleans, Booleans]:
+    """Who was selected, and who was drawn at random from the others.
+
+    A learning sample belongs to the selection that it led to (SCIENCE: learned routing). Where
+    its round was closed before it led to one, it is a random sample of all examples.
+    """
+    by_rank = np.isin(kinds, _BY_RANK)
+    learn, audit = kinds == Selection.Kind.LEARN, kinds == Selection.Kind.AUDIT
+    if by_rank.any():
+        return by_rank | learn, audit
+    return by_rank, audit | learn
+
+
+def _elsewhere(examples: ExampleRows, everywhere: dict[int, HumanLabel]) -> int:
+    """Examples with a label that no round of this run asked for: votes, or one they came with."""
+    voted = {pk for pk, say in everywhere.items() if say.votes}
+    return len(voted | set(examples.ids[examples.golden].tolist()))
+
+
+def _known(
+    examples: ExampleRows, everywhere: dict[int, HumanLabel], asked: dict[int, HumanLabel]
+) -> tuple[str, Signs, Booleans, tuple[HumanLabel | None, ...]]:
+    """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
+    ids = examples.ids.tolist()
+    if ids and all(pk in everywhere and everywhere[pk].votes for pk in ids):
+        people = tuple(everywhere[pk] for pk in ids)
+        return "votes", *signs([say.label for say in people]), people
+    if ids and examples.golden.all():
+        gold = examples.gold, examples.golden
+        return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
+    says = tuple(asked.get(pk) for pk in ids)
+    return "round", *signs([say.label if say else None for say in says]), says

@@ -1,0 +1,304 @@
+"""The tables of a delivered ZIP by column, as they were before their cells were escaped."""
+
+import csv
+import io
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from annotation.results.data.figures import Data
+from annotation.results.data.samples import SampleArrays
+from annotation.results.data.sheet import Ballots, Sheet, signs
+from annotation.votes.agreement import SIGN
+from judging.core.text import ESCAPE_COLUMN, unescape_cell
+from judging.llm.prompts.templates import is_swapped
+from judging.llm.prompts.templates import order as order_of
+from judging.methods.agreement.votes import majority_of
+from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.verdicts.arrays import verdict_arrays
+from judging.runs.models import Form, Parse, Run
+
+
+def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
+    """These columns of each row. Raises ValueError for no such table."""
+    reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    head = next(reader, None)
+    if head is None:
+        return
+    lacking = [name for name in wanted if name not in head]
+    if lacking:
+        raise ValueError(f"the column {lacking[0]} is missing")
+    places = [head.index(name) for name in wanted]
+    escaped = ESCAPE_COLUMN in head
+    for row in reader:
+        cells = [row[place] for place in places]
+        yield [unescape_cell(cell) for cell in cells] if escaped else cells
+
+
+def columns(content: bytes, wanted: Sequence[str]) -> dict[str, list[str]]:
+    found: list[list[str]] = [[] for _ in wanted]
+    for row in rows(content, wanted):
+        for column, cell in zip(found, row, strict=True):
+            column.append(cell)
+    return dict(zip(wanted, found, strict=True))
+
+
+def numbers(column: Sequence[str]) -> Floats:
+    """NaN for an empty cell."""
+    return np.array([float(cell) if cell else np.nan for cell in column], dtype=np.float64)
+
+
+LABEL_COLUMNS = (
+    "external_id", "response_1", "response_2", "model_1", "model_2", "category", "gold_label",
+    "judge_label", "score_1", "score_2", "bpde", "rank", "selection", "votes_win", "votes_tie",
+    "votes_lose", "human_label", "final_label", "source",
+)  # fmt: skip
+VOTES = ("win", "tie", "lose")
+LABEL_TOLERANCE = 1e-9
+Columns = dict[str, list[str]]
+
+
+def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
+    """What labels.csv says otherwise than the arrays. Raises ValueError for no such table."""
+    given = columns(content, LABEL_COLUMNS)
+    n = len(given["external_id"])
+    if n != len(sheet):
+        yield f"labels.csv has {n} examples, and the figures rest on {len(sheet)}"
+        return
+    for name, wrong in (*_labels(given, sheet), *_judge(given, sheet), *_texts(given, sheet)):
+        if wrong.any():
+            yield f"{name} of {int(wrong.sum())} examples is not what the figures rest on"
+    yield from _merged(given)
+
+
+def _labels(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+    yield "judge_label", _other(given["judge_label"], sheet.judge, sheet.judged)
+    yield "final_label", _other(given["final_label"], sheet.final, sheet.has_final)
+    selection = np.array(given["selection"], dtype=np.str_)
+    if sheet.basis == "gold":
+        yield "gold_label", _other(given["gold_label"], sheet.human, sheet.labelled)
+    elif sheet.basis == "round":
+        human = _other(given["human_label"], sheet.human, sheet.labelled)
+        yield "human_label", human & sheet.labelled
+    else:
+        # Where a round asked again, the label is that of the round.
+        human = _other(given["human_label"], sheet.human, sheet.labelled)
+        yield "human_label", human & (selection == "")
+    yield "selection", (selection == "audit") != (sheet.audited & ~sheet.selected)
+    votes = sheet.ballots.counts.counts
+    comparable = votes.any(axis=1) & ((selection == "") | (sheet.basis == "round"))
+    for place, name in enumerate(VOTES):
+        counts = np.nan_to_num(numbers(given[f"votes_{name}"]))
+        yield f"votes_{name}", (counts != votes[:, place]) & comparable
+
+
+def _judge(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+    yield "bpde", ~_close(numbers(given["bpde"]), sheet.bpde)
+    gap = np.abs(numbers(given["score_1"]) - numbers(given["score_2"]))
+    yield "the gap between score_1 and score_2", ~_close(gap, sheet.gap) & ~np.isnan(gap)
+    rank = numbers(given["rank"])
+    order = np.argsort(rank, kind="stable")[: int(np.isfinite(rank).sum())]
+    moved = np.zeros(len(sheet), bool)
+    if len(order) == len(sheet.ranking):
+        moved[order] = order != sheet.ranking
+    else:
+        moved[:] = True
+    yield "rank", moved
+
+
+def _texts(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
+    names = np.array([*sheet.models], dtype=np.str_)
+    for column, codes in (("model_1", sheet.model_1), ("model_2", sheet.model_2)):
+        yield column, np.array(given[column], dtype=np.str_) != names[codes]
+    yield "category", np.array(given["category"], dtype=np.str_) != sheet.category
+    pairs = zip(given["response_1"], given["response_2"], strict=True)
+    length = np.array([len(one) - len(two) for one, two in pairs], dtype=np.int64)
+    yield "the difference in length", length != sheet.length
+
+
+def _merged(given: Columns) -> Iterator[str]:
+    """Each final label by what its source says that it rests on."""
+    names = ("source", "judge_label", "final_label", *(f"votes_{name}" for name in VOTES))
+    wrong = 0
+    for source, judge, final, *votes in zip(*(given[name] for name in names), strict=True):
+        expected: Any = final
+        if source in ("judge", "policy:judge"):
+            expected = judge
+        elif source == "majority":
+            expected = majority_of(dict(zip(VOTES, map(int, votes), strict=True)))
+        elif source == "policy:tie":
+            expected = "tie"
+        wrong += final != expected
+    if wrong:
+        yield f"final_label of {wrong} examples does not follow from its source"
+
+
+def _other(column: list[str], values: Signs, there: Booleans) -> Booleans:
+    given, given_there = signs([cell or None for cell in column])
+    return np.asarray((there != given_there) | (there & (values != given)))
+
+
+def _close(one: np.ndarray, other: np.ndarray) -> Booleans:
+    return np.isclose(one, other, rtol=0, atol=LABEL_TOLERANCE, equal_nan=True)
+
+
+SAMPLE_COLUMNS = (
+    "external_id", "part", "slot", "attempt", "status", "score_1", "score_2", "rating", "p_first",
+    "outcome",
+)  # fmt: skip
+MIDDLE = 4
+SAMPLE_TOLERANCE = 1e-6
+# An example's place, its order, and the place of the sample within the order.
+Cell = tuple[int, int, int]
+Found = dict[Cell, set[float]]
+
+
+def compare_samples(
+    content: bytes, ids: Sequence[str], samples: SampleArrays | Undefined, run: Run
+) -> Iterator[str]:
+    """What samples.csv says otherwise than the arrays. ids: the examples in their order."""
+    found = _valid(content, ids, run)
+    if isinstance(samples, Undefined):
+        return
+    cells = np.argwhere(samples.valid)
+    band = float(run.band)
+    values = (samples.difference[samples.valid] / samples.scale).tolist()
+    wrong = [
+        place
+        for (place, order, slot), value in zip(cells.tolist(), values, strict=True)
+        if not _has(found.get((place, order, slot), set()), value, band)
+    ]
+    if wrong:
+        yield (
+            f"{len(wrong)} samples that the figures rest on are not in samples.csv, or otherwise: "
+            f"one on {ids[wrong[0]]} is one"
+        )
+    # Of PORTIA the samples of earlier stages are there as well.
+    elif not run.stages and len(found) != len(values):
+        yield (f"samples.csv has {len(found)} valid samples, and the figures rest on {len(values)}")
+
+
+def compare_verdicts(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Iterator[str]:
+    """Labels and BPDE from outcomes alone; those of probabilities and stages are made otherwise."""
+    if isinstance(samples, Undefined) or run.form == Form.CHOICE or run.stages:
+        return
+    scores = np.zeros((*samples.valid.shape, 2), dtype=np.int64)
+    scores[..., 0] = samples.difference
+    found = verdict_arrays(scores, samples.valid, samples.scale)
+    there = sheet.judged
+    wrong = there & (~found.judged | (found.sign != sheet.judge))
+    if wrong.any():
+        yield f"the judge's label of {int(wrong.sum())} examples does not follow from its samples"
+    wrong = there & ~np.isclose(found.bpde, sheet.bpde, rtol=0, atol=SAMPLE_TOLERANCE)
+    if wrong.any():
+        yield f"bpde of {int(wrong.sum())} examples does not follow from its samples"
+
+
+def _valid(content: bytes, ids: Sequence[str], run: Run) -> Found:
+    """What the last attempt at each place says, where it is valid."""
+    places = {name: place for place, name in enumerate(ids)}
+    slots = _slots(run)
+    last: dict[tuple[int, str, int], tuple[int, str, float]] = {}
+    for name, part, slot, attempt, status, *said in rows(content, SAMPLE_COLUMNS):
+        if part not in slots or name not in places:
+            continue
+        key = places[name], part, int(slot)
+        if key not in last or int(attempt) >= last[key][0]:
+            value = _difference(part, *said) if status == Parse.Status.VALID else 0.0
+            last[key] = int(attempt), status, value
+    found: Found = {}
+    for (place, part, slot), (_, status, value) in last.items():
+        if status == Parse.Status.VALID:
+            order, start = slots[part]
+            found.setdefault((place, order, start + slot), set()).add(value)
+    return found
+
+
+def _slots(run: Run) -> dict[str, tuple[int, int]]:
+    """Of each part its order, and where its samples begin within the order."""
+    seen: Counter[int] = Counter()
+    slots = {}
+    for part in run.parts if run.stages else run.counted_parts:
+        order = run.orders.index(order_of(part))
+        slots[part] = order, 0 if run.stages else seen[order] * run.k
+        seen[order] += 1
+    return slots
+
+
+def _difference(
+    part: str, score_1: str, score_2: str, rating: str, p_first: str, outcome: str
+) -> float:
+    if score_1:
+        return float(score_1) - float(score_2)
+    if rating:
+        return float(rating) - MIDDLE
+    if p_first:
+        preferred = 2 * float(p_first) - 1
+        return -preferred if is_swapped(part) else preferred
+    return float(SIGN[outcome])
+
+
+def _has(given: set[float], value: float, band: float) -> bool:
+    """A probability near to one half is a tie."""
+    return any(
+        abs((0.0 if abs(one) <= 2 * band else one) - value) <= SAMPLE_TOLERANCE for one in given
+    )
+
+
+VOTE_COLUMNS = ("external_id", "annotator", "label", "left_response", "active_seconds", "source")
+Counted = dict[tuple[str, str], tuple[int, int]]
+
+
+def compare_votes(
+    content: bytes, ids: Sequence[str], ballots: Ballots, n_others: int, pace: Data | Undefined
+) -> Iterator[str]:
+    """What votes.csv says otherwise than the arrays. ids: the examples in their order; n_others:
+    votes that the figures do not count, such as those under an earlier protocol."""
+    counted = _counted(ids, ballots)
+    others, seconds = 0, defaultdict(list)
+    for example, annotator, label, left, active, source in rows(content, VOTE_COLUMNS):
+        if counted.get((example, annotator)) == (SIGN.get(label), int(left or 0)):
+            del counted[example, annotator]
+        else:
+            others += 1
+        if source == "screen" and active:
+            seconds[annotator].append(float(active))
+    if counted:
+        example, annotator = min(counted)
+        yield (
+            f"{len(counted)} votes that the figures rest on are not in votes.csv, or otherwise: "
+            f"{annotator}'s on {example} is one"
+        )
+    elif others != n_others:
+        yield (
+            f"votes.csv has {others} votes beside those that the figures rest on, and {n_others} "
+            "were delivered"
+        )
+    if _sorted(seconds) != _sorted(_timed(pace)):
+        yield "active_seconds of votes.csv are not what the figures rest on"
+
+
+def _counted(ids: Sequence[str], ballots: Ballots) -> Counted:
+    places, people = np.nonzero(ballots.present)
+    return {
+        (ids[place], ballots.names[person]): (
+            int(ballots.votes[place, person]),
+            int(ballots.left[place, person]),
+        )
+        for place, person in zip(places.tolist(), people.tolist(), strict=True)
+    }
+
+
+def _timed(pace: Data | Undefined) -> dict[str, list[float]]:
+    if isinstance(pace, Undefined):
+        return {}
+    people, seconds = pace.arrays["person"], pace.arrays["seconds"]
+    names = enumerate(pace.plain["names"])
+    return {name: seconds[people == place].tolist() for place, name in names}
+
+
+def _sorted(seconds: dict[str, list[float]]) -> dict[str, list[float]]:
+    return {name: sorted(values) for name, values in seconds.items() if values}

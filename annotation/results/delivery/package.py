@@ -1,0 +1,354 @@
+"""Which state of the code computed a report: a later one may compute a figure in another way."""
+
+import hashlib
+import io
+import json
+import platform
+import re
+import time
+import zipfile
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
+from decimal import Decimal
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from django.contrib.auth.models import AbstractUser
+from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
+from django.utils.html import escape
+
+import annotation.results
+import judging.methods
+from annotation.models import Annotation
+from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
+from annotation.results.data.runs import Costs, OtherRun
+from annotation.results.data.samples import SampleArrays
+from annotation.results.data.sheet import Ballots, Sheet
+from annotation.results.report.cache import fingerprint
+from annotation.results.report.page import page_context
+from annotation.results.report.report import SECTIONS, described, plots, report
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.trust import SCORES, Audit, sentence
+from annotation.results.tables.exports import ExportRequest, export, whole_file
+from judging.core.errors import UserError
+from judging.methods.intervals.estimates import Undefined
+from judging.projects.models import Project
+from judging.runs.models import Run
+
+
+@cache
+def code() -> str:
+    """A hash over all that figures are computed by, the same wherever it is installed."""
+    digest = sha256()
+    for package in (judging.methods, annotation.results):
+        folder = Path(str(package.__file__)).parent
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(f"{path.relative_to(folder).as_posix()}\n".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+_ARRAYS = [
+    one.name
+    for one in fields(Sheet)
+    if one.name not in ("models", "basis", "unsettled", "people", "asked")
+]
+_COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
+_BALLOTS = ("votes", "present", "left")
+
+
+def pack(analysis: Analysis) -> tuple[bytes, Json]:
+    """The arrays as .npz, and everything else as JSON."""
+    sheet, samples, audit = analysis.sheet, analysis.samples, analysis.audit
+    arrays = {f"sheet.{name}": getattr(sheet, name) for name in _ARRAYS}
+    arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
+    context: Json = {
+        "project": {"slug": analysis.project.slug, "name": analysis.project.name},
+        "run": described(analysis.run) | {"orders": list(analysis.run.orders)},
+        "models": list(sheet.models),
+        "basis": sheet.basis,
+        "unsettled": sheet.unsettled,
+        "annotators": list(sheet.ballots.names),
+        "prompt_share": str(analysis.prompt_share),
+        "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
+        "statuses": analysis.statuses,
+        "unblinded": analysis.unblinded,
+        "band": str(analysis.run.band),
+        "other_votes": _other_votes(analysis),
+        "samples": samples.reason if isinstance(samples, Undefined) else None,
+        "audit": None,
+    }
+    if isinstance(samples, SampleArrays):
+        arrays |= {"samples.difference": samples.difference, "samples.valid": samples.valid}
+        context["scale"] = samples.scale
+    if isinstance(audit, Audit):
+        described_audit = asdict(audit)
+        arrays["audit.places"] = described_audit.pop("places")
+        if (scores := described_audit.pop("scores")) is not None:
+            arrays["audit.scores"] = scores
+        context["audit"] = described_audit
+    else:
+        context["no_audit"] = audit.reason
+    context["others"] = []
+    for place, other in enumerate(analysis.others):
+        arrays |= {f"other.{place}.judge": other.judge, f"other.{place}.judged": other.judged}
+        cost = _plain(other.judge_usd)
+        context["others"].append({"settings": other.settings, "judge_usd": cost})
+    context["sections"] = {}
+    for section in SECTIONS:
+        if section.read is not None:
+            own = analysis.own(section.name, section.read)
+            arrays |= {f"{section.name}.{name}": one for name, one in _arrays_of(own).items()}
+            context["sections"][section.name] = _plain_of(own)
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    return stream.getvalue(), context
+
+
+class Unpacked(Analysis):
+    """An analysis whose data come from a file. Nothing here touches a database."""
+
+    def __init__(self, data: bytes, context: Json) -> None:
+        run = dict(context["run"])
+        parameters = {"orders": run.pop("orders")}
+        if run.pop("adaptive"):
+            parameters["adaptive"] = True
+        for name in ("portia", "permutations"):
+            if kept := run.pop(name):
+                parameters[name] = kept
+        parameters["output"] = {"band": context["band"]}
+        names = {"template": "template_name", "template_sha256": "template_hash"}
+        run = {names.get(name, name): value for name, value in run.items()}
+        run["temperature"] = Decimal(run["temperature"])
+        made = Run(**run, parameters=parameters)
+        self.other_votes = int(context["other_votes"])
+        super().__init__(Project(**context["project"]), made)
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            self._read(dict(arrays), context)
+
+    def _read(self, arrays: dict[str, Any], context: Json) -> None:
+        self.sheet = Sheet(
+            **{name: arrays[f"sheet.{name}"] for name in _ARRAYS},
+            models=tuple(context["models"]),
+            basis=context["basis"],
+            unsettled=context["unsettled"],
+            people=(),
+            asked={},
+        )
+        votes = (arrays[f"ballots.{name}"] for name in _BALLOTS)
+        self.sheet.__dict__["ballots"] = Ballots(tuple(context["annotators"]), *votes)
+        self.prompt_share = Decimal(context["prompt_share"])
+        self.samples = _samples(arrays, context)
+        self.audit = Undefined(context.get("no_audit", ""))
+        if context["audit"] is not None:
+            own = {"places": arrays["audit.places"], "scores": arrays.get("audit.scores")}
+            self.audit = Audit(**context["audit"], **own)
+        self.costs = _costs(context["costs"])
+        self.statuses = context["statuses"]
+        self.unblinded = context["unblinded"]
+        self.kept = {
+            name: _section(name, plain, arrays) for name, plain in context["sections"].items()
+        }
+        self.others = tuple(
+            OtherRun(
+                one["settings"],
+                arrays[f"other.{place}.judge"],
+                arrays[f"other.{place}.judged"],
+                _decimal(one["judge_usd"]),
+            )
+            for place, one in enumerate(context["others"])
+        )
+
+
+def _other_votes(analysis: Analysis) -> int:
+    """Votes that are delivered, and that the figures do not count."""
+    given = Annotation.objects.filter(example__project=analysis.project).count()
+    return given - int(analysis.sheet.ballots.present.sum())
+
+
+def _costs(packed: Json) -> Costs:
+    counts = ("n_votes", "votes_an_example")
+    found = {name: value if name in counts else _decimal(value) for name, value in packed.items()}
+    return Costs(runs=(), **found)
+
+
+def _arrays_of(own: Data | Undefined) -> dict[str, np.ndarray]:
+    return {} if isinstance(own, Undefined) else own.arrays
+
+
+def _plain_of(own: Data | Undefined) -> Json:
+    return {"reason": own.reason} if isinstance(own, Undefined) else {"plain": own.plain}
+
+
+def _section(name: str, packed: Json, arrays: dict[str, Any]) -> Data | Undefined:
+    if "reason" in packed:
+        return Undefined(packed["reason"])
+    own = {
+        key.removeprefix(f"{name}."): one
+        for key, one in arrays.items()
+        if key.startswith(f"{name}.")
+    }
+    return Data(own, packed["plain"])
+
+
+def _samples(arrays: dict[str, Any], context: Json) -> SampleArrays | Undefined:
+    if context["samples"] is not None:
+        return Undefined(context["samples"])
+    return SampleArrays(arrays["samples.difference"], arrays["samples.valid"], context["scale"])
+
+
+def _plain(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else value
+
+
+def _decimal(value: str | None) -> Decimal | None:
+    return None if value is None else Decimal(value)
+
+
+def as_text(value: Json) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+TABLES = ("labels", "votes", "samples")
+MANIFEST = "manifest.json"
+FILES = (
+    *(f"{name}.csv" for name in TABLES),
+    *("report.json", "report.html", "methods.md", "data.npz", "context.json", "certificate.json"),
+)
+TRIES = 3
+PACKAGES = ("Django", "numpy", "scipy")
+_LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
+
+
+def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
+    """Write the report as .html or .zip, by the name of the file. Returns the figures."""
+    with whole_file(path) as partial:
+        for _ in range(TRIES):
+            state = fingerprint(project)
+            analysis = Analysis(project, run)
+            figures = report(analysis)
+            if path.suffix == ".zip":
+                _write_zip(partial, project, run, user, figures, *pack(analysis))
+            else:
+                partial.write_text(as_html(run, figures), encoding="utf-8")
+            # A vote in between would be in the labels and not in the figures.
+            if fingerprint(project) == state:
+                return figures
+        raise UserError(
+            "Votes or verdicts came in while the report was written. Try again, or pause the round."
+        )
+
+
+def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
+    """Styles and drawings are inside, and nothing is fetched."""
+    body = render_to_string("results/report_file.html", page_context(run, figures))
+    drawn = _drawings(figures) if with_drawings else ""
+    styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
+    body = _LINK.sub(r"\1", body).replace("<!-- drawings -->", drawn)
+    return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
+
+
+def _drawings(figures: Json) -> str:
+    if not can_draw():
+        return f"<figure><figcaption>{escape(NEEDS_CONVERTER)}</figcaption></figure>"
+    return "".join(
+        f"<figure><figcaption><b>{one.title}.</b> {one.caption}</figcaption>{as_svg(one)}</figure>"
+        for one in plots(figures)
+    )
+
+
+def methods_text(figures: Json) -> str:
+    """What was done, for the methods section of a paper."""
+    run, coverage = figures["run"], figures["coverage"]
+    lines = [
+        "# Methods",
+        "",
+        f"Judge: `{run['model'] or 'recorded elsewhere'}` at `{run['endpoint'] or '–'}`, "
+        f"method {run['method']}, form {run['form']}, k = {run['k']} samples in each order, "
+        f"temperature {run['temperature']}, seed {run['seed']}.",
+        f"Template: `{run['template'] or '–'}`, SHA-256 {run['template_sha256'] or '–'}.",
+        f"Prices: {run['price_source'] or 'unknown'}.",
+        f"Examples: {coverage['examples']}; compared with: {coverage['basis']}.",
+        *filter(None, [sentence(coverage["unblinded"])]),
+        f"Certificate: {certificate_sentence(figures['certificate'])}",
+        "",
+        f"Computed with {', '.join(_versions())}.",
+        "Intervals are 95 %. Every figure's definition is in FairJudge's documentation.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _versions() -> Iterator[str]:
+    try:
+        yield f"FairJudge {version('fairjudge')}"
+    except PackageNotFoundError:
+        yield "FairJudge, run from its source"
+    yield f"Python {platform.python_version()}"
+    yield from (f"{name} {version(name)}" for name in PACKAGES)
+
+
+def certificate_sentence(found: Json) -> str:
+    if not found["issued"]:
+        return f"none ({found['reason']})."
+    return (
+        f"with confidence {found['confidence']:.0%}, at most {found['epsilon']:.0%} of the "
+        f"{found['n_from_judge']} labels taken from the judge with {SCORES[found['score']]} of at "
+        f"most {found['threshold']:.4f} differ from what this round's people would give. "
+        "In at most 5 of 100 projects is such a certificate issued and untrue."
+    )
+
+
+def _write_zip(
+    path: Path,
+    project: Project,
+    run: Run,
+    user: AbstractUser | None,
+    figures: Json,
+    data: bytes,
+    context: Json,
+) -> None:
+    hashes: dict[str, str] = {}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+
+        def add(name: str, pieces: Iterable[bytes]) -> None:
+            hashes[name] = _add(archive, name, pieces)
+
+        for what in TABLES:
+            add(f"{what}.csv", export(project, run, user, ExportRequest(what)))
+        add("report.json", [as_text(figures).encode()])
+        add("report.html", [as_html(run, figures).encode()])
+        add("methods.md", [methods_text(figures).encode()])
+        add("data.npz", [data])
+        add("context.json", [as_text(context).encode()])
+        certificate = signed(figures["certificate"], hashes["labels.csv"])
+        add("certificate.json", [as_text(certificate).encode()])
+        archive.writestr(MANIFEST, as_text({"sha256": hashes, "code": code()}))
+
+
+def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
+    """The hash of the content, which is never whole in memory."""
+    digest = hashlib.sha256()
+    entry = zipfile.ZipInfo(name, date_time=time.localtime()[:6])
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    # How much it will be is not known when its head is written.
+    with archive.open(entry, "w", force_zip64=True) as file:
+        for piece in pieces:
+            digest.update(piece)
+            file.write(piece)
+    return digest.hexdigest()
+
+
+def signed(certificate: Json, labels_sha256: str) -> Json:
+    """The certificate with a hash of the delivered labels and, over all of that, of itself."""
+    content = {"certificate": certificate, "labels_sha256": labels_sha256}
+    return content | {"sha256": hash_of(json.dumps(content, sort_keys=True).encode())}
+
+
+def hash_of(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

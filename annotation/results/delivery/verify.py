@@ -1,0 +1,192 @@
+"""Whether a delivered ZIP is whole, and whether its figures follow from its data.
+
+The ZIP is anybody's file: whatever is wrong with it is said in a sentence, and never raised.
+"""
+
+import json
+import math
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from annotation.results.data.figures import Json
+from annotation.results.delivery.comparing import (
+    compare_labels,
+    compare_samples,
+    compare_verdicts,
+    compare_votes,
+    rows,
+)
+from annotation.results.delivery.package import (
+    FILES,
+    MANIFEST,
+    Unpacked,
+    as_html,
+    code,
+    hash_of,
+    methods_text,
+    signed,
+)
+from annotation.results.report.report import report
+from annotation.results.sections.people import NAME as PACE
+from annotation.results.sections.people import read as read_pace
+from judging.core.errors import UserError
+
+# Other releases of NumPy may add in another order.
+TOLERANCE = 1e-9
+MOST_LISTED = 20
+OTHER_CODE = (
+    "this report was made by another state of FairJudge's code, and what is kept or computed in "
+    "another way since differs for that alone: verify it with the release that methods.md names"
+)
+# What reading a file that somebody has changed can raise.
+BROKEN = (
+    ArithmeticError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+_DRAWN = re.compile(r"<style>.*?</style>|<figure>.*?</figure>", re.DOTALL)
+# Says which releases computed it, which need not be those that verify it.
+_VERSIONS = "Computed with "
+
+Files = dict[str, bytes]
+
+
+def verify(path: Path) -> list[str]:
+    """What is wrong with the file. Raises UserError where it is no such file."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            files = {name: archive.read(name) for name in names}
+        manifest = json.loads(files[MANIFEST])
+        hashes = dict(manifest["sha256"])
+    except FileNotFoundError as error:
+        raise UserError(f"There is no file {path}.") from error
+    except (*BROKEN, RuntimeError, NotImplementedError) as error:
+        raise UserError(f"{path} is not a report of FairJudge: {error}.") from error
+    missing = [name for name in dict.fromkeys((*FILES, *hashes)) if name not in files]
+    if missing:
+        return [f"{name} is missing" for name in missing]
+    problems = [f"{name} is there {n} times" for name, n in Counter(names).items() if n > 1]
+    problems += _hashes(files, hashes)
+    problems += _part("the certificate", lambda: _certificate(files))
+    differing = _computed(files)
+    if differing and manifest.get("code") != code():
+        differing.append(OTHER_CODE)
+    return problems + differing
+
+
+def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
+    for name, content in files.items():
+        if name == MANIFEST:
+            continue
+        if name not in hashes:
+            yield f"{name} is not in the manifest"
+        elif hash_of(content) != hashes[name]:
+            yield f"{name} is not the file that was delivered"
+
+
+def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
+    """What a check finds, or that what it checks cannot be read."""
+    try:
+        return list(check())[:MOST_LISTED]
+    except BROKEN as error:
+        return [f"{name} cannot be read: {type(error).__name__} {error}"]
+
+
+def _certificate(files: Files) -> Iterator[str]:
+    found = json.loads(files["certificate.json"])
+    if found != signed(found["certificate"], hash_of(files["labels.csv"])):
+        yield "the certificate is not about these labels, or was changed"
+    if found["certificate"] != json.loads(files["report.json"])["certificate"]:
+        yield "the certificate is not the one of the report"
+
+
+def _computed(files: Files) -> list[str]:
+    """What this state of the code reads and computes otherwise than the report has it."""
+    unpacked = _unpacked(files)
+    if isinstance(unpacked, str):
+        return [unpacked]
+    return [*_tables(files, unpacked), *_part("the report", lambda: _figures(files, unpacked))]
+
+
+def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
+    """The tables that people read against the arrays that the figures are computed on."""
+    sheet, samples, run = unpacked.sheet, unpacked.samples, unpacked.run
+    yield from _part("labels.csv", lambda: compare_labels(files["labels.csv"], sheet))
+    ids: list[str] = []
+    yield from _part("labels.csv", lambda: _ids(files["labels.csv"], len(sheet), ids))
+    if len(ids) != len(sheet):
+        return
+    votes = sheet.ballots, unpacked.other_votes, unpacked.own(PACE, read_pace)
+    yield from _part("votes.csv", lambda: compare_votes(files["votes.csv"], ids, *votes))
+    yield from _part(
+        "samples.csv", lambda: compare_samples(files["samples.csv"], ids, samples, run)
+    )
+    yield from _part("the judge's labels", lambda: compare_verdicts(sheet, samples, run))
+
+
+def _ids(content: bytes, n: int, ids: list[str]) -> Iterator[str]:
+    """Puts the names of the examples into `ids`, in their order."""
+    found = [name for (name,) in rows(content, ("external_id",))]
+    if len(set(found)) < len(found):
+        yield "labels.csv has an example twice"
+    elif len(found) == n:
+        ids += found
+
+
+def _unpacked(files: Files) -> Unpacked | str:
+    try:
+        return Unpacked(files["data.npz"], json.loads(files["context.json"]))
+    except BROKEN as error:
+        return f"the data of the report cannot be read: {type(error).__name__} {error}"
+
+
+def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
+    """Every number of the report, computed again from the data in the ZIP alone, and the texts
+    that show them."""
+    found = json.loads(json.dumps(report(unpacked)))
+    delivered = json.loads(files["report.json"])
+    yield from differences(delivered, found, "")
+    if _text(files["methods.md"].decode()) != _text(methods_text(delivered)):
+        yield "methods.md is not what the report says"
+    page = as_html(unpacked.run, delivered, with_drawings=False)
+    if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
+        yield "report.html does not show the figures of report.json, or another release made it"
+
+
+def _text(methods: str) -> list[str]:
+    return [line for line in methods.splitlines() if not line.startswith(_VERSIONS)]
+
+
+def differences(delivered: Json | Any, computed: Json | Any, path: str) -> Iterator[str]:
+    if isinstance(delivered, dict) and isinstance(computed, dict):
+        for name in {**delivered, **computed}:
+            yield from differences(delivered.get(name), computed.get(name), f"{path}.{name}")
+    elif isinstance(delivered, list) and isinstance(computed, list):
+        if len(delivered) != len(computed):
+            yield f"{path.lstrip('.')} has another length"
+            return
+        for place, (one, other) in enumerate(zip(delivered, computed, strict=True)):
+            yield from differences(one, other, f"{path}[{place}]")
+    elif not _same(delivered, computed):
+        yield f"{path.lstrip('.')} is {delivered}, and computes to {computed}"
+
+
+def _same(one: Any, other: Any) -> bool:
+    truths = isinstance(one, bool), isinstance(other, bool)
+    if any(truths):
+        return all(truths) and one == other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return math.isclose(one, other, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+    return bool(one == other)

@@ -1,0 +1,210 @@
+"""A project at a glance: where it is on the way from import to export, and what to do next."""
+
+from dataclasses import dataclass
+
+from django import forms
+from django.contrib import messages
+from django.db.models import Count, OuterRef, Q, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods, require_safe
+
+from annotation.models import Annotation, Item, Round, Slot
+from annotation.results.data.runs import Costs, project_costs, run_totals
+from annotation.results.report.cache import kept_for
+from annotation.screen.progress import open_work
+from judging.core.errors import UserError
+from judging.core.formatting import count, set_apart
+from judging.core.models import Worker
+from judging.core.queries import count_of
+from judging.dataset.models import Example, Import, frame_of
+from judging.projects.access import create_project, may_research, project_for, projects_of
+from judging.projects.models import Project, Role
+from judging.runs.models import Run
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of the flow. `state` is `done`, `now` or `later`; `action` what to do there."""
+
+    name: str
+    state: str
+    figure: str
+    words: str
+    url: str
+    action: str = ""
+    action_url: str = ""
+
+
+@dataclass(frozen=True)
+class Overview:
+    steps: tuple[Step, ...]
+    costs: Costs
+    run: Run | None
+    worker_missing: bool
+
+
+def overview(project: Project) -> Overview:
+    """A constant number of queries, however large the project."""
+    run = project.primary_run or project.runs.order_by("-number").first()
+    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+    n = frame_of(project).count()
+    points = 0 if n else project.point_items.visible().count()
+    steps = (
+        _scores(project, points) if points else _importing(project, n),
+        _judging(project, run, n or points),
+        _routing(project, run, n),
+        _annotating(project),
+        _merging(project, run, n, people.settled),
+        _exporting(project, n),
+    )
+    return Overview(
+        steps, project_costs(project, run, people), run, not Worker.objects.alive().exists()
+    )
+
+
+def _importing(project: Project, n: int) -> Step:
+    busy = project.imports.filter(state__in=[Import.State.WRITING, Import.State.INTERRUPTED])
+    state = "now" if busy.exists() or not n else "done"
+    imports = reverse("imports", args=[project.slug])
+    words = "examples" if n else "nothing imported yet"
+    return Step("Import", state, count(n), words, imports, "Import pairs", imports)
+
+
+def _scores(project: Project, n: int) -> Step:
+    """Of a project that holds single responses alone."""
+    page = reverse("scores", args=[project.slug])
+    words = f"single response{'' if n == 1 else 's'}"
+    return Step("Import", "done", count(n), words, page, "Import scores", page)
+
+
+def _judging(project: Project, run: Run | None, n: int) -> Step:
+    runs = reverse("runs", args=[project.slug])
+    start = reverse("run_start", args=[project.slug])
+    if run is None:
+        state = "now" if n else "later"
+        return Step("Judge", state, "0", "runs", runs, "Start a judge" if n else "", start)
+    page = reverse("run", args=[project.slug, run.number])
+    done = run.state == Run.State.DONE
+    n_runs = project.runs.count()
+    words = f"run{'' if n_runs == 1 else 's'}; {set_apart(run.name)}: {run.get_state_display()}"
+    figure = count(n_runs)
+    action = "" if done else "See its progress"
+    return Step("Judge", "done" if done else "now", figure, words, page, action, page)
+
+
+def _routing(project: Project, run: Run | None, n: int) -> Step:
+    plan = reverse("plan", args=[project.slug])
+    rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
+    items = Item.objects.filter(round__in=rounds).count()
+    if items:
+        n_rounds = rounds.count()
+        words = f"items in {n_rounds} round{'' if n_rounds == 1 else 's'}"
+        return Step("Route", "done", count(items), words, plan, "Plan another round", plan)
+    ready = run is not None and run.state == Run.State.DONE and n
+    action = "Plan a round" if n else ""
+    return Step("Route", "now" if ready else "later", "0", "items selected", plan, action, plan)
+
+
+def _annotating(project: Project) -> Step:
+    rounds = reverse("rounds", args=[project.slug])
+    routed = Slot.objects.filter(round__project=project, round__kind=Round.Kind.ROUTED)
+    slots = routed.aggregate(
+        asked=Count("pk"),
+        given=Count("pk", filter=Q(vote__isnull=False)),
+        closed=Count("pk", filter=Q(vote=None, round__state=Round.State.CLOSED)),
+    )
+    elsewhere = Annotation.objects.filter(
+        item__round__project=project, source=Annotation.Source.IMPORT
+    ).count()
+    if not slots["asked"]:
+        words = f"votes imported: {count(elsewhere)}" if elsewhere else "votes"
+        return Step("Annotate", "later", "0", words, rounds)
+    missing = slots["asked"] - slots["given"] - slots["closed"]
+    words = f"of {count(slots['asked'])} votes are in"
+    given = count(slots["given"])
+    if missing:
+        return Step("Annotate", "now", given, words, rounds, "See the rounds", rounds)
+    undecided = Item.objects.filter(
+        round__project=project, round__kind=Round.Kind.ROUTED, state=Item.State.ADJUDICATE
+    ).count()
+    if undecided:
+        action = f"Decide {count(undecided)} item{'' if undecided == 1 else 's'}"
+        return Step("Annotate", "now", given, words, rounds, action, rounds)
+    return Step("Annotate", "done", given, words, rounds)
+
+
+def _merging(project: Project, run: Run | None, n: int, settled: int) -> Step:
+    results = reverse("results", args=[project.slug])
+    if run is None or run.ranked_at is None:
+        return Step("Merge", "later", "0", "labels by people", results)
+    words = f"of {count(n)} labels by people, for {set_apart(run.name)}"
+    return Step("Merge", "done", count(settled), words, results)
+
+
+def _exporting(project: Project, n: int) -> Step:
+    page = reverse("results", args=[project.slug]) + "#export"
+    made = project.exports.count()
+    state = "done" if made else "later"
+    return Step("Export", state, count(made), "files made", page, "Export" if n else "", page)
+
+
+@require_safe
+def project(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug)
+    if not access.at_least(Role.RESEARCHER):
+        return redirect("annotate")
+    found = {"overview": overview(access.project), **access.under("overview")}
+    fragment = "results/_overview.html" if request.htmx else "results/overview.html"
+    return render(request, fragment, found)
+
+
+class NewProject(forms.Form):
+    name = forms.CharField(
+        max_length=200,
+        label="Name of the new project",
+        help_text="Such as “Vicuna 80”. Annotators see it, so let it name neither model. It can be "
+        "changed later.",
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def home(request: HttpRequest) -> HttpResponse:
+    form = NewProject(request.POST or None)
+    if request.method == "POST" and form.is_valid():
+        try:
+            project = create_project(request.user, form.cleaned_data["name"])
+        except UserError as error:
+            form.add_error("name", str(error))
+        else:
+            messages.success(request, "The project was created. Import pairs to begin.")
+            return redirect("project", project.slug)
+    return render(
+        request,
+        "results/home.html",
+        {
+            "form": form,
+            "projects": _managed(request),
+            "work": open_work(request.user),
+            "may_create": may_research(request.user),
+        },
+        status=422 if form.errors else 200,
+    )
+
+
+def _managed(request: HttpRequest) -> QuerySet[Project]:
+    """The projects that this person manages, the newest first, with what is in them."""
+    projects = projects_of(request.user)
+    if not request.user.is_superuser:
+        managing = [Role.OWNER, Role.RESEARCHER]
+        projects = projects.filter(memberships__user=request.user, memberships__role__in=managing)
+    its = {"project": OuterRef("pk")}
+    runs = Run.objects.filter(**its)
+    running = runs.filter(state__in=[Run.State.QUEUED, Run.State.RUNNING])
+    return projects.annotate(
+        n_examples=count_of(Example.objects.visible().filter(**its), "project"),
+        n_runs=count_of(runs, "project"),
+        n_running=count_of(running, "project"),
+        n_rounds=count_of(Round.objects.filter(**its), "project"),
+    ).order_by("-created_at")

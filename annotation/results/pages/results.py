@@ -1,0 +1,209 @@
+"""What the rounds of a run would select now, where it was ranked anew after they were opened.
+
+A better parser changes verdicts, and items keep the rank they were selected by: nothing is
+selected again by itself, and this says how much that would change.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from django.contrib import messages
+from django.db.models import Q
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_POST, require_safe
+from django_htmx.http import HttpResponseClientRefresh
+
+from annotation.models import Item, Round, Selection
+from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw
+from annotation.results.data.runs import project_costs, run_totals
+from annotation.results.delivery.package import deliver
+from annotation.results.report.cache import Shown, kept_for, shown_report
+from annotation.results.report.page import page_context
+from annotation.results.report.report import plots
+from annotation.results.sections.people import by_person, pace_plot, times_of
+from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
+from annotation.rounds.changes import COVERS
+from judging.core.errors import UserError
+from judging.dataset.models import frame_of
+from judging.methods.intervals.estimates import Undefined
+from judging.projects.access import Access, project_for
+from judging.projects.models import Role
+from judging.runs.models import Form, Run, Verdict, find_run
+
+
+@dataclass(frozen=True)
+class Reselection:
+    """differ: of `m` items selected by rank, so many are not among the first m any more."""
+
+    round: Round
+    m: int
+    differ: int
+
+
+def reselections(run: Run) -> list[Reselection]:
+    """Rounds whose cut would differ. A few queries a round; rounds of one run are few."""
+    if run.ranked_at is None:
+        return []
+    rounds = Round.objects.filter(
+        run=run, kind=Round.Kind.ROUTED, stage=Round.Stage.ONLY, opened_at__lt=run.ranked_at
+    ).exclude(paper_mode=True)
+    found = [_of(run, round_) for round_ in rounds.order_by("number")]
+    return [one for one in found if one.differ]
+
+
+def _of(run: Run, round_: Round) -> Reselection:
+    top = Selection.objects.filter(round=round_, kind=Selection.Kind.TOP)
+    covered = [pk for one in top for pk in one.parameters.get(COVERS, ())]
+    items = Item.objects.filter(Q(selection__in=top) | Q(pk__in=covered))
+    m = items.count()
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(run.project))
+    last = list(ranked.order_by("rank").values_list("rank", flat=True)[max(m - 1, 0) : max(m, 1)])
+    if not m or not last:
+        return Reselection(round_, m, m)
+    within = Verdict.objects.filter(run=run, rank__lte=last[0]).values("example")
+    return Reselection(round_, m, items.exclude(example__in=within).count())
+
+
+@require_safe
+def reselection(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Empty where nothing differs. Counts alone: no verdict is shown."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    run = get_object_or_404(Run, project=access.project, number=number)
+    found = {"project": access.project, "run": run, "changed": reselections(run)}
+    return render(request, "results/_reselection.html", found)
+
+
+@require_safe
+def pace(request: HttpRequest, slug: str) -> HttpResponse:
+    """Nothing of the judge is in it, so that it unblinds nobody."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    times = times_of(access.project)
+    people = [] if isinstance(times, Undefined) else by_person(times)
+    found = {"report": {"pace": people}, "project": access.project}
+    if people:
+        found["plot"] = pace_plot({"pace": people})
+    return render(request, "results/_people_pace.html", found)
+
+
+CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjson"}
+
+
+@require_POST
+def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpResponse:
+    """A POST, since each export goes on record. Of a run, all but votes show the judge's output."""
+    sent = request.POST
+    what = sent.get("what", "labels")
+    project = project_for(request.user, slug, Role.RESEARCHER).project
+    wanted = ExportRequest(
+        what=what,
+        format=sent.get("format", "csv"),
+        names="names" in sent,
+        escape="no_escape" not in sent,
+    )
+    try:
+        run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
+        pieces = export(project, run, request.user, wanted)
+        if run is not None and what != "votes":
+            project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("results", project.slug)
+    response = StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
+    response["Content-Disposition"] = f'attachment; filename="{file_name(project, run, wanted)}"'
+    return response
+
+
+@require_POST
+def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | FileResponse:
+    """The report of a run as one page, or as a ZIP that can be verified."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    project = access.project
+    try:
+        run = find_run(project, request.POST.get("run", "latest"))
+        if run.ranked_at is None:
+            raise UserError(_why_no_report(run))
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
+            deliver(project, run, request.user, path)
+            # Opened before the folder goes: the file lives until it is sent.
+            return FileResponse(path.open("rb"), as_attachment=True, filename=path.name)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("results", project.slug)
+
+
+def _why_no_report(run: Run) -> str:
+    if run.form == Form.POINTWISE:
+        return f"{run.name} scored single responses. Its figures stand on its own page."
+    return f"{run.name} is not ranked yet. Wait until it is done, or pause it."
+
+
+_EXPORTS_SHOWN = 20
+_PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
+
+
+@require_safe
+def results(request: HttpRequest, slug: str) -> HttpResponse:
+    """Until a run is ranked nothing of a judge is shown, and looking unblinds nobody."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    project = access.project
+    run = chosen_run(request, access)
+    found = {
+        **access.under("results"),
+        "runs": project.runs.order_by("-number"),
+        "run": run,
+        "exports": project.exports.select_related("run", "created_by").order_by("-pk")[
+            :_EXPORTS_SHOWN
+        ],
+        "kinds": KINDS,
+        "formats": FORMATS,
+    }
+    if run is not None and run.ranked_at is not None:
+        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        shown = shown_report(project, run)
+        if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
+            return HttpResponseClientRefresh()
+        found |= _figures(run, shown)
+    if "costs" not in found:
+        people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+        found["costs"] = project_costs(project, run, people)
+    return render(request, "results/results.html", found)
+
+
+def _figures(run: Run, shown: Shown) -> dict[str, Any]:
+    """What the report says, as far as it is computed."""
+    found = {"renewing": shown.renewing, "waiting": shown.waiting, "rounds": run.rounds.exists()}
+    if shown.report is not None:
+        found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
+        found |= {"can_draw": can_draw(), "needs_converter": NEEDS_CONVERTER}
+    return found
+
+
+@require_safe
+def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
+    """One plot as a file for a paper."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    run = chosen_run(request, access)
+    report = shown_report(access.project, run).report if run and run.ranked_at else None
+    found = next((one for one in plots(report) if one.name == name), None) if report else None
+    if found is None:
+        raise Http404
+    if not can_draw():
+        return HttpResponse(f"{NEEDS_CONVERTER}\n", content_type="text/plain", status=501)
+    drawn = as_svg(found).encode() if kind == "svg" else as_png(found)
+    response = HttpResponse(drawn, content_type=_PICTURES[kind])
+    file = f"{access.project.slug}-run{run.number}-{name}.{kind}"
+    response["Content-Disposition"] = f'attachment; filename="{file}"'
+    return response
+
+
+def chosen_run(request: HttpRequest, access: Access) -> Run | None:
+    """The run in the address, else the primary one, else the newest."""
+    project = access.project
+    try:
+        return find_run(project, request.GET["run"])
+    except (KeyError, UserError):
+        return project.primary_run or project.runs.order_by("-number").first()

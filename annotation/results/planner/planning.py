@@ -1,0 +1,373 @@
+"""What a round would ask of people before it is opened: items, hours, dollars, and who there is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+import numpy as np
+from django.db.models import Avg, Count, Q
+
+from annotation.models import Annotation
+from annotation.people.annotators import members_who_may_vote
+from annotation.results.data.figures import Json
+from annotation.results.data.runs import judge_cost
+from annotation.results.data.sheet import Sheet
+from annotation.results.sections.review import BETAS, Review
+from annotation.rounds.opening import ALPHA, RoundSettings, current_protocol, cut_size, rate_of
+from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
+from judging.core.errors import UserError
+from judging.core.formatting import count, decimals, interval, number_of, percent, usd
+from judging.dataset.models import frame_of
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.review.certificate import audit_needed, wrong_allowed
+from judging.methods.review.cost import human_usd
+from judging.methods.review.curve import curve_band
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+_DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """m items by rank and `audit` at random of `n_frame`; votes, hours and USD if all are new.
+
+    learn: how many of the m are drawn at random first; the rank of the others is learned then.
+
+    disputed: share of the examples with a BPDE above 0 that the selection covers; None without
+    a ranking. known_votes: votes under the same protocol that would count at once.
+    usd_an_item: what one more item costs; all_usd: everything, with as many votes each.
+    judge_usd: spent on the run; None where its price is not known.
+    """
+
+    m: int
+    audit: int
+    n_frame: int
+    votes: int
+    hours: Decimal
+    usd: Decimal
+    usd_an_item: Decimal
+    judge_usd: Decimal | None
+    disputed: float | None
+    last_bpde: float | None
+    known_votes: int
+    people: int
+    pending: int
+    learn: int = 0
+
+    @property
+    def items(self) -> int:
+        return self.m + self.audit
+
+    @property
+    def beta(self) -> Decimal:
+        return Decimal(100 * self.m) / self.n_frame if self.n_frame else Decimal(0)
+
+    @property
+    def all_usd(self) -> Decimal:
+        return self.usd_an_item * self.n_frame
+
+    @property
+    def total_usd(self) -> Decimal | None:
+        return None if self.judge_usd is None else self.judge_usd + self.usd
+
+    def usd_at(self, beta: float) -> Decimal:
+        """What people cost at another β, with the same audit."""
+        m = size_for_beta(self.n_frame, Decimal(repr(beta)))
+        return self.usd_an_item * min(m + self.audit, self.n_frame)
+
+
+def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
+    """Raises UserError where the settings make no round. A few queries that count."""
+    n = frame_of(project).count()
+    if not n:
+        raise UserError("There are no examples to label. Import some first.")
+    if run is None and not settings.everything:
+        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+    rate = rate_of(project, settings)
+    if settings.everything:
+        settings = replace(settings, audit=0, learn=0)
+    m = n if settings.everything else cut_size(project, settings, n)
+    check_audit(settings.audit, n - m)
+    if settings.learn:
+        check_learning(n, m, settings.learn)
+    votes = (m + settings.audit) * settings.votes
+    return Plan(
+        m=m,
+        audit=settings.audit,
+        n_frame=n,
+        votes=settings.votes,
+        hours=votes * rate.minutes / 60,
+        usd=human_usd(votes, rate),
+        usd_an_item=human_usd(settings.votes, rate),
+        judge_usd=judge_cost(run) if run else Decimal(0),
+        people=members_who_may_vote(project).count(),
+        pending=_pending(run, n),
+        learn=settings.learn,
+        **_reach(project, None if settings.learn else run, m),
+    )
+
+
+def measured_minutes(project: Project) -> tuple[float | None, int]:
+    """Mean active minutes of a vote given on the screen, and over how many votes."""
+    votes = Annotation.objects.filter(
+        item__round__project=project, source=Annotation.Source.SCREEN, active_seconds__isnull=False
+    )
+    found = votes.aggregate(mean=Avg("active_seconds"), n=Count("pk"))
+    return (None if found["mean"] is None else found["mean"] / 60), found["n"]
+
+
+def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int | None]:
+    """What the first m by rank are: the disputed ones they cover, and votes that are there."""
+    nothing = {"disputed": None, "last_bpde": None, "known_votes": 0}
+    if run is None:
+        return nothing
+    ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(project))
+    disputed = ranked.filter(_DISPUTED)
+    everywhere = disputed.count()
+    last = ranked.order_by("rank").values_list("rank", "bpde")[max(m - 1, 0) : max(m, 1)]
+    if not m or not last:
+        return nothing | {"disputed": 0.0 if everywhere else None}
+    place, bpde = last[0]
+    known = Annotation.objects.filter(
+        protocol=current_protocol(project),
+        example__verdicts__run=run,
+        example__verdicts__rank__lte=place,
+    )
+    covered = disputed.filter(rank__lte=place).count()
+    return {
+        "disputed": covered / everywhere if everywhere else None,
+        "last_bpde": bpde,
+        "known_votes": known.count(),
+    }
+
+
+def _pending(run: Run | None, n: int) -> int:
+    if run is None:
+        return 0
+    return n - Verdict.objects.filter(run=run).exclude(state=Verdict.State.PENDING).count()
+
+
+EPSILONS = (0.05, 0.1, 0.2)
+FEWEST_KNOWN = 20
+
+
+@dataclass(frozen=True)
+class Expected:
+    """accuracy: the curve at this β; at_least: its simultaneous lower band.
+
+    corrected: labels that become right; usd_each: dollars of people for each of them.
+    rests_on: known labels; reviewer: how often a person is right, None where only assumed.
+    """
+
+    accuracy: float
+    at_least: float
+    corrected: float
+    usd_each: Decimal | None
+    rests_on: int
+    reviewer: float | None
+
+
+def expectation(sheet: Sheet, review: Review | Undefined, rng: np.random.Generator) -> Json:
+    """The part of the report that the planner reads; one entry a β."""
+    if isinstance(review, Undefined):
+        return {"beta": [], "reason": review.reason}
+    if len(review.earned) < FEWEST_KNOWN:
+        return {"beta": [], "reason": f"{len(review.earned)} known labels are too few to plan by"}
+    known = sheet.known
+    rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
+    agree = sheet.ballots.counts.others_agree()[rows]
+    measured = np.isfinite(agree)
+    weight = review.weight[measured]
+    right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
+    band = curve_band(
+        review.level,
+        review.earned,
+        np.array(BETAS, dtype=np.float64),
+        rng,
+        reviewer=None if right is None else np.where(measured, agree, right),
+        weight=review.weight,
+        question=review.question,
+        stratum=review.stratum,
+    )
+    if isinstance(band, Undefined):
+        return {"beta": [], "reason": band.reason}
+    return {
+        "beta": list(BETAS),
+        "accuracy": band.accuracy.tolist(),
+        "lower_band": band.lower_band.tolist(),
+        "known": len(review.earned),
+        "reviewer": right,
+    }
+
+
+def expected_at(found: Json, beta: float, n: int, usd: Decimal) -> Expected | None:
+    """Between two β of the band the lower of both holds."""
+    if not found["beta"]:
+        return None
+    betas = np.array(found["beta"], dtype=np.float64)
+    accuracy = float(np.interp(beta, betas, found["accuracy"]))
+    lower = np.array(found["lower_band"])
+    above = int(np.searchsorted(betas, beta))
+    at_least = float(lower[max(0, above - (betas[above] != beta)) : above + 1].min())
+    corrected = max(0.0, n * (accuracy - found["accuracy"][0]))
+    each = usd / Decimal(corrected) if corrected >= 1 else None
+    return Expected(accuracy, at_least, corrected, each, found["known"], found["reviewer"])
+
+
+def beta_for(found: Json, target: float) -> float | None:
+    """The smallest β whose lower band reaches the target."""
+    reached = [
+        beta
+        for beta, low in zip(found["beta"], found.get("lower_band", ()), strict=True)
+        if low >= target
+    ]
+    return reached[0] if reached else None
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at the audit: for each ε how many of its labels may be wrong, or why none may."""
+
+    size: int
+    wrong: tuple[int | Undefined, ...]
+
+
+def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> list[Look]:
+    """If all audited are in the certified set, and that is large; the looks share the error."""
+    alpha = ALPHA / len(looks) if looks else ALPHA
+    return [
+        Look(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
+        for size in looks
+    ]
+
+
+EVEN = 0.5
+
+
+@dataclass(frozen=True)
+class Advice:
+    """beta: what to take, None where no β can be told. warns: it speaks against a review."""
+
+    sentence: str
+    rests_on: str
+    beta: float | None = None
+    warns: bool = False
+
+
+def advice(
+    report: Json | None, plan: Plan, target: Decimal | None, epsilon: float, budget: Decimal | None
+) -> Advice:
+    """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
+    if report is None or not report["coverage"]["judged"]["value"]:
+        return _without_judge(plan)
+    expected = report["expected"]
+    if not expected["beta"]:
+        return _without_labels(expected["reason"], plan, epsilon)
+    labels = f"{count(expected['known'])} known labels"
+    if target is not None:
+        return _for_target(expected, plan, target, labels)
+    area = report["hitlc"]["auroc"] if report else {}
+    if report and report["hitlc"].get("no_better_than_chance") and not plan.learn:
+        learned = report["routing"]
+        instead = "spend on an audit, let the round learn where it errs, or try another judge."
+        if learned.get("used"):
+            reached = decimals(learned["auroc"]["learned"]["value"])
+            instead = f"let the round learn where it errs (AUROC {reached} on these labels)."
+        return Advice(
+            "On this judge BPDE finds errors no better than chance (AUROC "
+            f"{_with_interval(area)}). A review by rank buys what a random one would: {instead}",
+            labels,
+            warns=True,
+        )
+    if budget is not None:
+        return Advice(
+            f"{usd(budget)} buys β = {decimals(float(plan.beta), 1)} % beside this audit: "
+            f"{count(plan.m)} examples by rank.",
+            "the votes, minutes and wage above",
+            float(plan.beta),
+        )
+    return _best_gain(expected, area, plan, labels)
+
+
+def _with_interval(found: Json) -> str:
+    if found.get("low") is None or found.get("high") is None:
+        return decimals(found["value"])
+    return f"{decimals(found['value'])} [{interval(found['low'], found['high'])}]"
+
+
+def _without_judge(plan: Plan) -> Advice:
+    """There is no label of a judge that a review could correct, or an audit certify."""
+    return Advice(
+        "No β can be recommended before a judge has labelled the examples. Let it judge first, or "
+        "have people label everything.",
+        f"a judge's labels of {number_of(plan.n_frame, 'example')}, which are not there yet",
+        warns=True,
+    )
+
+
+def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
+    needed = audit_needed(epsilon, 0)
+    if needed > plan.n_frame - plan.m:
+        return Advice(
+            f"No β can be recommended for an accuracy yet ({reason}). To certify that at most "
+            f"{percent(epsilon)} of the unchecked labels are wrong takes an audit of {needed}, "
+            f"and only {count(plan.n_frame - plan.m)} would be unchecked: have people label "
+            "everything.",
+            f"the {number_of(plan.n_frame, 'example')} that there are",
+            warns=True,
+        )
+    return Advice(
+        f"No β can be recommended for an accuracy yet ({reason}). Begin with an audit of at least "
+        f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "
+        "unchecked labels are.",
+        "the exact bound for a large set, at 95 % confidence",
+    )
+
+
+def _for_target(expected: Json, plan: Plan, target: Decimal, labels: str) -> Advice:
+    beta = beta_for(expected, float(target) / 100)
+    rests_on = f"the lower band, which holds at every β at once, over {labels}"
+    if beta is None:
+        best = percent(max(expected["lower_band"]), 1)
+        return Advice(
+            f"No β is sure to reach {decimals(float(target), 1)} %: the lower band never exceeds "
+            f"{best}. More known labels narrow it.",
+            rests_on,
+            warns=True,
+        )
+    return Advice(
+        f"For {decimals(float(target), 1)} % take β = {beta:g} %: {usd(plan.usd_at(beta))} for "
+        "people.",
+        rests_on,
+        beta,
+    )
+
+
+def _best_gain(expected: Json, area: Json, plan: Plan, labels: str) -> Advice:
+    """Where the curve is farthest above a random choice: beyond, a random label corrects more.
+
+    Where errors do not come first on the whole, what the curve gains somewhere is its noise.
+    """
+    if area["value"] is not None and area["value"] <= EVEN:
+        return Advice(
+            "No β is recommended: on these labels the first by rank hold no more errors than as "
+            f"many taken at random (AUROC {_with_interval(area)}).",
+            labels,
+            warns=True,
+        )
+    beta, accuracy = (np.array(expected[name]) for name in ("beta", "accuracy"))
+    chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
+    best = int((accuracy - chance).argmax())
+    if not best or accuracy[best] - chance[best] < 1e-9:
+        return Advice(
+            "At no β does the review by rank put right more labels than a random one.",
+            labels,
+            warns=True,
+        )
+    return Advice(
+        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: there "
+        "labels by rank correct most beyond as many taken at random.",
+        f"the curve over {labels}; it says where to stop, not how accurate the labels become",
+        float(beta[best]),
+    )

@@ -1,0 +1,158 @@
+"""The state of a project's data, in few aggregates: what was made of it holds while this is equal.
+
+Each row counts with a weight of its own, so that two that change against each other are seen, and
+so is an update of many at once, which leaves no time behind. Imported texts alone never change.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import BigIntegerField, Count, ExpressionWrapper, F, Max, Sum, Value
+from django.db.models.expressions import Combinable
+from django.db.models.functions import Coalesce, Length, Ord
+from django.db.models.query import QuerySet
+
+from annotation.models import Adjudication, Annotation, Item, Round, Slot
+from annotation.results.data.figures import Json
+from annotation.results.data.sheet import label_sign
+from annotation.results.report.report import report
+from annotation.results.sections.analysis import Analysis
+from judging.core import waking
+from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
+from judging.core.models import Worker
+from judging.dataset.models import frame_of
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+# A prime: sums of a million rows stay far below what a database can add.
+_WEIGHTS = 9973
+_RUN = (
+    "pk", "name", "state", "ranked_at", "spent_usd", "price", "seed", "parameters__calibration",
+)  # fmt: skip
+_ROUND = (
+    "pk", "run", "state", "stage", "closed_at", "certificate_plan", "votes_per_item",
+    "no_majority", "wage_usd", "minutes_per_vote", "cost_basis",
+)  # fmt: skip
+_PROJECT = (
+    "name", "slug", "wage_usd", "minutes_per_vote", "cost_basis", "leave_out_unblinded",
+)  # fmt: skip
+
+
+def fingerprint(project: Project) -> str:
+    """Changes with every vote, decision, import, label, round, ranking and setting."""
+    rounds = Round.objects.filter(project=project)
+    items = Item.objects.filter(round__project=project).order_by("round", "state")
+    slots = Slot.objects.filter(round__project=project, vote__isnull=False)
+    votes = Annotation.objects.filter(item__round__project=project)
+    state = [
+        list(project.runs.order_by("pk").values_list(*_RUN)),
+        list(rounds.order_by("pk").values_list(*_ROUND)),
+        list(items.values_list("round", "state").annotate(n=Count("pk"), last=Max("pk"))),
+        _size(project.likelihoods.all()),
+        _size(Adjudication.objects.filter(item__round__project=project)),
+        _size(slots, votes=Sum("vote")),
+        _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
+        _size(votes, last_at=Max("updated_at"), each=_weighed(*_of_vote())),
+        _size(Verdict.objects.filter(run__in=_runs(project)), each=_weighed(*_of_verdict())),
+        [getattr(project, name) for name in _PROJECT],
+    ]
+    return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()
+
+
+def _runs(project: Project) -> list[int]:
+    return list(Run.objects.filter(project=project).values_list("pk", flat=True))
+
+
+def _size(rows: QuerySet, **more: Combinable) -> dict[str, int]:
+    return rows.aggregate(n=Count("pk"), last=Max("pk"), **more)
+
+
+def _weighed(*numbers: Combinable) -> Sum:
+    """numbers: of a row, each of which can change."""
+    total: Combinable = Value(0, output_field=BigIntegerField())
+    for place, number in enumerate(numbers):
+        total = total + number * Value(2 * place + 1)
+    weight = ExpressionWrapper(F("pk") % _WEIGHTS + 1, output_field=BigIntegerField())
+    return Sum(weight * ExpressionWrapper(total, output_field=BigIntegerField()))
+
+
+def _of_example() -> list[Combinable]:
+    names = ("category", "model_1", "model_2")
+    return [label_sign("gold_label"), *map(Length, names), *map(Ord, names)]
+
+
+def _of_vote() -> list[Combinable]:
+    return [label_sign(), Coalesce("left_response", Value(0)), F("annotator")]
+
+
+def _of_verdict() -> list[Combinable]:
+    return [label_sign(), Coalesce("rank", Value(0))]
+
+
+# With more examples a page would wait for the figures: a worker renews them meanwhile.
+MOST_AT_ONCE = 5_000
+ASKED_SECONDS = 60
+WAITING = "reports-wanted-while-the-broker-was-away"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """report: the newest there is, None before the first. renewing: a worker is at a newer one.
+
+    waiting: no worker could be woken yet, since the broker does not answer.
+    """
+
+    report: Json | None
+    renewing: bool = False
+    waiting: bool = False
+
+
+def current_report(project: Project, run: Run) -> Json:
+    """A constant number of queries that count, where nothing has changed."""
+    state = fingerprint(project)
+    return cached("report", run, state, lambda: report(Analysis(project, run)))
+
+
+def shown_report(project: Project, run: Run) -> Shown:
+    """For a page, which opens at once however large the project: the last report meanwhile."""
+    state = fingerprint(project)
+    if (found := _kept(run, state)) is not None:
+        return Shown(found)
+    large = frame_of(project).count() > MOST_AT_ONCE
+    if not large or not Worker.objects.alive().filter(queues__contains="quick").exists():
+        return Shown(current_report(project, run))
+    asked = f"{cache_key('report', run)}:{state}"
+    may_ask = report_cache.add(asked, True, ASKED_SECONDS)
+    if may_ask and not waking.wake(waking.RENEW_REPORT, run.pk):
+        # Asking again with each request would make each wait for the broker.
+        report_cache.set(asked, False, ASKED_SECONDS)
+        _wait_for_broker({run.pk})
+    before = report_cache.get(cache_key("report", run))
+    waiting = report_cache.get(asked) is False
+    return Shown(before[1] if before else None, renewing=True, waiting=waiting)
+
+
+def wake_for_reports() -> None:
+    """Ask for the reports that pages wanted while the broker was away. The sweeper calls this."""
+    wanted = report_cache.get(WAITING, set())
+    report_cache.delete(WAITING)
+    _wait_for_broker({pk for pk in wanted if not waking.wake(waking.RENEW_REPORT, pk)})
+
+
+def _wait_for_broker(runs: set[int]) -> None:
+    """Two at the same moment may lose one of these, which its page asks for again."""
+    if runs:
+        report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
+
+
+def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
+    """Anything that is made of the same state of the data."""
+    return cached(name, project, fingerprint(project), make)
+
+
+def _kept(run: Run, state: str) -> Json | None:
+    found = report_cache.get(cache_key("report", run))
+    return found[1] if found and found[0] == state else None

@@ -1,0 +1,151 @@
+"""Labels and costs as plain text, for commands."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from annotation.results.data.figures import Json
+from annotation.results.data.runs import Costs
+from annotation.results.merge.final_labels import Merged
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.review import LabelAgreement, ReviewGain
+from judging.core.formatting import count, decimals, interval, number_of, p_value, percent, usd
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.review.curve import ErrorsFound
+
+_WIDTH = 22
+
+
+def label_table(rows: Iterable[Merged]) -> Iterator[str]:
+    """One line an example, and the counts of the final labels below."""
+    header = ("example", "judge", "CS 1", "CS 2", "BPDE", "rank", "votes", "final", "source")
+    yield _line(header)
+    finals: Counter[str] = Counter()
+    for one in rows:
+        verdict = one.verdict
+        judged = verdict is not None and verdict.cs_1 is not None
+        votes = one.people.counts if one.people and one.people.votes else {}
+        finals[one.label or "none"] += 1
+        yield _line(
+            (
+                one.example.external_id,
+                (verdict.label if verdict else None) or "–",
+                f"{verdict.cs_1:.2f}" if judged else "–",
+                f"{verdict.cs_2:.2f}" if judged else "–",
+                f"{verdict.bpde:.3f}" if judged else "–",
+                str(verdict.rank or "–") if verdict else "–",
+                "-".join(str(votes[label]) for label in ("win", "tie", "lose")) if votes else "–",
+                one.label or "–",
+                one.source,
+            )
+        )
+    yield "final labels: " + ", ".join(f"{count(n)} {label}" for label, n in sorted(finals.items()))
+
+
+def cost_table(costs: Costs) -> Iterator[str]:
+    """Judge, people, together, and everything by hand."""
+    yield f"judge                                {usd(costs.judge_usd)}"
+    yield f"people ({number_of(costs.n_votes, 'vote')})".ljust(37) + usd(costs.human_usd)
+    yield f"together                             {usd(costs.total_usd)}"
+    if costs.paper_usd is not None:
+        yield f"as the paper counts it               {usd(costs.paper_usd)}"
+    yield f"everything by hand, one vote each    {usd(costs.by_hand_one)}"
+    if costs.votes_an_example == 1:
+        return
+    same = f"everything by hand, {costs.votes_an_example} votes each".ljust(37)
+    yield same + usd(costs.by_hand_same)
+
+
+def _line(cells: tuple[str, ...]) -> str:
+    first, *others = cells
+    name = first if len(first) <= _WIDTH else first[: _WIDTH - 1] + "…"
+    return name.ljust(_WIDTH) + " ".join(cell.rjust(7) for cell in others)
+
+
+_NAME = 46
+
+
+def figure(found: Figure | Json, digits: int = 3) -> str:
+    """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
+    if isinstance(found, dict):
+        reason = found.get("reason")
+        given = (found["value"], found.get("n"), found.get("low"), found.get("high"))
+        found = Undefined(reason) if reason else Estimate(*given)
+    if isinstance(found, Undefined):
+        return f"– ({found.reason})"
+    text = decimals(found.value, digits)
+    if found.low is not None and found.high is not None:
+        text += f" [{interval(found.low, found.high, digits)}]"
+    return f"{text}, n = {count(found.n)}"
+
+
+def report_lines(analysis: Analysis) -> Iterator[str]:
+    """Coverage, agreement before and after, the honest lines, position and cost."""
+    sheet = analysis.sheet
+    yield _figures_text_line("examples", count(len(sheet)))
+    yield _figures_text_line(
+        "samples", ", ".join(f"{count(n)} {name}" for name, n in analysis.statuses.items() if n)
+    )
+    yield _figures_text_line("coverage: examples with a judge's label", figure(analysis.coverage))
+    yield _figures_text_line("judge's labels", _counts(analysis.shares))
+    yield from _agreement("judge alone, against people", analysis.before())
+    yield from _agreement("final labels, against people", analysis.after())
+    yield from _honest(analysis.lines(), analysis.audited)
+    yield _figures_text_line("BPDE finds the judge's errors: AUROC", figure(analysis.finds_errors))
+    if analysis.no_better_than_chance:
+        yield "  On this judge BPDE finds errors no better than chance."
+    yield from _position(analysis)
+    yield ""
+    yield from cost_table(analysis.costs)
+
+
+def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:
+    yield _figures_text_line(f"{name}: accuracy", figure(found.accuracy))
+    yield _figures_text_line("  over all, without a label = not right", figure(found.over_all))
+    yield _figures_text_line("  Cohen's kappa", figure(found.kappa))
+
+
+def _honest(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
+    if isinstance(lines, Undefined):
+        yield _figures_text_line("what the review bought", f"– ({lines.reason})")
+        return
+    yield f"people reviewed {number_of(lines.m, 'example')}; these are right by construction:"
+    beside = f", the {count(audited)} audited aside" if audited else ""
+    yield _figures_text_line(f"  accuracy after the review{beside}", figure(lines.accuracy))
+    yield _figures_text_line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
+    errors = lines.errors
+    if isinstance(errors, ErrorsFound):
+        found = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected by random "
+        found += f"choice, one-sided p {p_value(errors.p)}"
+        yield _figures_text_line("  (b) errors found among those reviewed", found)
+    else:
+        yield _figures_text_line("  (b) errors found among those reviewed", f"– ({errors.reason})")
+    yield _figures_text_line("  (c) accuracy of a random choice as large", figure(lines.random))
+    yield _figures_text_line("      gain over random", _signed(lines.gain))
+
+
+def _position(analysis: Analysis) -> Iterator[str]:
+    found = analysis.position
+    yield _figures_text_line("conflict rate between the orders", figure(found["conflict_rate"]))
+    yield _figures_text_line("  strict: win against lose", figure(found["strict_conflict_rate"]))
+    yield _figures_text_line(
+        "first position preferred, where one is", figure(found["first_position_rate"])
+    )
+    yield _figures_text_line("position effect", figure(found["position_effect"]))
+    yield _figures_text_line("repetition stability", figure(found["repetition_stability"]))
+
+
+def _signed(found: Figure) -> str:
+    if isinstance(found, Estimate) and found.low is None:
+        return decimals(found.value, 3, signed=True)
+    return figure(found)
+
+
+def _counts(shares: dict[str, int]) -> str:
+    total = sum(shares.values())
+    return ", ".join(
+        f"{count(n)} {name} ({percent(n / total if total else None)})" for name, n in shares.items()
+    )
+
+
+def _figures_text_line(name: str, value: str) -> str:
+    return f"{name.ljust(_NAME)} {value}"

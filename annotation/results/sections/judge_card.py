@@ -1,0 +1,291 @@
+"""Which family a model belongs to, by its name: a judge may favour its kin."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from annotation.results.data.figures import Data, Json
+from annotation.results.merge.final_labels import CHUNK, spread
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.calibration import own_probabilities, read_calibration
+from annotation.results.sections.position import two_orders
+from annotation.results.sections.win_rates import preference
+from judging.methods.calibration.advantages import advantage, advantage_of
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
+from judging.methods.verdicts.position import order_labels
+from judging.runs.forms.likelihood import pair_differences
+from judging.runs.models import Verdict
+
+# Words of a name, the vendor's or the model's own, and the family that they tell.
+_FAMILIES = {
+    "openai": ("gpt", "chatgpt", "openai", "davinci", "o1", "o3", "o4"),
+    "anthropic": ("claude", "anthropic"),
+    "google": ("gemini", "gemma", "palm", "bard"),
+    "meta": ("llama", "alpaca", "vicuna", "meta"),
+    "mistral": ("mistral", "mixtral", "ministral", "magistral"),
+    "alibaba": ("qwen", "qwq"),
+    "deepseek": ("deepseek",),
+    "cohere": ("command", "cohere", "aya"),
+    "microsoft": ("phi",),
+    "huggingface": ("smollm", "zephyr"),
+    "ibm": ("granite",),
+    "nvidia": ("nemotron",),
+    "pandalm": ("pandalm",),
+    "thudm": ("chatglm", "glm"),
+    "databricks": ("dolly", "dbrx"),
+}
+_WORD = re.compile(r"[a-z]+(?:\d(?![a-z\d]))?")
+
+
+def family_of(model: str) -> str | None:
+    """By a known word in the name; a name without one is a family of its own where not empty."""
+    name = model.rpartition("/")[2].casefold()
+    words = [word for word in _WORD.findall(name) if word]
+    for family, known in _FAMILIES.items():
+        if any(word == one or word.rstrip("0123456789") == one for word in words for one in known):
+            return family
+    return name or None
+
+
+_COST = np.dtype([("example", "i8"), ("usd", "f8")])
+
+
+def read_card(of: Analysis) -> Data:
+    """usd: (N,) NaN where not known; likelihood, per_token: response 1 less 2, NaN likewise."""
+    usd = np.full(len(of.sheet), np.nan)
+    if of.run.price is not None:
+        known = Verdict.objects.filter(run=of.run, usd__isnull=False)
+        rows = known.values_list("example", "usd").iterator(chunk_size=CHUNK)
+        found = np.fromiter(rows, dtype=_COST)
+        usd = spread(of.sheet.ids, found["example"], found["usd"])
+    found = pair_differences(of.project, of.sheet.ids)
+    plain = {
+        "likelihood_model": found.model,
+        "statuses": of.statuses,
+    }
+    arrays = {"usd": usd, "likelihood": found.sums, "per_token": found.per_token}
+    return Data(arrays, plain)
+
+
+NO_PLACES = Undefined("people’s labels name no position and no ID")
+NO_IDS = Undefined("this form names no option IDs to choose between: ask for the form choice")
+NO_LIKELIHOOD = Undefined(
+    "no likelihoods of these responses yet: manage.py likelihood PROJECT --run RUN"
+)
+NO_KIN = Undefined("no pair has exactly one response by a model of the judge’s family")
+NO_PRICE = Undefined("the price is unknown")
+NOTHING_ASKED = Undefined("nothing was asked yet")
+NORMAL_95 = 1.959964
+NOT_A_PREFERENCE = Undefined("this is about the judge alone")
+
+
+def judge_card(of: Analysis) -> Json:
+    """`entries`, each with value, human, bias, meaning and remedy."""
+    return {
+        "judge": {"model": of.run.model, "form": of.run.form, "family": family_of(of.run.model)},
+        "entries": [make(of) for make in ENTRIES],
+    }
+
+
+def entry(
+    key: str,
+    title: str,
+    value: Figure | Json,
+    meaning: str,
+    remedy: str,
+    *,
+    human: Figure | Json = NOT_A_PREFERENCE,
+    bias: Figure | Json = NOT_A_PREFERENCE,
+    neutral: float | None = None,
+) -> Json:
+    """neutral: the value of a judge without this bias."""
+    return {
+        "key": key,
+        "title": title,
+        "value": as_json(value),
+        "human": as_json(human),
+        "bias": as_json(bias),
+        "neutral": neutral,
+        "meaning": meaning,
+        "remedy": remedy,
+    }
+
+
+def as_json(found: Figure | Json) -> Json:
+    return found if isinstance(found, dict) else found.as_json()
+
+
+def position_bias(of: Analysis) -> Json:
+    data = of.own("calibration", read_calibration)
+    if isinstance(data, Data):
+        value = advantage_of(
+            "position", own_probabilities(data), of.rng, question=of.sheet.question
+        )
+    else:
+        value = by_orders(of)
+    if isinstance(value, Undefined) and isinstance(data, Data):
+        value = with_note(by_orders(of), "position and ID token together")
+    return entry(
+        "position",
+        "Position bias",
+        value,
+        "What standing first adds to a response’s chance to win: 0 is none, above 0 favours the "
+        "first.",
+        "Ask both orders (mec_bpc, PORTIA, or X0 and X2 of a choice): their mean cancels it.",
+        human=NO_PLACES,
+        bias=value,
+        neutral=0.0,
+    )
+
+
+def by_orders(of: Analysis) -> Figure:
+    """From the labels of each order's mean."""
+    samples = two_orders(of.samples)
+    if isinstance(samples, Undefined):
+        return samples
+    labels, there = order_labels(samples.difference, samples.valid)
+    scores = np.where(there, (labels + 1) / 2, np.nan)
+    return advantage(scores[:, 0], scores[:, 1], of.rng, question=of.sheet.question)
+
+
+def with_note(found: Figure, note: str) -> Figure:
+    if isinstance(found, Undefined):
+        return found
+    return Estimate(found.value, found.n, found.low, found.high, note)
+
+
+def token_bias(of: Analysis) -> Json:
+    data = of.own("calibration", read_calibration)
+    value: Figure = NO_IDS
+    if isinstance(data, Data):
+        value = advantage_of("token", own_probabilities(data), of.rng, question=of.sheet.question)
+    return entry(
+        "id_token",
+        "ID-token bias",
+        value,
+        "What bearing the first ID token adds to a response’s chance: 0 is none.",
+        "Ask a balanced set of permutations (--permutations 2 or 4) and take their mean; Pride and "
+        "CalibraEval calibrate one permutation.",
+        human=NO_PLACES,
+        bias=value,
+        neutral=0.0,
+    )
+
+
+def length_bias(of: Analysis) -> Json:
+    return of_preference(
+        "length",
+        "Length bias",
+        of.length,
+        "γ of the longer response: above 0 prefers it; a bias is what goes beyond people.",
+        "Review by people where lengths differ most; the equal-length win rate is in Length.",
+    )
+
+
+def likelihood_bias(of: Analysis) -> Json:
+    data = of.own("judge_card", read_card)
+    differences = data.arrays["likelihood"]
+    found = (
+        preference(of.sheet, differences, of.rng)
+        if not np.isnan(differences).all()
+        else lacking_all(NO_LIKELIHOOD)
+    )
+    return of_preference(
+        "likelihood",
+        "Likelihood bias",
+        found,
+        "γ of the response that a language model finds likelier; see Length too, as the sum "
+        "tracks length.",
+        "Show the most biased examples with people’s scores before the question (pointwise "
+        "--shots-from).",
+    )
+
+
+def self_preference(of: Analysis) -> Json:
+    kin = kinship(of)
+    found = preference(of.sheet, kin, of.rng) if kin.any() else lacking_all(NO_KIN)
+    return of_preference(
+        "self_preference",
+        "Self-preference",
+        found,
+        "γ of the response by a model of the judge’s own family; above 0 prefers its kin.",
+        "Judge with a model of another family than both candidates.",
+    )
+
+
+def kinship(of: Analysis) -> np.ndarray:
+    """(N,) 1 where response 1 alone is of the judge's family, -1 where response 2 alone is."""
+    family = family_of(of.run.model)
+    kin = np.array([family is not None and family_of(name) == family for name in of.sheet.models])
+    if not len(kin):
+        return np.zeros(len(of.sheet))
+    return kin[of.sheet.model_1].astype(float) - kin[of.sheet.model_2].astype(float)
+
+
+def lacking_all(reason: Undefined) -> Json:
+    return {"judge": reason.as_json(), "human": reason.as_json(), "bias": reason.as_json()}
+
+
+def of_preference(key: str, title: str, found: Json, meaning: str, remedy: str) -> Json:
+    judge, human = (one.get("slope", one) for one in (found["judge"], found["human"]))
+    bias = found["bias"]
+    return entry(key, title, judge, meaning, remedy, human=human, bias=bias, neutral=0.0)
+
+
+def stability(of: Analysis) -> Json:
+    return entry(
+        "repetition",
+        "Repetition stability",
+        of.position["repetition_stability"],
+        "How often two samples of the same prompt agree: 1 is always.",
+        "More samples (k), or a lower temperature.",
+        neutral=1.0,
+    )
+
+
+def unparsed(of: Analysis) -> Json:
+    statuses = of.own("judge_card", read_card).plain["statuses"]
+    total = sum(statuses.values())
+    without = total - statuses.get("valid", 0)
+    return entry(
+        "unparsed",
+        "Samples without a verdict",
+        wilson(without, total) if total else NOTHING_ASKED,
+        "Unparsed, truncated, refused, filtered or failed: none of them is ever taken for a value.",
+        "A template that the model follows, more tokens (--retry truncated), or another form.",
+        neutral=0.0,
+    )
+
+
+def cost(of: Analysis) -> Json:
+    usd = of.own("judge_card", read_card).arrays["usd"]
+    return entry(
+        "cost",
+        "Cost of a pair, USD",
+        mean_cost(usd[~np.isnan(usd)]),
+        "What the judge’s calls about one pair cost, all orders and samples together.",
+        "Batches cost half, an adaptive run stops early, fewer samples cost less.",
+    )
+
+
+def mean_cost(usd: np.ndarray) -> Figure:
+    if not len(usd):
+        return NO_PRICE
+    mean = float(usd.mean())
+    if len(usd) < 2:
+        return Estimate(mean, len(usd))
+    half = NORMAL_95 * float(usd.std(ddof=1)) / len(usd) ** 0.5
+    return Estimate(mean, len(usd), max(0.0, mean - half), mean + half)
+
+
+ENTRIES: tuple[Callable[[Analysis], Json], ...] = (
+    position_bias,
+    token_bias,
+    length_bias,
+    likelihood_bias,
+    self_preference,
+    stability,
+    unparsed,
+    cost,
+)

@@ -1,0 +1,412 @@
+"""What fewer samples would have given: MEC(k') as the exact mean over all subsets."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import scipy
+from django.db.models import Sum
+
+from annotation.results.data.figures import Json, lacking, usd
+from annotation.results.data.runs import Costs, OtherRun, settings_of
+from annotation.results.data.samples import SampleArrays
+from annotation.results.data.sheet import KnownLabels, Sheet
+from annotation.results.sections.review import BETAS, LabelAgreement, label_agreement
+from judging.llm.prices import PriceSnapshot
+from judging.methods.agreement.accuracy import credit
+from judging.methods.agreement.fewer_samples import (
+    expected_labels,
+    expected_right,
+    kappa_of_expected_table,
+)
+from judging.methods.agreement.votes import cohen_kappa, kappa
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import (
+    ALIKE,
+    WIDTH,
+    all_differ,
+    bootstrap_estimate,
+    cells,
+    interval,
+    resampled_counts,
+)
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, mcnemar
+from judging.methods.review.curve import CurveBand
+from judging.methods.verdicts.verdicts import cut
+from judging.runs.models import Form, Method, Run
+
+ADAPTIVE = Undefined(
+    "an adaptive run stops where its answers agree, which biases score gaps and what fewer "
+    "samples seem to give"
+)
+PORTIA = Undefined("fewer samples would have come to other stages of PORTIA")
+# All subsets of so many samples can be taken; of more only one and all.
+MOST_SUBSETS = 6
+REPEATS = 500
+
+
+@dataclass(frozen=True)
+class Fewer:
+    """What k of the run's samples in each order would have given: the mean over all subsets."""
+
+    k: int
+    bpc: bool
+    accuracy: Figure
+    kappa: Figure
+
+
+def is_adaptive(run: Run) -> bool:
+    return "adaptive" in run.parameters
+
+
+def fewer_samples(
+    sheet: Sheet, run: Run, samples: SampleArrays | Undefined, rng: np.random.Generator
+) -> Iterator[Fewer]:
+    """MEC(k') and, where both orders were asked, MEC(k') + BPC(k')."""
+    if isinstance(samples, Undefined) or samples.orders > 2:
+        return
+    known = ADAPTIVE if is_adaptive(run) else PORTIA if run.stages else sheet.known
+    sizes = range(1, samples.k + 1) if samples.k <= MOST_SUBSETS else (1, samples.k)
+    for bpc in (False, True)[: samples.orders]:
+        for k in sizes:
+            if isinstance(known, Undefined):
+                yield Fewer(k, bpc, known, known)
+            else:
+                yield _fewer(sheet, known, samples, k, bpc, rng)
+
+
+def _fewer(
+    sheet: Sheet,
+    known: KnownLabels,
+    samples: SampleArrays,
+    k: int,
+    bpc: bool,
+    rng: np.random.Generator,
+) -> Fewer:
+    rows = known.rows
+    given = (samples.difference[rows], samples.valid[rows], k)
+    shares = expected_labels(*given, both_orders=bpc)
+    human = sheet.human[rows]
+    right = expected_right(shares, human)
+    design = {"question": sheet.question[rows], "stratum": known.stratum}
+    reached = bootstrap_estimate(
+        lambda counts, values: counts @ values[:, 0] / (counts @ values[:, 1]),
+        (known.weight * right, known.weight * shares[:, :3].sum(axis=1)),
+        rng,
+        reason="no subset has a valid sample",
+        limits=(0, 1),
+        **design,
+    )
+    return Fewer(k, bpc, reached, _expected_kappa(shares, human, known.weight, rng, **design))
+
+
+def _expected_kappa(
+    shares: Floats,
+    human: Signs,
+    weight: Floats,
+    rng: np.random.Generator,
+    question: Codes,
+    stratum: Codes,
+) -> Figure:
+    """Kappa of the expected confusion table, with the limits of resampled tables."""
+    value = kappa_of_expected_table(shares, human, weight)
+    if isinstance(value, Undefined):
+        return value
+    cell, row = cells(shares[:, 0], shares[:, 1], shares[:, 2], human, weight)
+    counts = resampled_counts(cell, rng, question=question, stratum=stratum, repeats=REPEATS)
+    columns = human[row][:, None] == np.array([1, 0, -1])
+    tables = (weight[row, None, None] * shares[row, :3, None] * columns[:, None, :]).reshape(-1, 9)
+    drawn = [cohen_kappa(table.reshape(3, 3)) for table in counts @ tables]
+    values = [np.nan if isinstance(one, Undefined) else one for one in drawn]
+    low, high, lacking = interval(values)
+    note = "kappa of the expected confusion table"
+    if high - low < WIDTH:
+        return Estimate(value, len(human), note=f"{note}; {ALIKE}")
+    note += f"; undefined in {lacking} of {REPEATS} resamples" if lacking else ""
+    return Estimate(value, len(human), low, high, note)
+
+
+NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
+HITLC_BETAS = (5, 10, 20, 30, 50)
+MICRO_USD = Decimal("0.000001")
+
+
+def methods(
+    sheet: Sheet,
+    run: Run,
+    others: Sequence[OtherRun],
+    prompt_share: Decimal,
+    fewer: Sequence[Fewer],
+    alone: LabelAgreement,
+    after: LabelAgreement,
+    band: CurveBand | Undefined,
+    costs: Costs,
+    rng: np.random.Generator,
+) -> list[Json]:
+    """One row a method; its exact labels are right `alone`, the final ones `after` the review."""
+    rows = []
+    # A choice has no evidence, before its answer or after it, so that neither is a rival of it.
+    has_evidence = run.form != Form.CHOICE
+    if run.method != Method.VANILLA:
+        vanilla = _other(run, others, Method.VANILLA, 1)
+        rows += [_of_run("VANILLA", sheet, vanilla, rng, 1)] if has_evidence else []
+        # What fewer samples would have led PORTIA to ask is not known.
+        rows += [] if run.stages else _derived(run, prompt_share, fewer, costs)
+    if has_evidence:
+        mec = _other(run, others, Method.MEC, 2 * run.k)
+        rows.append(_of_run("MEC", sheet, mec, rng, 2 * run.k))
+    return [
+        *rows,
+        _own(run, costs, alone),
+        *_hitlc(sheet, run, band, after, costs, rng),
+    ]
+
+
+def _derived(
+    run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
+) -> Iterator[Json]:
+    """Rows from subsets of the samples, but for the one that is the run itself."""
+    orders, k = len(run.orders), max((one.k for one in fewer), default=0)
+    for one in fewer:
+        if one.k == k and one.bpc == (orders == 2):
+            continue
+        name = _name(run, one.bpc, one.k)
+        part = Decimal(2 if one.bpc else 1) / orders
+        # The prompt is paid once an order, completions by their number.
+        part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
+        known = costs.judge_usd is not None and not is_adaptive(run)
+        cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
+        yield _row(name, one.k, one.bpc, 0) | {
+            "accuracy": one.accuracy.as_json(),
+            "kappa": one.kappa.as_json(),
+            "judge_usd": usd(cost),
+            "judge_usd_estimated": True,
+            "human_usd": "0",
+            "temperature": str(run.temperature),
+        }
+
+
+def prompt_share_of(run: Run) -> Decimal:
+    """Of a run's cost the part that does not grow with k."""
+    if run.price is None:
+        return Decimal(0)
+    price = PriceSnapshot.from_json(run.price)
+    tokens = run.calls.aggregate(
+        prompt=Sum("prompt_tokens", default=0), completion=Sum("completion_tokens", default=0)
+    )
+    prompt = price.prompt.base * tokens["prompt"]
+    total = prompt + price.completion.base * tokens["completion"]
+    return prompt / total if total else Decimal(0)
+
+
+def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRun | None:
+    """The newest ranked run of the same judge by this method; MEC(2k) has the cost of 2 × k."""
+    wanted = {"method": str(method), "model": run.model, "k": str(k), "form": run.form}
+    same = (one for one in reversed(others) if wanted.items() <= one.settings.items())
+    return next(same, None)
+
+
+def _of_run(
+    name: str, sheet: Sheet, run: OtherRun | None, rng: np.random.Generator, k: int
+) -> Json:
+    row = _row(name, k, False, 0)
+    if run is None:
+        samples = "1 sample" if k == 1 else f"{k} samples"
+        reason = Undefined(f"needs a {name} run of this judge with {samples} in one order")
+        return row | {"judge_usd": None, "human_usd": "0"} | lacking(reason, "accuracy", "kappa")
+    cost = {"judge_usd": usd(run.judge_usd), "human_usd": "0", "run": run.name}
+    return row | cost | agreement_of(sheet, run.judge, run.judged, rng)
+
+
+def _own(run: Run, costs: Costs, alone: LabelAgreement) -> Json:
+    cost = {"judge_usd": usd(costs.judge_usd), "human_usd": "0", "run": run.name}
+    return _own_row(run, 0) | cost | alone.as_json()
+
+
+def _hitlc(
+    sheet: Sheet,
+    run: Run,
+    band: CurveBand | Undefined,
+    after: LabelAgreement,
+    costs: Costs,
+    rng: np.random.Generator,
+) -> Iterator[Json]:
+    """The top β % replaced by people's labels, right by construction; then what was done."""
+    for beta in HITLC_BETAS:
+        m = cut(len(sheet), beta)
+        human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
+        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
+        row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
+        yield row | _reviewed(sheet, band, m, beta, rng)
+    done_by_people = sheet.reviewed
+    if done_by_people.any():
+        beta_done = 100 * float(done_by_people.mean())
+        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
+        audited = int(sheet.audited_alone.sum())
+        done = {"m": int(done_by_people.sum()), "audited": audited, "done": True}
+        row = _own_row(run, beta_done, "+HITLC") | cost | done
+        yield row | after.as_json()
+
+
+def _reviewed(
+    sheet: Sheet, band: CurveBand | Undefined, m: int, beta: int, rng: np.random.Generator
+) -> Json:
+    known = sheet.known
+    if isinstance(band, Undefined) or isinstance(known, Undefined):
+        reason = band if isinstance(band, Undefined) else known
+        return lacking(reason, "accuracy", "kappa")
+    reached = band.at(BETAS.index(beta), len(known.rows))
+    replaced = np.zeros(len(sheet), bool)
+    replaced[sheet.ranking[:m]] = True
+    compared = sheet.comparison(
+        np.where(replaced, sheet.human, sheet.judge).astype(np.int8), sheet.judged | replaced
+    )
+    return {
+        "accuracy": reached.as_json(),
+        "kappa": (compared if isinstance(compared, Undefined) else kappa(compared, rng)).as_json(),
+    }
+
+
+def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
+    return label_agreement(sheet.comparison(labels, there), rng).as_json()
+
+
+def _own_row(run: Run, beta: float, more: str = "") -> Json:
+    """An imported run of two orders is MEC+BPC, one of one order MEC, whoever asked."""
+    bpc = len(run.orders) == 2
+    written = NAMES.get(run.method) if run.form != Form.CHOICE else None
+    name = written or _name(run, bpc, run.k)
+    # Of a choice the permutations of one order are its samples.
+    k = run.k * len(run.parts) // len(run.orders) if run.form == Form.CHOICE else run.k
+    return _row(name + more, k, bpc, beta)
+
+
+def _name(run: Run, bpc: bool, k: int) -> str:
+    """A choice has no evidence: what tells its methods apart is whether both orders are asked."""
+    if run.form == Form.CHOICE:
+        return "BPC" if bpc else "one order"
+    return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
+
+
+def _row(name: str, k: int, bpc: bool, beta: float) -> Json:
+    return {"name": name, "k": k, "bpc": bpc, "beta": beta}
+
+
+NORMAL_95 = 1.959964
+
+
+@dataclass(frozen=True)
+class Paired:
+    """difference: accuracy of this run less the other's, over what both judged."""
+
+    difference: Figure
+    p: float | None
+
+
+def ablation(
+    sheet: Sheet,
+    run: Run,
+    others: Sequence[OtherRun],
+    fewer: Sequence[Fewer],
+    alone: LabelAgreement,
+    rng: np.random.Generator,
+) -> list[Json]:
+    """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs.
+
+    All samples are the run as it is, so that row has the intervals of its labels `alone`.
+    """
+    rows = [_k_row(run, one) for one in fewer]
+    if fewer and _same(fewer[-1].accuracy, alone.accuracy):
+        rows[-1] |= {"accuracy": alone.accuracy.as_json(), "kappa": alone.kappa.as_json()}
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return rows
+    paired = [_compare(sheet, known, other, rng) for other in others]
+    tested = [one.p for one in paired if one.p is not None]
+    adjusted = iter(holm(tested).tolist() if tested else [])
+    for other, one in zip(others, paired, strict=True):
+        p_holm = None if one.p is None else next(adjusted)
+        rows.append(_run_row(sheet, run, other, one, p_holm, rng))
+    return rows
+
+
+def _same(one: Figure, other: Figure) -> bool:
+    """A run of X0 and X1 has X0's label alone, and its samples together another."""
+    if isinstance(one, Undefined) or isinstance(other, Undefined):
+        return False
+    return math.isclose(one.value, other.value)
+
+
+def _k_row(run: Run, fewer: Fewer) -> Json:
+    return {
+        "run": run.name,
+        "differs": {"k": [str(run.k), str(fewer.k)]},
+        "bpc": fewer.bpc,
+        "accuracy": fewer.accuracy.as_json(),
+        "kappa": fewer.kappa.as_json(),
+    }
+
+
+def _run_row(
+    sheet: Sheet,
+    run: Run,
+    other: OtherRun,
+    paired: Paired,
+    p_holm: float | None,
+    rng: np.random.Generator,
+) -> Json:
+    found, here = (
+        label_agreement(sheet.comparison(other.judge, other.judged), rng),
+        settings_of(run),
+    )
+    return {
+        "run": other.name,
+        "differs": {
+            name: [here[name], value]
+            for name, value in other.settings.items()
+            if name != "name" and value != here[name]
+        },
+        "accuracy": found.accuracy.as_json(),
+        "kappa": found.kappa.as_json(),
+        "difference": paired.difference.as_json(),
+        "p": paired.p,
+        "p_holm": p_holm,
+    }
+
+
+def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.Generator) -> Paired:
+    both = (sheet.judged & other.judged)[known.rows]
+    rows = known.rows[both]
+    if not len(rows):
+        return Paired(Undefined("no example with a known label was judged by both runs"), None)
+    human, ties = sheet.human[rows], bool(np.any(sheet.human[known.rows] == 0))
+    here = credit(sheet.judge[rows], sheet.judged[rows], human, knows_ties=ties)
+    there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
+    weight, question = known.weight[both], sheet.question[rows]
+    difference = bootstrap_estimate(
+        _mean_difference,
+        (here, there, weight),
+        rng,
+        question=question,
+        stratum=known.stratum[both],
+        limits=(-1, 1),
+    )
+    exact = known.plain and all_differ(question)
+    if exact and not np.any((here == 0.5) | (there == 0.5)):
+        return Paired(difference, mcnemar(int((here > there).sum()), int((there > here).sum())))
+    return Paired(difference, _p_of(difference))
+
+
+def _mean_difference(counts: Floats, values: Floats) -> Floats:
+    here, there, weight = values.T
+    return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
+
+
+def _p_of(difference: Figure) -> float | None:
+    """Two-sided, from the bootstrap's width as a normal one; None where it has no width."""
+    if not isinstance(difference, Estimate) or difference.low is None or difference.high is None:
+        return None
+    error = (difference.high - difference.low) / (2 * NORMAL_95)
+    return float(2 * scipy.stats.norm.sf(abs(difference.value) / error)) if error else None

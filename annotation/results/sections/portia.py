@@ -1,0 +1,402 @@
+"""What the PORTIA section reads: the labels of each stage and order, of this run and others."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models.functions import Length
+
+from annotation.results.data.figures import Data, Json, usd
+from annotation.results.data.sheet import Sheet
+from annotation.results.sections.analysis import Analysis
+from judging.dataset.models import frame_of
+from judging.llm.prompts.templates import stage_parts
+from judging.methods.agreement.accuracy import Design
+from judging.methods.arrays import Booleans, Codes, Signs
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.portia.breakdowns import (
+    agreement_with_people,
+    agreement_with_reference,
+    coverage_by_gap,
+    failures_by_category,
+    first_position_share,
+    human_ties,
+    inconsistency_by_gap,
+    inconsistency_by_length,
+)
+from judging.methods.portia.coverage import (
+    consistency,
+    fixed_coverage,
+    stage_use,
+    stages_per_example,
+)
+from judging.methods.portia.stages import (
+    STAGES,
+    OrderLabels,
+    Stage,
+    StageLabels,
+    without_length,
+    without_semantic,
+)
+from judging.projects.models import Project
+from judging.runs.forms.portia import PortiaSettings, last_stages, stage_calls
+from judging.runs.models import Parse, Run, Sample, Verdict
+from judging.runs.verdicts.judge_figures import difference, signs
+
+MOST_BESIDE = 8
+NOT_PORTIA = Undefined("this run is not by PORTIA")
+NO_STAGE = Undefined("no example has finished a stage yet")
+
+
+@dataclass(frozen=True)
+class StageArrays:
+    """labels, there: (N, stages, orders); asked: (N, stages); last: (N,); done: (N,) settled."""
+
+    labels: Signs
+    there: Booleans
+    asked: Booleans
+    last: Codes
+    done: Booleans
+
+    def packed(self, name: str) -> dict[str, np.ndarray]:
+        return {f"{name}.{key}": value for key, value in vars(self).items()}
+
+
+def read_portia(of: Analysis) -> Data | Undefined:
+    """Null with its reason for a run by another method."""
+    if not of.run.stages:
+        return NOT_PORTIA
+    ids = of.sheet.ids
+    own = stage_arrays(of.run, ids)
+    if not own.done.any():
+        return NO_STAGE
+    arrays = own.packed("own") | {"lengths": lengths(of.project, ids)}
+    beside = []
+    for place, run in enumerate(runs_beside(of.run)):
+        found = stage_arrays(run, ids) if run.stages else whole(run, ids)
+        arrays |= found.packed(f"beside.{place}")
+        beside.append(named(run))
+    calls = [
+        {"stage": one.stage, "examples": one.examples, "calls": one.calls, "usd": usd(one.usd)}
+        for one in stage_calls(of.run)
+    ]
+    return Data(arrays, {"run": named(of.run), "calls": calls, "beside": beside})
+
+
+def named(run: Run) -> Json:
+    """How a run that is compared splits and aligns, and whose judge it is."""
+    split = PortiaSettings.of(run)
+    return {
+        "run": run.name,
+        "model": run.model,
+        "form": run.form,
+        "k": run.k,
+        "stages": list(run.stages),
+        "parts": split.parts if split else None,
+        "tokens": split.tokens if split else None,
+    }
+
+
+def runs_beside(run: Run) -> Sequence[Run]:
+    """The newest ranked runs in both orders: this judge's for comparison, others as reference."""
+    ranked = run.project.runs.filter(ranked_at__isnull=False).exclude(pk=run.pk)
+    both = [one for one in ranked.order_by("-number")[:50] if len(one.orders) == 2]
+    return [one for one in both if not one.parameters.get("permutations")][:MOST_BESIDE]
+
+
+def stage_arrays(run: Run, ids: Codes) -> StageArrays:
+    """By the samples, and by what the verdicts say of each example's end."""
+    n = len(ids)
+    labels = np.zeros((n, len(STAGES), 2), np.int8)
+    there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
+    ranks = np.array([run.stages.index(one) if one in run.stages else -1 for one in STAGES])
+    for index in np.flatnonzero(ranks >= 0):
+        found = order_signs(run, ids, stage_parts(STAGES[index]))
+        labels[:, index], there[:, index], asked[:, index] = found
+    ended = last_stages(run)
+    last = np.array([STAGES.index(ended.get(pk, STAGES[0])) for pk in ids.tolist()], dtype=np.intp)
+    # A stage that was asked again may settle what a later one had been asked about.
+    asked &= ranks <= ranks[last][:, None]
+    done = Verdict.objects.filter(run=run).exclude(stage="").values_list("example", flat=True)
+    return StageArrays(labels, there, asked, last, np.isin(ids, list(done)))
+
+
+def whole(run: Run, ids: Codes) -> StageArrays:
+    """A run by another method, as one that was asked the unsplit prompt alone."""
+    labels = np.zeros((len(ids), len(STAGES), 2), np.int8)
+    there, asked = np.zeros(labels.shape, bool), np.zeros(labels.shape[:2], bool)
+    labels[:, 0], there[:, 0], asked[:, 0] = order_signs(run, ids, run.orders)
+    return StageArrays(labels, there, asked, np.zeros(len(ids), np.intp), asked[:, 0].copy())
+
+
+def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
+    """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
+    rows = (
+        last_parses(run)
+        .filter(sample__call__part__in=parts)
+        .order_by()
+        .values_list("sample__call__example", "sample__call__part", "status")
+        .annotate(total=Sum(difference(run)), n=Count("pk"))
+    )
+    place = {pk: row for row, pk in enumerate(ids.tolist())}
+    sums, counts = np.zeros((len(ids), 2)), np.zeros((len(ids), 2))
+    asked = np.zeros(len(ids), bool)
+    for example, part, status, total, n in rows.iterator(chunk_size=5000):
+        if example not in place:
+            continue
+        asked[place[example]] = True
+        if status == Parse.Status.VALID:
+            cell = place[example], parts.index(part)
+            sums[cell] += total
+            counts[cell] += n
+    return signs(run, sums, counts), counts > 0, asked
+
+
+def last_parses(run: Run) -> QuerySet[Parse]:
+    """Of the last attempt at each slot: today's parser may read what was once asked again."""
+    parses = Parse.objects.filter(current=True, sample__call__run=run)
+    again = Sample.objects.filter(call__run=run, attempt__gt=0)
+    if not again.exists():
+        return parses
+    later = again.filter(
+        call__example=OuterRef("sample__call__example"),
+        call__part=OuterRef("sample__call__part"),
+        slot=OuterRef("sample__slot"),
+        attempt__gt=OuterRef("sample__attempt"),
+    )
+    return parses.filter(~Exists(later))
+
+
+def lengths(project: Project, ids: Codes) -> np.ndarray:
+    """(N, 2) characters of responses 1 and 2."""
+    columns = "pk", Length("response_1"), Length("response_2")
+    found = {pk: (one, two) for pk, one, two in frame_of(project).values_list(*columns)}
+    return np.array([found[pk] for pk in ids.tolist()], dtype=np.int64).reshape(-1, 2)
+
+
+PENDING = Undefined("PORTIA has not finished every example, so the audit stands for others")
+_SAME = ("model", "form")
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Another run, with its place in the data."""
+
+    named: Json
+    stages: StageLabels
+    done: np.ndarray
+
+    @property
+    def by_portia(self) -> bool:
+        return bool(self.named["stages"])
+
+
+@dataclass(frozen=True)
+class Unsplit:
+    """The labels of the unsplit prompt, whose they are, and whether this run asked for them."""
+
+    labels: OrderLabels | Undefined
+    run: str | None
+    own: bool
+
+
+def portia(of: Analysis) -> Json:
+    """The section's figures, over the examples that PORTIA has finished."""
+    data = of.own("portia", read_portia)
+    if isinstance(data, Undefined):
+        return data.as_json()
+    everything, done = _stages(data, "own")
+    rows = np.flatnonzero(done)
+    stages, question = at(everything, rows), of.sheet.question[rows]
+    others = [
+        Beside(named, *_stages(data, f"beside.{place}"))
+        for place, named in enumerate(data.plain["beside"])
+    ]
+    unsplit = unsplit_of(stages, data.plain["run"], others, rows)
+    before, lengths = unsplit.labels, data.arrays["lengths"][rows]
+    given = {"question": question}
+    return plain(
+        {
+            "settings": data.plain["run"],
+            "examples": len(rows),
+            "pending": int(len(done) - len(rows)),
+            "unsplit_from": unsplit.run,
+            "settled": settled(stages),
+            "stages": _uses(stages, of, question, data.plain["calls"]),
+            "cost": cost_of(data.plain["calls"]),
+            "stages_an_example": stages_per_example(stages, of.rng, **given),
+            "consistency": consistency(stages, before, of.rng, **given),
+            "fixed_coverage": fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
+            "by_category": failures_by_category(stages, of.sheet.category[rows].tolist()),
+            "by_length": inconsistency_by_length(stages, before, lengths),
+            "by_gap": inconsistency_by_gap(stages, before, lengths),
+            "coverage_by_gap": coverage_by_gap(stages, before, lengths),
+            "first_position": {
+                "unsplit": first_position_share(before, of.rng, question),
+                "portia": first_position_share(stages.final, of.rng, question),
+            },
+            **_people(of, everything, done, unsplit, rows),
+            "references": list(_references(stages, before, data.plain["run"], others, rows, of)),
+            "variants": list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
+        }
+    )
+
+
+def unsplit_of(stages: StageLabels, named: Json, others: list[Beside], rows: Codes) -> Unsplit:
+    """This run's own, else the newest other run of this judge that showed every example whole."""
+    own = stages.unsplit
+    if isinstance(own, OrderLabels):
+        return Unsplit(own, named["run"], own=True)
+    for other in _same_judge(named, others):
+        found = at(other.stages, rows).unsplit
+        if isinstance(found, OrderLabels) and other.done[rows].all():
+            return Unsplit(found, other.named["run"], own=False)
+    return Unsplit(own, None, own=False)
+
+
+def settled(stages: StageLabels) -> dict[str, int]:
+    """How many examples each stage settled, and how many none did."""
+    final = stages.final
+    counts = {
+        stage.value: int((final.consistent & (stages.last == index)).sum())
+        for index, stage in enumerate(STAGES)
+    }
+    return counts | {
+        Stage.NONE.value: int(final.inconsistent.sum()),
+        "unjudged": int((~final.both).sum()),
+    }
+
+
+def _uses(stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]) -> list[Json]:
+    """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
+    cost = {one["stage"]: one for one in calls}
+    return [
+        plain(use)
+        | {"first_position": plain(first_position_share(stages.of(use.stage), of.rng, question))}
+        | {name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")}
+        for use in stage_use(stages, of.rng, question)
+    ]
+
+
+def cost_of(calls: list[Json]) -> Json:
+    """All stages, and the aligned ones beside the whole responses; null is unknown."""
+    amounts = {one["stage"]: one["usd"] for one in calls}
+    known = None not in amounts.values()
+    total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
+    whole = amounts.get(Stage.UNSPLIT)
+    times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
+    return {"usd": usd(total), "calls": sum(one["calls"] for one in calls), "times_unsplit": times}
+
+
+def _people(
+    of: Analysis, everything: StageLabels, done: np.ndarray, unsplit: Unsplit, finished: Codes
+) -> Json:
+    design = design_of(of.sheet, done)
+    if isinstance(design, Undefined):
+        nothing = dict.fromkeys(("unsplit", "portia", "gain"), design)
+        return {"people": nothing, "human_ties": {"reason": design.reason}}
+    rows, chosen = design
+    before = unsplit.labels
+    if isinstance(before, OrderLabels):
+        places = np.searchsorted(finished, rows)
+        before = OrderLabels(before.labels[places], before.there[places])
+    stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
+    return {
+        "people": agreement_with_people(stages, before, human, chosen, of.rng, question),
+        "human_ties": {
+            "unsplit": human_ties(before, human, chosen, of.rng, question),
+            "portia": human_ties(stages.final, human, chosen, of.rng, question),
+        },
+    }
+
+
+def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefined:
+    """The rows that are compared with people's labels, and why these have one."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return known
+    if sheet.everyone:
+        rows = known.rows[done[known.rows]]
+        everyone = np.ones(len(rows), bool)
+        return (rows, Design(everyone, ~everyone)) if len(rows) else PENDING
+    if not done.all():
+        return PENDING
+    return np.arange(len(sheet)), Design(sheet.selected, sheet.audited)
+
+
+def _references(
+    stages: StageLabels,
+    unsplit: OrderLabels | Undefined,
+    named: Json,
+    others: list[Beside],
+    rows: Codes,
+    of: Analysis,
+) -> Iterator[Json]:
+    """Another judge's labels, where both of its orders say the same (Table 9)."""
+    question = of.sheet.question[rows]
+    for other in others:
+        if other.named["model"] != named["model"]:
+            reference = at(other.stages, rows).final
+            found = agreement_with_reference(stages, unsplit, reference, of.rng, question)
+            yield {"run": other.named["run"], "model": other.named["model"]} | plain(found)
+
+
+def _variants(
+    stages: StageLabels,
+    unsplit: Unsplit,
+    named: Json,
+    others: list[Beside],
+    rows: Codes,
+    of: Analysis,
+) -> Iterator[Json]:
+    """This run, itself without an alignment, and this judge's other runs by PORTIA (Figure 3)."""
+
+    def row(said: str, run: Json, found: StageLabels | Undefined, own: bool) -> Json:
+        question = of.sheet.question[rows]
+        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")} | {"as": said}
+        coverage = fixed_coverage(found, unsplit.labels, of.rng, own=own, question=question)
+        if isinstance(found, Undefined):
+            return kept | plain({"consistency": found, "fixed_coverage": coverage})
+        agreed = consistency(found, unsplit.labels, of.rng, question).portia
+        return kept | plain({"consistency": agreed, "fixed_coverage": coverage})
+
+    yield row("as it ran", named, stages, unsplit.own)
+    if {Stage.LENGTH, Stage.SEMANTIC} <= set(named["stages"]):
+        yield row("without semantic alignment", named, without_semantic(stages), unsplit.own)
+        yield row("without length alignment", named, without_length(stages), unsplit.own)
+    for other in _same_judge(named, others):
+        if other.by_portia and other.done[rows].all():
+            yield row("another run", other.named, at(other.stages, rows), own=False)
+
+
+def _same_judge(named: Json, others: list[Beside]) -> Iterator[Beside]:
+    return (one for one in others if all(one.named[key] == named[key] for key in _SAME))
+
+
+def at(stages: StageLabels, rows: Codes) -> StageLabels:
+    """The same of some examples."""
+    return replace(stages, **{f.name: getattr(stages, f.name)[rows] for f in fields(stages)})
+
+
+def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
+    arrays = {f.name: data.arrays[f"{name}.{f.name}"] for f in fields(StageLabels)}
+    return StageLabels(**arrays), data.arrays[f"{name}.done"]
+
+
+def plain(value: Any) -> Any:
+    """Figures as the report writes them, whatever they are nested in."""
+    if isinstance(value, Estimate | Undefined):
+        return value.as_json()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {key: plain(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one) for one in value]
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    return value

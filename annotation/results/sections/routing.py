@@ -1,0 +1,537 @@
+"""Several runs as one panel, and two of them as a cascade: what they reach, and what they cost.
+
+The members are this run and the project's other ranked runs that label at least half of what it
+labels. Scores of different forms are compared by their verdicts.
+"""
+
+import logging
+import math
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+
+import numpy as np
+from django.db.models.functions import Length
+
+from annotation.models import Item, Round, RoutingScores, Selection
+from annotation.results.data.figures import Data, Json, shown, usd
+from annotation.results.data.runs import OtherRun
+from annotation.results.data.samples import SampleArrays
+from annotation.results.data.sheet import KnownLabels, Sheet
+from annotation.results.merge.final_labels import places_of, spread
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import agreement_of
+from annotation.rounds.changes import RoutingFit, open_second_stage
+from judging.core.formatting import count, decimals, set_apart
+from judging.dataset.models import frame_of
+from judging.methods.agreement.accuracy import Ties, credit
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, design_total
+from judging.methods.review.auroc import AurocDifference, auroc
+from judging.methods.review.panels import Panel, accuracy_weights, cascade, equal_weights, panel
+from judging.methods.review.routing import (
+    CATEGORY,
+    Feature,
+    Features,
+    Judged,
+    Routing,
+    expected_errors,
+    features,
+    in_favour,
+    judged_features,
+    jury_agreement,
+    routing,
+    smoothed_entropies,
+    wrongness,
+)
+from judging.methods.verdicts.verdicts import cut
+from judging.projects.models import Project
+from judging.runs.forms.likelihood import pair_differences
+from judging.runs.models import Form, Run, Verdict
+
+_WHEN = {
+    "bpde": "the more its outcomes contradict each other (BPDE)",
+    "gap": "the further apart its scores are (|CS₁ − CS₂|)",
+    "length in favour": "when it prefers the longer response",
+    "length difference": "the more the responses differ in length",
+    "question length": "the longer the question",
+    "missing samples": "the more of its samples are missing",
+    "conflict": "when its two orders give different labels",
+    "first position": "the more often the response shown first won",
+    "jury agreement": "the more the other runs agree with it",
+    "log-probability margin": "the surer its token probabilities are",
+    "PORTIA's stage": "the later the stage that settled it",
+    "likelihood in favour": "when it prefers the likelier response",
+}
+
+# Odds half as large again, or a third smaller.
+NOTABLE = math.log(1.5)
+
+
+def sentence(name: str, ratio: Json) -> str:
+    """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
+    value, low, high = (ratio[key] for key in ("value", "low", "high"))
+    category = name.startswith(CATEGORY)
+    shown = set_apart(name.removeprefix(CATEGORY))
+    when = f"in “{shown}”" if category else _WHEN.get(name, f"with “{shown}”")
+    unit = "against the average category" if category else "per sd"
+    times = f"×{_ratio(value)} [{_ratio(low)}–{_ratio(high)}] {unit}"
+    often = "more often" if value > 1 else "less often"
+    if not low <= 1 <= high:
+        return f"Wrong {often} {when}: {times}"
+    if abs(math.log(value)) > NOTABLE:
+        return f"Perhaps wrong {often} {when}: {times}"
+    return f"No clear difference {when}: {times}"
+
+
+def evidence(ratio: Json) -> float:
+    """How far the odds ratio is from 1, in widths of its interval."""
+    width = math.log(ratio["high"] / ratio["low"])
+    return abs(math.log(ratio["value"])) / width if width else 0.0
+
+
+def _ratio(value: float) -> str:
+    """Two significant digits below 1, one decimal up to 100, whole ones above."""
+    if value < 1:
+        return f"{value:.2g}"
+    return decimals(value, 1) if value < 100 else count(round(value))
+
+
+# Beyond it a probability's logit says more of rounding than of the judge.
+_SUREST = 1 - 1e-6
+
+
+def texts_of(project: Project, run: Run, sheet: Sheet) -> Data:
+    """Lengths in characters, and what some runs and projects have: PORTIA's stage, and how much
+    likelier a language model finds response 1 a token. In the order of the sheet."""
+    lengths = frame_of(project).values_list(
+        "pk", Length("response_1"), Length("response_2"), Length("question")
+    )
+    found = {pk: rest for pk, *rest in lengths}
+    stages = dict(Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage"))
+    rows = np.array([found.get(pk, (0, 0, 0)) for pk in sheet.ids.tolist()], dtype=np.float64)
+    rows = rows.reshape(-1, 3)
+    arrays = {"length_1": rows[:, 0], "length_2": rows[:, 1], "question": rows[:, 2]}
+    likelihood = pair_differences(project, sheet.ids).per_token
+    if np.isfinite(likelihood).any():
+        arrays["likelihood"] = likelihood
+    return Data(arrays | _stages(sheet, run, stages))
+
+
+def columns_of(
+    sheet: Sheet, run: Run, samples: SampleArrays, others: Sequence[OtherRun], texts: Data
+) -> Features:
+    """Standardised; BPDE smoothed but where it comes from probabilities."""
+    signs = samples.signs
+    bpde = sheet.bpde
+    if run.form != Form.CHOICE:
+        bpde = smoothed_entropies(signs, samples.valid)
+    judged = Judged(
+        sign=np.where(sheet.judged, sheet.judge, 0).astype(np.int8),
+        bpde=bpde,
+        gap=sheet.gap,
+        outcomes=signs,
+        valid=samples.valid,
+        length_1=texts.arrays["length_1"],
+        length_2=texts.arrays["length_2"],
+        question=texts.arrays["question"],
+    )
+    columns = judged_features(judged)
+    if run.form == Form.CHOICE:
+        columns.append(Feature("log-probability margin", _margin(sheet.gap)))
+    if "likelihood" in texts.arrays:
+        columns.append(in_favour("likelihood in favour", texts.arrays["likelihood"], judged.sign))
+    if "stage" in texts.arrays:
+        columns.append(Feature("PORTIA's stage", texts.arrays["stage"]))
+    if others:
+        verdicts = [(one.judge, one.judged) for one in others]
+        columns.append(jury_agreement(judged.sign, verdicts))
+    return features(columns, sheet.category.tolist(), sheet.judged)
+
+
+def _margin(gap: Floats) -> Floats:
+    """The logit of P, from |2 P - 1|."""
+    sure = np.minimum(gap, _SUREST)
+    return np.asarray(np.log1p(sure) - np.log1p(-sure))
+
+
+def _stages(sheet: Sheet, run: Run, stages: dict[int, str]) -> dict[str, Floats]:
+    """Which of the stages settled an example, 1 for the first; nothing for runs without them."""
+    if not stages:
+        return {}
+    number = {name: float(place) for place, name in enumerate(run.stages, start=1)}
+    values = [number.get(stages.get(pk, ""), np.nan) for pk in sheet.ids.tolist()]
+    return {"stage": np.array(values)}
+
+
+NO_ROUND = Undefined("no round of this run has learned from a random sample of labels")
+
+
+def read_routing(analysis: Analysis) -> Data | Undefined:
+    """Of the newest round of this run that learned. Arrays are in the order of the sheet:
+    `sample`, where it learned, and `scores`, NaN without one; `plain` says which round it was and
+    what it kept, or how far one is that still learns. Without one, and with the label of every
+    example known, what it would have learned from."""
+    sheet, run = analysis.sheet, analysis.run
+    rounds = Round.objects.filter(run=run, stage__in=[Round.Stage.LEARN, Round.Stage.SELECT])
+    newest = rounds.order_by("-number").first()
+    if newest is None:
+        return texts_of(analysis.project, run, sheet) if sheet.everyone else NO_ROUND
+    items = Item.objects.filter(round=newest, selection__kind=Selection.Kind.LEARN)
+    sample = np.zeros(len(sheet), dtype=bool)
+    learned = places_of(sheet.ids, list(items.values_list("example_id", flat=True)))
+    sample[learned[learned >= 0]] = True
+    found: Json = {"round": newest.number, "m": newest.parameters["m"]}
+    arrays = {"sample": sample}
+    kept = RoutingScores.objects.filter(round=newest).first()
+    if kept is None:
+        done = items.filter(state=Item.State.COMPLETE).count()
+        return Data(arrays, found | {"waits": [done, items.count()]})
+    scores = spread(sheet.ids, kept.examples, kept.scores)
+    return Data(arrays | {"scores": scores}, found | {"fit": kept.fit})
+
+
+# How far ahead is looked.
+NEXT_LABELS = 20
+logger = logging.getLogger(__name__)
+
+
+def select_what_was_learned(round_: Round) -> bool:
+    """Whether this process opened the second stage; False where another was faster."""
+    run = round_.run
+    if run is None:
+        logger.warning("Round %s lost the run that it would select from.", round_.pk)
+        return False
+    return open_second_stage(round_, learned_of(round_, run))
+
+
+def learned_of(round_: Round, run: Run) -> RoutingFit:
+    """What the labels of the learning sample teach, by the round's own seed."""
+    analysis = Analysis(round_.project, run)
+    sheet, samples = analysis.sheet, analysis.samples
+    if isinstance(samples, Undefined):
+        return RoutingFit(False, {"reason": samples.reason}, _scores(sheet, sheet.bpde))
+    places = learning_places(round_, sheet)
+    wrong = wrongness(sheet.judge[places], sheet.answer[places])
+    texts = texts_of(round_.project, run, sheet)
+    columns = columns_of(sheet, run, samples, analysis.others, texts)
+    rng = np.random.default_rng(abs(round_.seed))
+    found = routing(columns, sheet.level, sheet.judged, places, wrong, rng)
+    scores = found.probability if found.used else sheet.bpde
+    following = _after_the_cut(round_, sheet, scores, places)
+    fit = described(found) | {"next": expected_errors(found, columns, following, rng).as_json()}
+    return RoutingFit(found.used, fit, _scores(sheet, scores))
+
+
+def _after_the_cut(round_: Round, sheet: Sheet, scores: Floats, sample: Codes) -> Codes:
+    """The examples that the next labels would go to, were the cut extended."""
+    left = np.setdiff1d(np.arange(len(sheet)), sample)
+    # Without a label they come first in the cut, and no error of the judge is found by them.
+    unjudged = int((~sheet.judged[left]).sum())
+    left = left[sheet.judged[left]]
+    start = max(0, round_.parameters["m"] - len(sample) - unjudged)
+    return left[np.argsort(-scores[left], kind="stable")][start : start + NEXT_LABELS]
+
+
+def learning_places(round_: Round, sheet: Sheet) -> Codes:
+    """Where in the sheet the labelled learning sample is."""
+    items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
+    here = set(items.values_list("example_id", flat=True))
+    drawn = np.array([pk in here for pk in sheet.ids.tolist()], dtype=bool)
+    return np.flatnonzero(drawn & sheet.answered)
+
+
+def described(found: Routing) -> Json:
+    """What is kept of a fit, for the pages and for whoever asks how examples were selected."""
+    trial, apart = found.trial, found.trial.advantage
+    advantage = (
+        {"value": apart.value, "standard_error": apart.standard_error}
+        if isinstance(apart, AurocDifference)
+        else apart.as_json()
+    )
+    return {
+        "used": found.used,
+        "reason": found.reason,
+        "n": found.n,
+        "n_wrong": found.n_wrong,
+        "ridge": found.ridge,
+        "learned": trial.learned.as_json(),
+        "bpde": trial.bpde.as_json(),
+        "advantage": advantage,
+        "notes": list(found.notes),
+        "coefficients": [
+            {"name": one.name, "odds_ratio": one.odds_ratio.as_json()} for one in found.coefficients
+        ],
+        "intercept_and_slopes": found.fit.coefficients[0].tolist(),
+        "covariance": found.fit.covariance[0].tolist(),
+    }
+
+
+def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
+    there = sheet.judged & np.isfinite(scores)
+    return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
+
+
+NOT_KEPT = Undefined("the round went by BPDE and kept no learned score")
+NO_JURY = Undefined("the project has no other run to ask")
+
+
+def figures(analysis: Analysis) -> Json:
+    data = analysis.own("routing", read_routing)
+    if isinstance(data, Undefined):
+        return {"routing": data.as_json()}
+    if "fit" in data.plain:
+        return {"routing": _of_round(analysis, data)}
+    if "waits" in data.plain:
+        done, n = data.plain["waits"]
+        reason = f"round {data.plain['round']} is still learning: {done} of {n} are settled"
+        return {"routing": Undefined(reason).as_json()}
+    return {"routing": _of_known_labels(analysis, data)}
+
+
+def _of_round(analysis: Analysis, data: Data) -> Json:
+    sheet, plain = analysis.sheet, data.plain
+    fit, sample = plain["fit"], data.arrays["sample"]
+    if "coefficients" not in fit:
+        return Undefined(fit["reason"]).as_json() | {"round": plain["round"]}
+    return {
+        "source": "round",
+        "round": plain["round"],
+        **_learned(fit),
+        "auroc": {
+            "bpde": fit["bpde"],
+            "learned": fit["learned"],
+            "jury": _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered)),
+        },
+        "held_out": _held_out(analysis, data),
+        "errors_found": _errors_found(sheet, data),
+        "next": _next(sheet, data),
+    }
+
+
+def _next(sheet: Sheet, data: Data) -> Json:
+    """Errors that the next labels are expected to find; once the cut was extended, from the
+    scores alone."""
+    fit, scores = data.plain["fit"], data.arrays["scores"]
+    if sheet.selected.sum() <= data.plain["m"]:
+        return fit["next"]
+    if not fit["used"]:
+        return Undefined("the cut was extended, and BPDE is no probability").as_json()
+    left = np.sort(scores[~sheet.selected & np.isfinite(scores)])[::-1][:NEXT_LABELS]
+    return shown(left.sum(), len(left))
+
+
+def _of_known_labels(analysis: Analysis, data: Data) -> Json:
+    """Nothing was spent here and nothing is left to find: the labels are all there."""
+    sheet, samples = analysis.sheet, analysis.samples
+    rows = np.flatnonzero(sheet.labelled)
+    if isinstance(samples, Undefined) or not len(rows):
+        return Undefined("no sample of the judge has a known label beside it").as_json()
+    columns = columns_of(sheet, analysis.run, samples, analysis.others, data)
+    wrong = wrongness(sheet.judge[rows], sheet.human[rows])
+    found = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
+    fit = described(found)
+    known = Undefined("the label of every example is known").as_json()
+    return {
+        "source": "known labels",
+        "round": None,
+        **_learned(fit),
+        "auroc": {
+            "bpde": fit["bpde"],
+            "learned": fit["learned"],
+            "jury": _jury(sheet, analysis.others, rows),
+        },
+        "held_out": dict.fromkeys(("bpde", "learned", "jury"), known),
+        "errors_found": dict.fromkeys(("people", "bpde", "random"), known),
+        "next": known,
+    }
+
+
+def _learned(fit: Json) -> Json:
+    kept = ("used", "reason", "n", "n_wrong", "ridge", "advantage", "notes")
+    ordered = sorted(fit["coefficients"], key=lambda one: -evidence(one["odds_ratio"]))
+    coefficients = [one | {"sentence": sentence(one["name"], one["odds_ratio"])} for one in ordered]
+    return {name: fit[name] for name in kept} | {"coefficients": coefficients}
+
+
+def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Json:
+    """How well the panel's disagreement finds this run's errors."""
+    if not others:
+        return NO_JURY.as_json()
+    there = rows[sheet.judged[rows]]
+    wrong = wrongness(sheet.judge[there], _labels(sheet)[there])
+    apart = disagreement(sheet, others)[there]
+    return auroc(apart, wrong, question=sheet.question[there]).as_json()
+
+
+def disagreement(sheet: Sheet, others: tuple[OtherRun, ...]) -> Floats:
+    signs = np.stack([sheet.judge, *(one.judge for one in others)])
+    judged = np.stack([sheet.judged, *(one.judged for one in others)])
+    return panel(signs, judged, equal_weights(len(signs))).disagreement
+
+
+def _labels(sheet: Sheet) -> np.ndarray:
+    return sheet.human if sheet.everyone else sheet.answer
+
+
+def _held_out(analysis: Analysis, data: Data) -> Json:
+    """On examples whose labels taught nothing, each with what it stands for."""
+    sheet, known = analysis.sheet, analysis.sheet.known
+    names = ("bpde", "learned", "jury")
+    if isinstance(known, Undefined):
+        return dict.fromkeys(names, known.as_json())
+    keep = ~data.arrays["sample"][known.rows] & sheet.judged[known.rows]
+    rows, weight = known.rows[keep], known.weight[keep]
+    wrong = wrongness(sheet.judge[rows], sheet.human[rows])
+    scores = data.arrays["scores"]
+    question = sheet.question[rows]
+    by_bpde = auroc(sheet.level[rows], wrong, weight=weight, question=question)
+    found = {"bpde": by_bpde.as_json()}
+    fair = np.isfinite(scores[rows])
+    learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
+    # Where BPDE was kept, the scores that the round went by are BPDE.
+    found["learned"] = (learned if data.plain["fit"]["used"] else NOT_KEPT).as_json()
+    others = analysis.others
+    if not others:
+        return found | {"jury": NO_JURY.as_json()}
+    apart = disagreement(sheet, others)[rows]
+    by_jury = auroc(apart, wrong, weight=weight, question=question)
+    return found | {"jury": by_jury.as_json()}
+
+
+def _errors_found(sheet: Sheet, data: Data) -> Json:
+    """Errors of the judge in all that people were asked about for the selection, and what as
+    many labels would have found by BPDE's rank and at random."""
+    known, m = sheet.known, int(sheet.selected.sum())
+    if isinstance(known, Undefined):
+        return {"labels": m} | dict.fromkeys(("people", "bpde", "random"), known.as_json())
+    wrong = np.zeros(len(sheet))
+    rows = known.rows
+    wrong[rows] = np.where(sheet.judged[rows], wrongness(sheet.judge[rows], sheet.human[rows]), 1.0)
+    first = np.zeros(len(sheet), dtype=bool)
+    first[sheet.ranking[:m]] = True
+    by_chance = _total(sheet, known, wrong)
+    if isinstance(by_chance, Estimate):
+        share = m / len(sheet)
+        limits = (None if one is None else one * share for one in (by_chance.low, by_chance.high))
+        by_chance = Estimate(by_chance.value * share, by_chance.n, *limits)
+    return {
+        "labels": m,
+        "people": shown(wrong[sheet.selected].sum(), m),
+        "bpde": _total(sheet, known, wrong * first).as_json(),
+        "random": by_chance.as_json(),
+    }
+
+
+def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
+    """Over the project, from the selected and the audit."""
+    if sheet.everyone:
+        return Estimate(float(values[known.rows].sum()), len(known.rows))
+    audited: Booleans = sheet.audited & ~sheet.selected
+    return design_total(values[sheet.selected], values[audited], int((~sheet.selected).sum()))
+
+
+SHARES = (10, 20, 30, 50)
+MICRO_USD = Decimal("0.000001")
+
+
+def members_of(analysis: Analysis) -> tuple[OtherRun, ...]:
+    """The other runs that sit on the panel beside this one."""
+    least = analysis.sheet.judged.sum() / 2
+    return tuple(one for one in analysis.others if one.judged.sum() >= max(least, 1))
+
+
+def jury_rows(analysis: Analysis) -> Iterator[Json]:
+    """Lines of Table 4: every member the same weight, and weights by accuracy where labels of a
+    random sample, or of everything, are there to weigh by."""
+    members = members_of(analysis)
+    if not members:
+        return
+    costs = [analysis.costs.judge_usd, *(one.judge_usd for one in members)]
+    known = [one for one in costs if one is not None]
+    cost = sum(known, Decimal(0)) if len(known) == len(costs) else None
+    signs, there = _verdicts(analysis, members)
+    weighings = {"": equal_weights(len(signs)), ", weighted": _weights(analysis, signs, there)}
+    for name, weights in weighings.items():
+        if isinstance(weights, Undefined):
+            continue
+        found = panel(signs, there, weights)
+        yield {
+            "name": f"Jury of {len(signs)}{name}",
+            "k": None,
+            "bpc": False,
+            "beta": 0,
+            "judge_usd": usd(cost),
+            "human_usd": "0",
+            "members": [analysis.run.name, *(one.name for one in members)],
+        } | _agreement(analysis, found)
+
+
+def cascades(analysis: Analysis) -> list[Json]:
+    """For each other run: this one about everything, the other about the most contested."""
+    known, order = analysis.sheet.known, _order(analysis)
+    rows: list[Json] = []
+    for other in members_of(analysis):
+        earned = _earned(analysis, other)
+        costs = (analysis.costs.judge_usd, other.judge_usd)
+        for share in SHARES:
+            found = cascade(order, *earned, cut(len(order), share), costs)
+            reached = (
+                known
+                if isinstance(known, Undefined)
+                else Estimate(found.right / float(known.weight.sum()), len(known.rows))
+            )
+            cost = None if found.usd is None else usd(found.usd.quantize(MICRO_USD))
+            row = {"run": other.name, "share": share, "m": found.m, "judge_usd": cost}
+            rows.append(row | {"accuracy": reached.as_json()})
+    return rows
+
+
+def _verdicts(analysis: Analysis, members: tuple[OtherRun, ...]) -> tuple[np.ndarray, Booleans]:
+    sheet = analysis.sheet
+    signs = np.stack([sheet.judge, *(one.judge for one in members)])
+    return signs, np.stack([sheet.judged, *(one.judged for one in members)])
+
+
+def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats | Undefined:
+    """From a random sample, each example's without its own label; the selected would mislead."""
+    sheet = analysis.sheet
+    data = analysis.own("routing", read_routing)
+    sample = data.arrays.get("sample") if isinstance(data, Data) else None
+    if sheet.everyone:
+        labelled, human = sheet.labelled, sheet.human
+    elif sample is not None:
+        labelled, human = sample & sheet.answered, sheet.answer
+    else:
+        return Undefined("no random sample of labels to weigh the members by")
+    if not labelled.any():
+        return Undefined("no label to weigh the members by")
+    gold = np.where(labelled, human, 1).astype(np.int8)
+    right = np.stack(
+        [credit(one, seen, gold, Ties.HALF) for one, seen in zip(signs, there, strict=True)]
+    )
+    return accuracy_weights(right, labelled, leave_out=True)
+
+
+def _agreement(analysis: Analysis, found: Panel) -> Json:
+    return agreement_of(analysis.sheet, found.sign, found.judged, analysis.rng)
+
+
+def _earned(analysis: Analysis, other: OtherRun) -> Floats:
+    """(2, N): what this run's label earns, and the other's, times what the example stands for."""
+    sheet, known = analysis.sheet, analysis.sheet.known
+    earned = np.zeros((2, len(sheet)))
+    if isinstance(known, Undefined):
+        return earned
+    rows = known.rows
+    for place, (judge, judged) in enumerate(
+        ((sheet.judge, sheet.judged), (other.judge, other.judged))
+    ):
+        earned[place, rows] = known.weight * credit(judge[rows], judged[rows], sheet.human[rows])
+    return earned
+
+
+def _order(analysis: Analysis) -> np.ndarray:
+    """By rank; what is not ranked comes last."""
+    ranking = analysis.sheet.ranking
+    rest = np.setdiff1d(np.arange(len(analysis.sheet)), ranking)
+    return np.concatenate((ranking, rest))

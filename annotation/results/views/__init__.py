@@ -1,1 +1,0 @@
-"""The pages that need judge and people together."""

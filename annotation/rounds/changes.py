@@ -1,0 +1,325 @@
+"""Rounds that learn: once the random sample is labelled, the rest is selected by what it taught.
+
+What it taught is computed where the judge is known; here is when, and what the round becomes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+from django.db.models import Exists, Max, OuterRef, QuerySet
+from django.utils import timezone
+
+from annotation.models import Item, Round, RoutingScores, Selection, Slot
+from annotation.queue.settling import (
+    count_all_earlier_votes,
+    count_earlier_votes,
+    settle_all,
+    settle_skipped,
+)
+from annotation.rounds.opening import add_items, fill, plan_to_store
+from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
+from judging.core import waking
+from judging.core.caching import report_cache
+from judging.core.errors import UserError
+from judging.core.sql.statements import rows_came
+from judging.dataset.models import Example, frame_of
+from judging.projects import access
+from judging.runs.models import Run
+
+ONE_WAKE_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class RoutingFit:
+    """used: whether the scores rank better than BPDE, which ranks otherwise; fit: what was
+    learned, as it is shown; scores: by example, of what ranks, without those that have none."""
+
+    used: bool
+    fit: dict[str, Any]
+    scores: Mapping[int, float]
+
+
+def due() -> QuerySet[Round]:
+    """Rounds whose learning sample is settled and whose second stage is not open yet."""
+    waiting = Item.objects.filter(round=OuterRef("pk"), selection__kind=Selection.Kind.LEARN)
+    waiting = waiting.exclude(state=Item.State.COMPLETE)
+    rounds = Round.objects.filter(stage=Round.Stage.LEARN).exclude(state=Round.State.CLOSED)
+    return rounds.filter(~Exists(waiting))
+
+
+def wake_due() -> None:
+    """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
+    for pk in due().values_list("pk", flat=True):
+        if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
+            waking.wake(waking.GO_ON_WITH_ROUND, pk)
+
+
+def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
+    """Select, draw the audit from what is left, and fix what it may certify, all at once.
+
+    False where another process was faster, or a learning label was reopened meanwhile.
+    """
+    with transaction.atomic():
+        if due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
+            return False
+        round_.refresh_from_db()
+        run = round_.run
+        if run is None:
+            raise ValueError("a round that learns has a run")
+        RoutingScores.objects.create(
+            round=round_,
+            fit=learned.fit,
+            examples=list(learned.scores),
+            scores=list(learned.scores.values()),
+        )
+        drawn = _drawn(round_, run, learned)
+        settings = round_.parameters
+        plan = plan_to_store(
+            run,
+            drawn,
+            settings["epsilon"],
+            settings["alpha"],
+            _looks(settings["looks"], len(drawn.audit)),
+            learned.scores if learned.used else None,
+        )
+        Round.objects.filter(pk=round_.pk).update(certificate_plan=plan)
+        last = Item.objects.filter(round=round_).aggregate(last=Max("position"))["last"]
+        parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
+        fill(round_, parts, drawn, start=last + 1)
+        round_.selections.filter(items=None).delete()
+        access.record_event(
+            round_.project,
+            None,
+            "round selected by what it learned",
+            f"round {round_.number}",
+            used=learned.used,
+            items=len(drawn.top) + len(drawn.audit),
+        )
+    count_all_earlier_votes(round_)
+    return True
+
+
+def ranking_of(round_: Round, run: Run) -> list[Ranked]:
+    """What a larger cut of this round takes first: what it learned from, then by its scores."""
+    kept = RoutingScores.objects.filter(round=round_).first()
+    if kept is None:
+        return ranked_examples(run, paper_mode=round_.paper_mode)
+    order = ranked_examples(run, scores=dict(zip(kept.examples, kept.scores, strict=True)))
+    sample = _sample(round_)
+    return [one for one in order if one.example_id in sample] + [
+        one for one in order if one.example_id not in sample
+    ]
+
+
+def _drawn(round_: Round, run: Run, learned: RoutingFit) -> Drawn:
+    """The rest of the cut by rank, and the audit from all that neither stage selected. Examples
+    may have come or gone since the round was opened."""
+    sample = _sample(round_)
+    order = ranked_examples(
+        run, paper_mode=round_.paper_mode, scores=learned.scores if learned.used else None
+    )
+    order = [one for one in order if one.example_id not in sample]
+    ids = [pk for pk in frame_of(round_.project).values_list("pk", flat=True) if pk not in sample]
+    m = min(round_.parameters["m"] - len(sample), len(order))
+    n_audit = min(round_.parameters["audit"], len(ids) - m)
+    found = draw(order, ids, m, n_audit, round_.seed)
+    learning = [Ranked(pk, 0, None) for pk in sample]
+    return Drawn(found.top, found.audit, len(ids) + len(sample), found.n_rest, learning)
+
+
+def _sample(round_: Round) -> set[int]:
+    items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
+    return set(items.values_list("example_id", flat=True))
+
+
+def _looks(planned: list[int], n_audit: int) -> tuple[int, ...]:
+    """Those that the audit reaches."""
+    return tuple(look for look in planned if look <= n_audit)
+
+
+def _late_checks(round_: Round) -> list[Ranked]:
+    """Attention checks that the first stage left for this one."""
+    planned = round_.selections.filter(kind=Selection.Kind.CHECK, items=None).first()
+    if planned is None:
+        return []
+    checks = Example.objects.filter(project=round_.project_id, is_check=True).visible()
+    here = Item.objects.filter(round=round_).values("example")
+    return [
+        Ranked(pk, 0, None)
+        for pk in checks.exclude(pk__in=here).values_list("pk", flat=True)[: planned.n_items]
+    ]
+
+
+_MAX_VOTES = 99
+# In a selection's parameters: the audit items that it counts as selected.
+COVERS = "covers_audit_items"
+
+
+def pause(round_: Round, user: AbstractUser | None) -> None:
+    """No new items are handed out; a vote on an item in hand is still taken."""
+    _move(round_, user, Round.State.OPEN, Round.State.PAUSED, "round paused")
+
+
+def resume(round_: Round, user: AbstractUser | None) -> None:
+    _move(round_, user, Round.State.PAUSED, Round.State.OPEN, "round resumed")
+
+
+def close(round_: Round, user: AbstractUser | None) -> None:
+    """End the round and merge what is there. Votes are kept and can no longer be changed."""
+    states = [Round.State.OPEN, Round.State.PAUSED]
+    if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
+        raise UserError(f"Round {round_.number} is closed already.")
+    Slot.objects.filter(round=round_, vote=None).update(annotator=None, lease_until=None)
+    count_earlier_votes(round_)
+    _settle_unfinished(round_)
+    access.record_event(round_.project, user, "round closed", f"round {round_.number}")
+
+
+def reopen(round_: Round, user: AbstractUser | None) -> None:
+    """Go on with the items that did not get all their votes."""
+    if round_.kind == Round.Kind.IMPORT:
+        raise UserError("Imported votes cannot be opened for labelling. Open a round instead.")
+    if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
+        raise UserError(f"Round {round_.number} is not closed.")
+    count_all_earlier_votes(round_)
+    settle_all(Item.objects.filter(round=round_, slots__vote=None))
+    access.record_event(round_.project, user, "round reopened", f"round {round_.number}")
+
+
+def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
+    """Ask for more votes an item: slots are added, and complete items open again."""
+    if not round_.votes_per_item < votes <= _MAX_VOTES:
+        raise UserError(
+            f"Give a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
+            "given are never taken away."
+        )
+    with transaction.atomic():
+        before = round_.votes_per_item
+        _not_closed(round_, "ask for more votes")
+        changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
+        if not changed.update(votes_per_item=votes):
+            raise UserError("Somebody changed this round in the same moment. Look again.")
+        round_.votes_per_item = votes
+        items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
+        # In the order in which everybody locks items; an UPDATE takes them as it meets them.
+        list(items.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+        Slot.objects.bulk_create(
+            (
+                Slot(round=round_, item=item, index=index, position=item.position)
+                for item in items.iterator()
+                for index in range(before, votes)
+            ),
+            batch_size=1000,
+        )
+        items.update(state=Item.State.OPEN)
+        rows_came(items.count() * (votes - before), Item, Slot)
+        access.record_event(
+            round_.project, user, "votes raised", f"round {round_.number}", before=before, now=votes
+        )
+    count_earlier_votes(round_)
+    settle_skipped(items)
+
+
+def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
+    """Select up to the new cut. New items go at random among those still open; none is repeated.
+
+    An audit item that falls into the new cut stays where it is and is counted as selected by the
+    analysis (SCIENCE: win rate). Returns how many items joined.
+    """
+    if round_.run is None or round_.kind == Round.Kind.IMPORT:
+        raise UserError("Only a round that was selected by a run's ranking has a cut to extend.")
+    m = size_for_beta(frame_of(round_.project).count(), beta)
+    if round_.stage == Round.Stage.LEARN:
+        raise UserError("This round is still learning. Extend it once its rest is selected.")
+    wanted = ranking_of(round_, round_.run)[:m]
+    with transaction.atomic():
+        # Two extensions at once take different examples.
+        round_ = _not_closed(round_, "extend it")
+        items = Item.objects.filter(round=round_)
+        here = set(items.values_list("example_id", flat=True))
+        new = [ranked for ranked in wanted if ranked.example_id not in here]
+        if not new:
+            raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
+        selection = Selection.objects.create(
+            round=round_,
+            kind=Selection.Kind.TOP,
+            seed=round_.seed,
+            frame_size=round_.frame_size,
+            parameters={
+                "beta": str(beta),
+                "extends": round_.parameters.get("beta"),
+                COVERS: _audited_within(items, wanted),
+            },
+        )
+        add_items(round_, selection, new, _places_among_open(round_, len(new), selection.pk))
+        rows_came(len(new) * round_.votes_per_item, Item, Slot)
+        parameters = round_.parameters | {"beta": str(beta)}
+        Round.objects.filter(pk=round_.pk).update(parameters=parameters)
+        access.record_event(
+            round_.project,
+            user,
+            "cut extended",
+            f"round {round_.number}",
+            beta=str(beta),
+            items=len(new),
+        )
+    count_all_earlier_votes(round_)
+    return len(new)
+
+
+def _not_closed(round_: Round, to_do: str) -> Round:
+    """The round as it is now, locked, so that nobody closes it meanwhile."""
+    locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
+    if locked.state == Round.State.CLOSED:
+        raise UserError(f"Reopen the round before you {to_do}.")
+    return locked
+
+
+def _audited_within(items: QuerySet[Item], wanted: Sequence[Ranked]) -> list[int]:
+    """Audit items that the new cut reaches."""
+    reached = {ranked.example_id for ranked in wanted}
+    audited = items.filter(selection__kind=Selection.Kind.AUDIT).order_by("pk")
+    return [pk for pk, example in audited.values_list("pk", "example") if example in reached]
+
+
+def _places_among_open(round_: Round, n: int, salt: int) -> list[float]:
+    """Random places between the items that are still open, so that a place tells nothing."""
+    random = Random(f"extend:{round_.seed}:{salt}")
+    open_places = list(
+        Item.objects.filter(round=round_, state=Item.State.OPEN)
+        .order_by("position")
+        .values_list("position", flat=True)
+    )
+    if not open_places:
+        last = Item.objects.filter(round=round_).order_by("-position").first()
+        start = last.position + 1 if last else 0.0
+        places = [start + step for step in range(n)]
+        random.shuffle(places)
+        return places
+    ends = [open_places[0] - 1.0, *open_places, open_places[-1] + 1.0]
+    gaps = [random.randrange(len(ends) - 1) for _ in range(n)]
+    return [random.uniform(ends[gap], ends[gap + 1]) for gap in gaps]
+
+
+def _move(round_: Round, user: AbstractUser | None, before: str, after: str, action: str) -> None:
+    if not _change(round_, [before], after):
+        round_.refresh_from_db(fields=["state"])
+        raise UserError(f"Round {round_.number} is {round_.get_state_display()}.")
+    access.record_event(round_.project, user, action, f"round {round_.number}")
+
+
+def _change(round_: Round, before: list[str], after: str, **fields: object) -> bool:
+    rows = Round.objects.filter(pk=round_.pk, state__in=before)
+    if rows.update(state=after, **fields) != 1:
+        return False
+    round_.refresh_from_db(fields=["state", "closed_at"])
+    return True
+
+
+def _settle_unfinished(round_: Round) -> None:
+    settle_all(Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE))

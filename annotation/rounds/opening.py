@@ -1,0 +1,382 @@
+"""Finding the protocol that a project asks by now, and making it when it is new."""
+
+import hashlib
+import json
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
+from random import Random
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import transaction
+
+from annotation.models import Annotator, Item, Protocol, Round, Seat, Selection, Slot
+from annotation.queue.settling import count_all_earlier_votes
+from annotation.rounds.selecting import (
+    Drawn,
+    Ranked,
+    check_audit,
+    draw,
+    draw_to_learn,
+    ranked_examples,
+    size_for_beta,
+    size_for_budget,
+)
+from judging.core.errors import UserError
+from judging.core.sql.statements import rows_came
+from judging.dataset.models import Example, frame_of
+from judging.methods.review.certificate import CertificatePlan, certificate_plan
+from judging.methods.review.cost import HumanRate
+from judging.projects import access
+from judging.projects.access import next_number
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+_ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
+
+
+def current_protocol(project: Project) -> Protocol:
+    """The protocol of the project's present settings; the same settings give the same row."""
+    asked = {name: getattr(project, name) for name in _ASKED}
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    same = Protocol.objects.filter(project=project, digest=digest)
+    if (found := same.first()) is not None:
+        return found
+    with transaction.atomic():
+        number = next_number(project, Protocol)
+        # Someone else may have made it while this one waited for its turn.
+        return same.first() or Protocol.objects.create(
+            project=project, number=number, name=f"protocol-{number}", digest=digest, **asked
+        )
+
+
+def protocol_named(project: Project, name: str | None) -> Protocol:
+    """By number or name; without one, the current protocol."""
+    if not name:
+        return current_protocol(project)
+    protocols = Protocol.objects.filter(project=project)
+    found = protocols.filter(name=name).first()
+    if found is None and name.isdecimal():
+        found = protocols.filter(number=int(name)).first()
+    if found is None:
+        known = ", ".join(protocols.order_by("number").values_list("name", flat=True)) or "none yet"
+        raise UserError(f"There is no protocol “{name}” in {project.slug}. Known: {known}.")
+    return found
+
+
+EPSILON, ALPHA = 0.1, 0.05
+
+
+# More thresholds than these would certify hardly more, and each is tested.
+MOST_THRESHOLDS = 200
+
+
+def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:
+    """Raises UserError where the plan could never be carried out."""
+    if not n_audit:
+        return
+    if looks and looks[-1] > n_audit:
+        raise UserError(f"A look at {looks[-1]} is after the end of an audit of {n_audit}.")
+    try:
+        CertificatePlan(epsilon, alpha, looks or (n_audit,), ())
+    except ValueError as error:
+        raise UserError(f"No certificate can be planned: {error}.") from error
+
+
+def plan_to_store(
+    run: Run | None,
+    drawn: Drawn,
+    epsilon: float,
+    alpha: float,
+    looks: tuple[int, ...],
+    scores: Mapping[int, float | None] | None = None,
+) -> dict[str, Any] | None:
+    """None where there is no audit. Without looks there is one, at the end of the audit.
+
+    scores: by example, of those with a judge's label: what a round learned, in BPDE's place. They
+    differ everywhere, so that the grid holds quantiles of them. The learning sample is selected.
+    """
+    if run is None or not drawn.audit:
+        return None
+    selected = {one.example_id for one in [*drawn.top, *drawn.learn]}
+    verdicts = Verdict.objects.filter(run=run, label__isnull=False, bpde__isnull=False)
+    rest = {pk: bpde for pk, bpde in verdicts.values_list("example", "bpde") if pk not in selected}
+    values = list(rest.values())
+    if scores is not None:
+        values = [score for pk in rest if (score := scores.get(pk)) is not None]
+    plan = certificate_plan(
+        values, [True] * len(values), epsilon, alpha, looks or (len(drawn.audit),)
+    )
+    grid = plan.grid
+    if scores is not None and len(grid) > MOST_THRESHOLDS:
+        grid = tuple(
+            grid[len(grid) * t // MOST_THRESHOLDS - 1] for t in range(1, MOST_THRESHOLDS + 1)
+        )
+    score = "bpde" if scores is None else "routing"
+    return asdict(replace(plan, grid=grid)) | {"score": score, "run": run.number}
+
+
+_CHUNK = 1000
+
+
+def add_items(
+    round_: Round, selection: Selection, ranked: Sequence[Ranked], positions: Iterable[float]
+) -> None:
+    """Items of one selection at their places in the order, with n slots each."""
+    share = 1.0
+    if selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN):
+        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
+    places = list(positions)
+    for start in range(0, len(ranked), _CHUNK):
+        items = [
+            Item(
+                round=round_,
+                selection=selection,
+                example_id=one.example_id,
+                position=places[start + offset],
+                audit_order=start + offset if selection.kind == Selection.Kind.AUDIT else None,
+                rank=one.rank or None,
+                bpde=one.bpde,
+                routing_score=one.routing_score,
+                probability=share,
+            )
+            for offset, one in enumerate(ranked[start : start + _CHUNK])
+        ]
+        made = Item.objects.bulk_create(items)
+        Slot.objects.bulk_create(
+            Slot(round=round_, item=item, index=index, position=item.position)
+            for item in made
+            for index in range(round_.votes_per_item)
+        )
+    Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
+
+
+def fill(
+    round_: Round,
+    parts: Sequence[tuple[str, Sequence[Ranked]]],
+    drawn: Drawn,
+    start: float = 0.0,
+) -> None:
+    """Items of each kind in one uniform order from `start` on, so that a place tells nothing."""
+    places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
+    Random(f"order:{round_.seed}" + (f":{start:g}" if start else "")).shuffle(places)
+    for kind, ranked in parts:
+        if not ranked:
+            continue
+        selection = _empty_selection(round_, kind) or _new_selection(round_, kind)
+        audited = kind == Selection.Kind.AUDIT
+        selection.frame_size = drawn.n_rest if audited else drawn.frame_size
+        selection.save(update_fields=["frame_size"])
+        add_items(round_, selection, ranked, [places.pop() for _ in ranked])
+    rows_came(sum(len(ranked) for _, ranked in parts) * round_.votes_per_item, Item, Slot)
+
+
+def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
+    return Selection.objects.create(
+        round=round_,
+        kind=kind,
+        seed=round_.seed,
+        frame_size=round_.frame_size,
+        parameters=round_.parameters,
+        n_items=n_items,
+    )
+
+
+def _empty_selection(round_: Round, kind: str) -> Selection | None:
+    return round_.selections.filter(kind=kind, items=None).order_by("pk").first()
+
+
+def first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
+    """All of a round's items; or those that it starts to learn from, with their share of the
+    attention checks. Selections that come later are announced, so that people see from the start
+    how much they are asked for."""
+    if not drawn.learn:
+        top = Selection.Kind.ALL if round_.parameters["everything"] else Selection.Kind.TOP
+        parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
+        fill(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
+        return
+    learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
+    early = round(len(checks) * learn / (m + audit))
+    fill(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
+    later = (("top", m - learn), ("audit", audit), ("check", len(checks) - early))
+    for kind, n_items in later:
+        if n_items:
+            _new_selection(round_, kind, n_items)
+
+
+_MAX_VOTES = 99
+# What a round learns from where nothing else is said.
+LEARN = 60
+_SEEDS = 2**62
+
+
+@dataclass(frozen=True)
+class RoundSettings:
+    """What a round is opened with. Exactly one of `beta`, `budget` and `everything`.
+
+    beta: percent of all examples; budget: human money in USD; audit: examples drawn at random
+    from the rest; partial: the run need not be finished; paper_mode: ties as in the paper.
+    epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
+    learn: examples drawn at random that are labelled first; what they teach about the judge
+    selects the rest of the cut, which counts them. 0 routes by BPDE at once.
+    rate: what a vote costs in this round, where it is not what the project says.
+    """
+
+    beta: Decimal | None = None
+    budget: Decimal | None = None
+    everything: bool = False
+    votes: int = 3
+    audit: int = 0
+    partial: bool = False
+    paper_mode: bool = False
+    seed: int | None = None
+    annotators: Sequence[Annotator] = ()
+    limit: int | None = None
+    epsilon: float = EPSILON
+    alpha: float = ALPHA
+    looks: tuple[int, ...] = ()
+    learn: int = 0
+    rate: HumanRate | None = None
+
+
+def open_round(
+    project: Project, user: AbstractUser | None, run: Run | None, settings: RoundSettings
+) -> Round:
+    """Select, order and open. The same settings and seed select the same items.
+
+    Raises UserError with what to change.
+    """
+    _check(project, run, settings)
+    seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
+    protocol = current_protocol(project)
+    drawn, m = _select(project, run, settings, seed)
+    check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
+    planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
+    with transaction.atomic():
+        round_ = Round.objects.create(
+            project=project,
+            number=next_number(project, Round),
+            run=run,
+            protocol=protocol,
+            stage=Round.Stage.LEARN if drawn.learn else Round.Stage.ONLY,
+            votes_per_item=settings.votes,
+            seed=seed,
+            open_to_all=not settings.annotators,
+            no_majority=project.no_majority,
+            frame_size=drawn.frame_size,
+            paper_mode=settings.paper_mode,
+            parameters=_parameters(settings, m),
+            certificate_plan=planned,
+            wage_usd=rate_of(project, settings).wage,
+            minutes_per_vote=rate_of(project, settings).minutes,
+            cost_basis=project.cost_basis,
+            opened_by=user,
+        )
+        for person in dict.fromkeys(settings.annotators):
+            Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
+        first_items(round_, drawn, _checks(project))
+        access.record_event(
+            project,
+            user,
+            "round opened",
+            f"round {round_.number}",
+            items=Item.objects.filter(round=round_).count(),
+            **_parameters(settings, m),
+        )
+    # Afterwards: a vote that is given while the round is being made does not see its items.
+    count_all_earlier_votes(round_)
+    return round_
+
+
+def _checks(project: Project) -> list[Ranked]:
+    """Every attention check of the project."""
+    checks = Example.objects.filter(project=project, is_check=True).visible()
+    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]
+
+
+def rate_of(project: Project, settings: RoundSettings) -> HumanRate:
+    return settings.rate or HumanRate(project.minutes_per_vote, project.wage_usd)
+
+
+def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
+    asked = [settings.beta is not None, settings.budget is not None, settings.everything]
+    if sum(asked) != 1:
+        raise UserError("Say how much people shall label: a β, a budget, or everything.")
+    if not 1 <= settings.votes <= _MAX_VOTES:
+        raise UserError(f"Votes an example must lie between 1 and {_MAX_VOTES}.")
+    if settings.audit < 0 or settings.learn < 0:
+        raise UserError("An audit or a learning sample cannot be smaller than 0.")
+    if settings.everything and settings.learn:
+        raise UserError("Everything is labelled, so there is nothing to learn a selection for.")
+    if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
+        raise UserError(f"A seed lies between 0 and {_SEEDS - 1}, not at {settings.seed}.")
+    if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
+        raise UserError("The error to certify and the confidence lie between 0 and 100 percent.")
+    if settings.everything and settings.audit:
+        raise UserError("Everything is labelled, so there is nothing left to audit.")
+    if run is None and not settings.everything:
+        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+    if run is not None and run.ranked_at is None and not settings.everything:
+        raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it first.")
+    unfinished = run is not None and run.state != Run.State.DONE
+    if unfinished and not settings.partial and not settings.everything:
+        raise UserError(
+            f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
+            "on what there is with --partial: pending examples are not ranked then."
+        )
+
+
+def _select(
+    project: Project, run: Run | None, settings: RoundSettings, seed: int
+) -> tuple[Drawn, int]:
+    """What is drawn now, and how many examples are selected in all."""
+    ids = list(frame_of(project).values_list("pk", flat=True))
+    if not ids:
+        raise UserError("There are no examples to label. Import some first.")
+    order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []
+    if settings.everything:
+        ranked = {one.example_id: one for one in order}
+        return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0), len(ids)
+    m = cut_size(project, settings, len(ids))
+    if m + settings.audit == 0:
+        raise UserError(
+            f"This selects no example: {settings.beta} % of {len(ids)} rounds to 0. Raise β."
+        )
+    if settings.learn:
+        check_audit(settings.audit, len(ids) - m)
+        return draw_to_learn(order, ids, m, settings.learn, seed), m
+    return draw(order, ids, m, settings.audit, seed), m
+
+
+def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
+    """m, from a share of the examples or from a budget."""
+    if settings.beta is not None:
+        return size_for_beta(n_frame, settings.beta)
+    return size_for_budget(
+        settings.budget or Decimal(0),
+        settings.audit,
+        settings.votes,
+        rate_of(project, settings),
+        n_frame,
+    )
+
+
+def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
+    return {
+        "limit": settings.limit,
+        "beta": str(settings.beta) if settings.beta is not None else None,
+        "budget": str(settings.budget) if settings.budget is not None else None,
+        "everything": settings.everything,
+        "votes": settings.votes,
+        "audit": settings.audit,
+        "partial": settings.partial,
+        "m": m,
+        "route": "learned" if settings.learn else "bpde",
+        "learn": settings.learn,
+        "epsilon": settings.epsilon,
+        "alpha": settings.alpha,
+        "looks": list(settings.looks),
+    }

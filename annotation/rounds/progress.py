@@ -1,0 +1,188 @@
+"""How far a round is: items and votes, who is at work, what it took and what is left of it."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from annotation.models import Annotator, Item, Round, Seat, Slot
+from annotation.people.annotators import voters_of
+from judging.core.queries import count_of
+from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
+from judging.projects.models import Project
+
+
+@dataclass(frozen=True)
+class AtWork:
+    """One person in a round. `pace` is the mean of their active seconds a vote, `seconds` their
+    sum; None where no vote was timed."""
+
+    annotator: Annotator
+    n_votes: int
+    in_hand: int
+    pace: float | None
+    seconds: float | None
+    cost: Decimal
+    last_at: datetime | None
+    limit: int | None
+    left: bool
+
+
+@dataclass(frozen=True)
+class RoundProgress:
+    """Items are done, in need of a decision, in work (begun or in somebody's hands) or open.
+
+    seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
+    cost_left: of the votes that are still asked for, at the minutes assumed.
+    can_vote: people who may take items, owners and researchers who never did among them.
+    out_of_reach: open items that need more votes than all of these can give.
+    """
+
+    n_items: int
+    done: int
+    undecided: int
+    in_work: int
+    votes_asked: int
+    votes_given: int
+    seconds: float
+    cost: Decimal
+    cost_left: Decimal
+    can_vote: int
+    out_of_reach: int
+    people: tuple[AtWork, ...]
+    n_flags: int
+
+    @property
+    def open(self) -> int:
+        return self.n_items - self.done - self.undecided - self.in_work
+
+
+def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
+    """A constant number of queries, whatever the size of the round."""
+    now = now or timezone.now()
+    items = _items(round_, now)
+    slots = Slot.objects.filter(round=round_).aggregate(
+        asked=Count("pk"),
+        given=Count("vote"),
+        # What skips or a decision settled gets no more votes, nor does anything once it is closed.
+        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
+        untimed=Count("vote", filter=Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
+    )
+    rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
+    voters, newcomers = voters_of(round_)
+    return RoundProgress(
+        **items,
+        votes_asked=slots["asked"],
+        votes_given=slots["given"],
+        seconds=slots["seconds"],
+        cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
+        cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
+        can_vote=len(voters) + newcomers,
+        out_of_reach=out_of_reach(round_, voters, newcomers),
+        people=tuple(_people(round_, now)),
+        n_flags=round_flags(round_),
+    )
+
+
+def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
+    """Open items that would stay open if all these people voted, and so many who never did.
+
+    What one of them skipped is none of these: it comes to a decision in the end.
+    """
+    people = len(voters) + newcomers
+    if round_.state == Round.State.CLOSED or people >= round_.votes_per_item:
+        return 0
+    items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
+    items = items.annotate(missing=Count("slots", filter=Q(slots__vote=None)))
+    if not voters:
+        # No vote is theirs, and SQL knows no list without a member.
+        return items.filter(missing__gt=newcomers).count()
+    given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
+    items = items.annotate(could_come=people - given_by_them)
+    return items.filter(missing__gt=F("could_come")).count()
+
+
+def listed(project: Project) -> QuerySet[Round]:
+    """Rounds with their counts, the latest first, for the page that lists them."""
+    items = Item.objects.filter(round=OuterRef("pk"))
+    slots = Slot.objects.filter(round=OuterRef("pk"))
+    return (
+        Round.objects.filter(project=project)
+        .select_related("run", "protocol")
+        .annotate(
+            n_items=count_of(items, "round"),
+            n_done=count_of(items.filter(state=Item.State.COMPLETE), "round"),
+            n_undecided=count_of(items.filter(state=Item.State.ADJUDICATE), "round"),
+            n_asked=count_of(slots, "round"),
+            n_given=count_of(slots.filter(vote__isnull=False), "round"),
+        )
+        .order_by("-number")
+    )
+
+
+def round_flags(round_: Round) -> int:
+    """Flags that nobody has looked into yet."""
+    return Item.objects.filter(round=round_, flags__settled_at=None, flags__isnull=False).count()
+
+
+def _items(round_: Round, now: datetime) -> dict[str, int]:
+    begun = Slot.objects.filter(item=OuterRef("pk")).filter(
+        Q(vote__isnull=False) | Q(annotator__isnull=False, lease_until__gte=now)
+    )
+    return Item.objects.filter(round=round_).aggregate(
+        n_items=Count("pk"),
+        done=Count("pk", filter=Q(state=Item.State.COMPLETE)),
+        undecided=Count("pk", filter=Q(state=Item.State.ADJUDICATE)),
+        in_work=Count("pk", filter=Q(Exists(begun), state=Item.State.OPEN)),
+    )
+
+
+def _people(round_: Round, now: datetime) -> list[AtWork]:
+    slots = Slot.objects.filter(round=round_)
+    given = {
+        row["vote__annotator"]: row
+        for row in slots.filter(vote__isnull=False)
+        .values("vote__annotator")
+        .annotate(
+            n=Count("pk"),
+            timed=Count("vote__active_seconds"),
+            seconds=Sum("vote__active_seconds"),
+            last=Max("vote__submitted_at"),
+        )
+    }
+    hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
+    in_hand = dict(hands.annotate(n=Count("pk")))
+    seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
+    found = Annotator.objects.filter(pk__in={*given, *in_hand, *seats}).order_by("number")
+    people = []
+    for annotator in found:
+        row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
+        n = row.get("n", 0)
+        people.append(
+            AtWork(
+                annotator,
+                n_votes=n,
+                in_hand=in_hand.get(annotator.pk, 0),
+                pace=row["seconds"] / row["timed"] if row.get("timed") else None,
+                seconds=row.get("seconds"),
+                cost=_cost(round_, n, n - row.get("timed", 0), row.get("seconds") or 0.0),
+                last_at=row.get("last"),
+                limit=seat.limit if seat else None,
+                left=annotator.left_at is not None or bool(seat and seat.left_at),
+            )
+        )
+    return people
+
+
+def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
+    """Where time is what counts, a vote without one is taken at the minutes assumed."""
+    rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
+    if round_.cost_basis != Project.CostBasis.MEASURED:
+        return human_usd(given, rate)
+    timed = human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
+    return timed + human_usd(untimed, rate)

@@ -1,1 +1,0 @@
-"""The manager's pages: settings, people, rounds, decisions; and accepting an invitation."""

@@ -1,0 +1,189 @@
+"""How people agree in a round: among each other, with the rest, on attention checks, by side."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from annotation.models import Annotator, Round, Selection, Slot
+from annotation.queue.settling import leaving_out
+from judging.methods.agreement.annotators import (
+    PooledSideBias,
+    SideBias,
+    pooled_side_bias,
+    side_bias,
+    side_table,
+)
+from judging.methods.agreement.votes import (
+    category_counts,
+    equally_often,
+    fleiss_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+    rater_against_majority,
+)
+from judging.methods.intervals.estimates import Undefined
+
+SIGN = {"win": 1, "tie": 0, "lose": -1}
+_SIGNS = (1, 0, -1)
+# Below this chance of being drawn by luck, after Holm, a lean to one side is pointed out.
+SUSPECT = 0.05
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A number as pages show it: the value and what it rests on, or why there is none."""
+
+    value: float | None = None
+    n: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class AnnotatorAgreement:
+    """How one person voted here. `left` is the share of decided votes for the left response,
+    `p_holm` how likely luck leans as far, adjusted for the number of people."""
+
+    annotator: Annotator
+    n_votes: int
+    with_others: Figure
+    left: Figure
+    p_holm: float | None
+    checks_right: int
+    checks_seen: int
+
+    @property
+    def leans(self) -> bool:
+        return self.p_holm is not None and self.p_holm < SUSPECT
+
+
+class RoundAgreement:
+    """Votes of a round, read once. Attention checks are counted apart and enter nothing else.
+
+    Votes of earlier rounds under the same protocol that count here are among them; those that the
+    project leaves out are not.
+    """
+
+    def __init__(self, round_: Round) -> None:
+        votes = Slot.objects.filter(round=round_, vote__isnull=False)
+        if leaving_out([round_.project_id]):
+            votes = votes.filter(vote__unblinded=False)
+        self._rows = list(
+            votes.order_by("item", "index").values_list(
+                "item",
+                "item__selection__kind",
+                "item__example__gold_label",
+                "vote__annotator",
+                "vote__label",
+                "vote__left_response",
+            )
+        )
+        self._rows_of = defaultdict(list)
+        for row in self._rows:
+            self._rows_of[row[3]].append(row)
+        people = Annotator.objects.filter(pk__in=self._rows_of.keys())
+        self._people = list(people.order_by("number"))
+        self._voted, self._present = self._arrays()
+
+    @property
+    def n_items(self) -> int:
+        """Items, checks aside, that have two votes at least."""
+        return int((self._present.sum(axis=1) >= 2).sum())
+
+    @cached_property
+    def percent(self) -> Figure:
+        return _figure(percent_agreement(self._counts), self.n_items)
+
+    @cached_property
+    def fleiss(self) -> Figure:
+        """Over the items with as many votes as most have."""
+        return _figure(fleiss_kappa(self._counts[self._alike[1]]), self.fleiss_on)
+
+    @property
+    def fleiss_votes(self) -> int:
+        return self._alike[0]
+
+    @property
+    def fleiss_on(self) -> int:
+        return int(self._alike[1].sum())
+
+    @cached_property
+    def alpha(self) -> Figure:
+        return _figure(krippendorff_alpha(self._counts), self.n_items)
+
+    @cached_property
+    def ac1(self) -> Figure:
+        return _figure(gwet_ac1(self._counts), self.n_items)
+
+    @cached_property
+    def pooled_side(self) -> PooledSideBias | Undefined:
+        return pooled_side_bias(list(self._sides.values()))
+
+    @cached_property
+    def records(self) -> tuple[AnnotatorAgreement, ...]:
+        """One for each person who voted."""
+        leaning = side_bias(self._sides)
+        return tuple(
+            self._record(place, annotator, leaning[str(annotator.pk)])
+            for place, annotator in enumerate(self._people)
+        )
+
+    @cached_property
+    def _counts(self) -> np.ndarray:
+        return category_counts(self._voted, self._present, _SIGNS)
+
+    @cached_property
+    def _alike(self) -> tuple[int, np.ndarray]:
+        return equally_often(self._counts)
+
+    @cached_property
+    def _sides(self) -> dict[str, np.ndarray]:
+        tables = {}
+        for annotator in self._people:
+            mine = [
+                (SIGN[label], left == 1)
+                for _, kind, _, _, label, left in self._rows_of[annotator.pk]
+                if left is not None and kind != Selection.Kind.CHECK
+            ]
+            votes, lefts = zip(*mine, strict=True) if mine else ((), ())
+            tables[str(annotator.pk)] = side_table(votes, lefts)
+        return tables
+
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """(items, people) of 1, 0, -1, and where there is a vote."""
+        rows = [row for row in self._rows if row[1] != Selection.Kind.CHECK]
+        place = {item: n for n, item in enumerate(dict.fromkeys(row[0] for row in rows))}
+        column = {annotator.pk: n for n, annotator in enumerate(self._people)}
+        voted = np.zeros((len(place), len(column)), dtype=np.int8)
+        present = np.zeros(voted.shape, dtype=bool)
+        for item, _, _, by, label, _ in rows:
+            voted[place[item], column[by]] = SIGN[label]
+            present[place[item], column[by]] = True
+        return voted, present
+
+    def _record(
+        self, place: int, annotator: Annotator, leaning: SideBias | Undefined
+    ) -> AnnotatorAgreement:
+        checks = [
+            label == gold
+            for _, kind, gold, _, label, _ in self._rows_of[annotator.pk]
+            if kind == Selection.Kind.CHECK and gold
+        ]
+        agreeing = rater_against_majority(self._voted, self._present, place, own_vote=False)
+        return AnnotatorAgreement(
+            annotator,
+            n_votes=len(self._rows_of[annotator.pk]),
+            with_others=_figure(agreeing),
+            left=_figure(leaning if isinstance(leaning, Undefined) else leaning.left_rate),
+            p_holm=leaning.p_holm if isinstance(leaning, SideBias) else None,
+            checks_right=sum(checks),
+            checks_seen=len(checks),
+        )
+
+
+def _figure(found: float | Undefined, n: int | None = None) -> Figure:
+    if isinstance(found, Undefined):
+        return Figure(reason=found.reason)
+    return Figure(found, n)

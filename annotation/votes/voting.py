@@ -1,0 +1,272 @@
+"""Votes: recorded exactly once, edited with their history."""
+
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError, transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from annotation.models import (
+    Adjudication,
+    Annotation,
+    AnnotationRevision,
+    Annotator,
+    Draft,
+    Item,
+    Round,
+    Slot,
+)
+from annotation.queue.drafts import MAX_COMMENT, checked, label_of, sane, save_draft
+from annotation.queue.queue import claim_slot_of, release, why_none
+from annotation.queue.settling import (
+    ADJUDICATED,
+    VOTED,
+    count_in,
+    settle,
+    settle_locked,
+    tell,
+    with_lock,
+)
+from judging.core.errors import UserError
+from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
+from judging.dataset.models import Label
+from judging.projects import access
+from judging.projects.models import Membership
+
+_CLOSED = "This round was closed. Your choice is kept, but is not counted."
+_WHY_NONE = {
+    "left": "You left this round",
+    "not_assigned": "This round is for others now",
+    "limit": "You labelled as many pairs as were assigned to you",
+}
+
+
+class NotNeeded(UserError):
+    """The item got all its votes from others while this one was being made."""
+
+
+class RoundClosed(UserError):
+    """The round no longer takes votes."""
+
+
+def record_vote(
+    draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0
+) -> Annotation:
+    """Store the vote. Posting the same item twice stores one vote and returns it.
+
+    Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
+    """
+    given = checked(draft.item.round.protocol, answer)
+    try:
+        return _record(draft, given, comment, added_seconds)
+    except UserError:
+        save_draft(draft, given, comment, added_seconds)
+        raise
+
+
+def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -> Annotation:
+    """The draft is kept in the vote's transaction: one of many people waits for that of another."""
+    if (recorded := _recorded(draft)) is not None:
+        save_draft(draft, given, comment, seconds)
+        return recorded
+    slot = _slot_for(draft)
+    unblinded = _has_seen_judge(draft.annotator)
+    try:
+        with transaction.atomic():
+            save_draft(draft, given, comment, seconds)
+            return _store(draft, slot, unblinded)
+    except IntegrityError:
+        # The same vote arrived twice at once: the constraint kept one of them.
+        if (recorded := _recorded(draft)) is not None:
+            return recorded
+        raise UserError(
+            "This pair changed hands at this very moment. Your choice is kept; submit it again."
+        ) from None
+
+
+def _slot_for(draft: Draft) -> Slot:
+    """The slot in hand, or a free one of the item. Raises RoundClosed or NotNeeded."""
+    round_ = draft.item.round
+    if round_.state == Round.State.CLOSED:
+        raise RoundClosed(_CLOSED)
+    slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
+    if slot is None and (nothing := why_none(round_, draft.annotator)):
+        raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
+    if slot is None:
+        raise NotNeeded(
+            "This item got all the votes it needs while you were away. "
+            "Nothing else of yours is affected; go on with the next one."
+        )
+    return slot
+
+
+def edit_vote(
+    vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
+) -> Annotation:
+    """Change one's own vote until a round that counts it is closed; what it was is a revision.
+
+    Raises UserError (the answer is incomplete) or RoundClosed.
+    """
+    given = checked(vote.protocol, answer)
+    side = vote.left_response
+    if side is None:
+        raise UserError("A vote that was imported cannot be edited here.")
+    same = vote.answer == given and vote.comment == comment
+    with transaction.atomic():
+        _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
+        if is_final(vote):
+            raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
+        label = label_of(given["overall"], side)
+        if not same:
+            tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
+            AnnotationRevision.objects.create(
+                annotation=vote,
+                label=vote.label,
+                answer=vote.answer,
+                comment=vote.comment,
+                active_seconds=vote.active_seconds,
+                submitted_at=vote.submitted_at,
+            )
+        vote.answer, vote.comment = given, comment[:MAX_COMMENT]
+        vote.label = label
+        # What was said blind stays so while it is not changed.
+        vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
+        vote.active_seconds = (vote.active_seconds or 0.0) + sane(added_seconds)
+        vote.save()
+        for slot in Slot.objects.filter(vote=vote).select_related("item"):
+            settle(slot.item)
+    return vote
+
+
+def is_final(vote: Annotation) -> bool:
+    """Whether a closed round counts the vote, in which it was given or another: then it stands."""
+    closed = Q(item__round__state=Round.State.CLOSED)
+    return Slot.objects.filter(closed, vote=vote).exists()
+
+
+def _recorded(draft: Draft) -> Annotation | None:
+    """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
+    vote: Annotation | None = _votes.first(
+        example=draft.item.example_id,
+        protocol=draft.item.round.protocol_id,
+        annotator=draft.annotator_id,
+    )
+    if vote is not None and vote.item_id != draft.item_id:
+        release(draft)
+        raise NotNeeded(
+            "You voted on this pair in another round already. That vote stands and counts here as "
+            "well, so this one was not added."
+        )
+    return vote
+
+
+@prepared
+def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Annotation]:
+    """One at most: nobody votes twice on an example under one protocol."""
+    return Annotation.objects.filter(example=example, protocol=protocol, annotator=annotator)
+
+
+@prepared
+def _locked_items(example: Any, protocol: Any) -> QuerySet[Item]:
+    """The example's items wherever its votes count.
+
+    Always locked in the same order, so that votes on one example wait for each other in turn.
+    """
+    items = with_lock().filter(example=example, round__protocol=protocol)
+    return items.order_by("pk")
+
+
+def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
+    item = draft.item
+    locked = _locked_items.all(example=item.example_id, protocol=item.round.protocol_id)
+    items = {each.pk: each for each in locked}
+    if items[item.pk].round.state == Round.State.CLOSED:
+        raise RoundClosed(_CLOSED)
+    vote = Annotation(
+        slot=slot,
+        item=item,
+        example_id=item.example_id,
+        protocol=item.round.protocol,
+        annotator=draft.annotator,
+        label=label_of(draft.answer["overall"], draft.left_response),
+        answer=draft.answer,
+        left_response=draft.left_response,
+        comment=draft.comment,
+        active_seconds=draft.active_seconds,
+        unblinded=unblinded,
+        submitted_at=timezone.now(),
+    )
+    insert_one(vote)
+    if not _filled.count(slot=slot.pk, annotator=draft.annotator_id, vote=vote.pk):
+        raise IntegrityError("the slot was filled in the same moment")
+    settle_locked([items[item.pk]])
+    _count_in_other_rounds(vote)
+    tell(draft.annotator, item, VOTED)
+    return vote
+
+
+@prepared_update()
+def _filled(slot: Any, annotator: Any, vote: Any) -> Changed:
+    mine = Slot.objects.filter(pk=slot, annotator=annotator, vote=None)
+    return mine, {"vote": vote, "lease_until": None}
+
+
+def _count_in_other_rounds(vote: Annotation) -> None:
+    """An open round of the same protocol that holds the example counts the vote as well.
+
+    Asked for now that the items are held: a round that comes later waits for this vote, and one
+    that came while this waited for them is found.
+    """
+    others = _open_rounds.all(example=vote.example_id, protocol=vote.protocol_id)
+    for round_ in others:
+        if round_.pk != vote.item.round_id:
+            count_in(vote, round_)
+
+
+@prepared
+def _open_rounds(example: Any, protocol: Any) -> QuerySet[Round]:
+    rounds = Round.objects.filter(items__example=example, protocol=protocol)
+    return rounds.filter(kind=Round.Kind.ROUTED).exclude(state=Round.State.CLOSED).order_by("pk")
+
+
+def _has_seen_judge(annotator: Annotator) -> bool:
+    user = annotator.user
+    if user is None:
+        return False
+    membership = _memberships.first(project=annotator.project_id, user=user.pk)
+    # A superuser outside the project sees every page of it.
+    return user.is_superuser if membership is None else membership.unblinded_at is not None
+
+
+@prepared
+def _memberships(project: Any, user: Any) -> QuerySet[Membership]:
+    return Membership.objects.filter(project=project, user=user)
+
+
+def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudication:
+    """Record a decision. A later one on the same item replaces it; both stay on record."""
+    if label not in Label.values:
+        raise UserError("Choose win, tie or lose of response 1.")
+    if item.state == Item.State.OPEN:
+        raise UserError("This item still waits for votes, so there is nothing to decide yet.")
+    if item.state == Item.State.COMPLETE and not item.adjudications.exists():
+        raise UserError("The votes settled this item, so there is nothing to decide.")
+    with transaction.atomic():
+        decision = Adjudication.objects.create(
+            item=item,
+            label=label,
+            reason=reason.strip(),
+            decided_by=user,
+            decider=user.get_username(),
+        )
+        settle(item)
+        access.record_event(
+            item.round.project,
+            user,
+            ADJUDICATED,
+            item.example.external_id,
+            label=label,
+            reason=reason.strip(),
+        )
+    return decision

@@ -1,0 +1,121 @@
+"""Learned routing on LLMBar's recorded judges, as docs/validation.md shows it."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.routing import columns_of, texts_of
+from judging.core.formatting import decimals
+from judging.methods.arrays import Booleans, Floats
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.review.auroc import auroc
+from judging.methods.review.curve import review_curve
+from judging.methods.review.panels import equal_weights, panel
+from judging.methods.review.routing import Features, routing, wrongness
+from judging.projects.models import Project
+from judging.runs.models import Run
+
+LABELS = (30, 60)
+BETAS = (10, 20, 30)
+DRAWS = 200
+ROUTES = ("BPDE", "learned", "learned, with the other judge", "jury's disagreement")
+
+HEAD = """
+## LLMBar, routing that learns
+
+A random sample of the pairs is taken as labelled, with the known labels; what was learned from
+it orders the rest, and all figures are about that rest, so that no label is used twice. Means
+over {draws} draws. Learned: by the fallback rule, so BPDE's order where the fit does not beat it
+by the standard error; *used* says how often it did. The jury's disagreement needs no label: the
+entropy of both judges' verdicts. A judge's tie is half an error.
+"""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """level: BPDE; jury: the panel's disagreement; alone, together: the columns without the
+    other judge's verdicts, and with them."""
+
+    judged: Booleans
+    wrong: Floats
+    level: Floats
+    jury: Floats
+    alone: Features
+    together: Features
+
+
+def routing_lines(
+    cases: Sequence[tuple[str, str, Callable[[], tuple[Project, Run]]]], draws: int = DRAWS
+) -> Iterator[str]:
+    """cases: subset, judge, and what imports this judge's run and the other's."""
+    yield HEAD.format(draws=draws)
+    head = ["Subset", "Judge", "Labels", "Route", "Used", "AUROC for errors"]
+    head += [f"Errors found in the top {beta} %" for beta in BETAS]
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for subset, name, make in cases:
+        judge = judge_of(*make())
+        for labels in LABELS:
+            for row in rows_of(judge, labels, draws):
+                yield f"| {subset} | {name} | {labels} | {' | '.join(row)} |"
+
+
+def judge_of(project: Project, run: Run) -> Judge:
+    analysis = Analysis(project, run)
+    sheet, samples = analysis.sheet, analysis.samples
+    if isinstance(samples, Undefined):
+        raise ValueError(samples.reason)
+    texts = texts_of(project, run, sheet)
+    signs = np.stack([sheet.judge, *(one.judge for one in analysis.others)])
+    there = np.stack([sheet.judged, *(one.judged for one in analysis.others)])
+    return Judge(
+        sheet.judged,
+        np.where(sheet.judged, wrongness(sheet.judge, sheet.human), 1.0),
+        sheet.level,
+        panel(signs, there, equal_weights(len(signs))).disagreement,
+        columns_of(sheet, run, samples, (), texts),
+        columns_of(sheet, run, samples, analysis.others, texts),
+    )
+
+
+def rows_of(judge: Judge, labels: int, draws: int) -> Iterator[list[str]]:
+    """For each route: how often it was used, its AUROC, and the errors in the top of the rest."""
+    rng = np.random.default_rng(labels)
+    found: dict[str, list[tuple[float, ...]]] = {route: [] for route in ROUTES}
+    used = dict.fromkeys(ROUTES, 0)
+    expected = np.zeros(len(BETAS))
+    for _ in range(draws):
+        order = rng.permutation(len(judge.wrong))
+        sample, rest = order[:labels], order[labels:]
+        levels = {"BPDE": judge.level, "jury's disagreement": judge.jury}
+        for route, columns in zip(ROUTES[1:3], (judge.alone, judge.together), strict=True):
+            fit = routing(columns, judge.level, judge.judged, sample, judge.wrong[sample], rng)
+            used[route] += fit.used
+            levels[route] = fit.probability if fit.used else judge.level
+        for route in ROUTES:
+            found[route].append(_figures(levels[route][rest], judge.wrong[rest]))
+        expected += _sizes(len(rest)) * judge.wrong[rest].mean() / draws
+    for route in ROUTES:
+        area, *errors = np.nanmean(found[route], axis=0)
+        learned = route.startswith("learned")
+        yield [
+            route,
+            f"{used[route] / draws:.0%}" if learned else "",
+            decimals(float(area), 3),
+            *(f"{value:.1f}" for value in errors),
+        ]
+    yield ["random", "", decimals(0.5, 3), *(f"{value:.1f}" for value in expected)]
+
+
+def _figures(level: Floats, wrong: Floats) -> tuple[float, ...]:
+    area = auroc(level, wrong)
+    curve = review_curve(level, 1 - wrong)
+    m = _sizes(len(level))
+    found = m - np.interp(m, curve.reviewed, curve.judge_right)
+    return (area.value if isinstance(area, Estimate) else np.nan, *found.tolist())
+
+
+def _sizes(n: int) -> Floats:
+    return np.floor(np.array(BETAS) * n / 100 + 0.5)

@@ -1,0 +1,13 @@
+"""The site as a Django app: it owns the commands that start, back up and restore the site."""
+
+from importlib import import_module
+
+from django.apps import AppConfig
+
+
+class SiteConfig(AppConfig):
+    name = "fairjudge_site"
+
+    def ready(self) -> None:
+        """Make the Celery app the current one, so that tasks and wake-ups use its settings."""
+        import_module("fairjudge_site.celery")

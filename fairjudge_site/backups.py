@@ -1,0 +1,229 @@
+"""Backups: the whole database and the uploads in one file, taken while the site is running."""
+
+import json
+import os
+import secrets
+import shutil
+import sqlite3
+import subprocess
+import tempfile
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import IO
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
+
+from django.apps import apps
+from django.conf import settings
+from django.contrib.sessions.models import Session
+from django.core.management import call_command
+from django.db import connections
+from django.db.migrations.loader import MigrationLoader
+from django.utils import timezone
+
+from judging.core.caching import report_cache
+from judging.core.errors import UserError
+from judging.runs.models import Run
+
+_KIND = "fairjudge-backup"
+_DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
+_UPLOADS = "uploads/"
+_MANIFEST = "backup.json"
+_MIGRATIONS = "django_migrations"
+_OWN_APPS = ("annotation", "judging")
+# Every table whose rows are named by signed links has a field of this name.
+NONCE = "nonce"
+
+
+def back_up(path: Path) -> int:
+    """Write a backup to a new file that only its owner can read. Returns its size in bytes."""
+    if path.exists():
+        raise UserError(f"{path} exists already. Give another name; nothing was written.")
+    vendor = connections["default"].vendor
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+            database = Path(folder, _DATABASE[vendor])
+            (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
+            whole = Path(folder, "whole.zip")
+            with open(os.open(whole, os.O_CREAT | os.O_WRONLY, 0o600), "wb") as stream:
+                _pack(stream, vendor, database)
+            whole.rename(path)
+    except (OSError, sqlite3.Error) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UserError(f"{path} cannot be written: {reason}.") from error
+    return path.stat().st_size
+
+
+def restore(path: Path) -> None:
+    """Put a backup in the place of everything there is. Checks the file before anything changes.
+
+    Runs that were at work when it was made are paused: what they were answered since is lost,
+    and nobody wants to pay for it twice without having said so.
+    """
+    vendor = connections["default"].vendor
+    with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
+        try:
+            with ZipFile(path) as packed:
+                _check(packed, vendor)
+                packed.extractall(folder)
+        except (BadZipFile, OSError, KeyError, ValueError):
+            raise UserError(f"{path} is no whole FairJudge backup. Nothing was changed.") from None
+        database = Path(folder, _DATABASE[vendor])
+        _refuse_other_schema(_migrations(vendor, database))
+        (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
+        _put_uploads(Path(folder, _UPLOADS))
+    # As many votes may be given again as were kept in, and are not the same.
+    report_cache.clear()
+    # Of an older release; nobody else uses the tables meanwhile.
+    call_command("migrate", verbosity=0, interactive=False)
+    at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+    Run.objects.filter(state__in=at_work).update(
+        state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
+    )
+    _end_links_and_logins()
+
+
+def _end_links_and_logins() -> None:
+    """What was withdrawn, used or logged out since the backup would work again, and a link could
+    name a row that is another one now: no link and no login from before opens anything."""
+    for model in apps.get_models():
+        if any(field.name == NONCE for field in model._meta.fields):
+            for key in model._default_manager.values_list("pk", flat=True):
+                model._default_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
+    Session.objects.all().delete()
+
+
+def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
+    media = Path(settings.MEDIA_ROOT)
+    manifest = {"kind": _KIND, "database": vendor, "made_at": timezone.now().isoformat()}
+    with ZipFile(stream, "w", ZIP_DEFLATED) as packed:
+        packed.writestr(_MANIFEST, json.dumps(manifest))
+        packed.write(database, database.name)
+        for file in sorted(path for path in media.rglob("*") if path.is_file()):
+            # An import that is undone meanwhile takes its files away.
+            with suppress(FileNotFoundError):
+                packed.write(file, _UPLOADS + str(file.relative_to(media)))
+
+
+def _check(packed: ZipFile, vendor: str) -> None:
+    manifest = json.loads(packed.read(_MANIFEST))
+    if manifest["kind"] != _KIND or packed.testzip() is not None:
+        raise ValueError("another kind of file, or a damaged one")
+    if manifest["database"] != vendor:
+        raise UserError(
+            f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
+            "Nothing was changed."
+        )
+
+
+def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
+    """A newer release's tables would break at some later page, with the old ones gone."""
+    if not any(app == Run._meta.app_label for app, _ in applied):
+        raise UserError("The database in this backup is none of FairJudge's. Nothing was changed.")
+    here = MigrationLoader(None).disk_migrations
+    known = set(here).union(*(migration.replaces for migration in here.values()))
+    if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
+        raise UserError(
+            "This backup was made by a newer FairJudge: its database has "
+            f"{', '.join(unknown)}, which this one does not know. Install that release or a later "
+            "one, and restore the backup there. Nothing was changed."
+        )
+
+
+def _migrations(vendor: str, database: Path) -> set[tuple[str, str]]:
+    """App and name of what was applied to the database that lies in this file."""
+    return (_sqlite_migrations if vendor == "sqlite" else _dumped_migrations)(database)
+
+
+def _sqlite_migrations(source: Path) -> set[tuple[str, str]]:
+    with closing(sqlite3.connect(source)) as held:
+        if not _sound(held):
+            raise UserError("The database in this backup is damaged. Nothing was changed.")
+        tables = held.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        if (_MIGRATIONS,) not in tables.fetchall():
+            return set()
+        return set(held.execute(f"SELECT app, name FROM {_MIGRATIONS}"))
+
+
+def _dumped_migrations(source: Path) -> set[tuple[str, str]]:
+    """From the rows as pg_restore writes them: id, app, name and time, with tabs between."""
+    rows = source.with_name("migrations.sql")
+    only = ["--data-only", f"--table={_MIGRATIONS}", f"--file={rows}"]
+    _run(["pg_restore", *only, str(source)])
+    found = (line.split("\t") for line in rows.read_text(encoding="utf-8").splitlines())
+    return {(cells[1], cells[2]) for cells in found if len(cells) == 4}
+
+
+def _copy_sqlite(target: Path) -> None:
+    """SQLite's own backup: a consistent copy, also while others write."""
+    with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
+        source.backup(to)
+
+
+def _put_sqlite(source: Path) -> None:
+    connections.close_all()
+    try:
+        with (
+            closing(sqlite3.connect(source)) as held,
+            closing(sqlite3.connect(_sqlite_file(), timeout=20)) as target,
+        ):
+            held.backup(target)
+    except sqlite3.Error as error:
+        raise UserError(f"The database cannot be put back: {error}.") from error
+
+
+def _sound(database: sqlite3.Connection) -> bool:
+    try:
+        return bool(database.execute("PRAGMA quick_check").fetchone()[0] == "ok")
+    except sqlite3.DatabaseError:
+        return False
+
+
+def _sqlite_file() -> str:
+    return str(connections["default"].settings_dict["NAME"])
+
+
+def _dump_postgresql(target: Path) -> None:
+    _run(["pg_dump", "--format=custom", "--no-owner", f"--file={target}"])
+
+
+def _load_postgresql(source: Path) -> None:
+    """What is here goes first: --clean of pg_restore would trip over tables of a later release."""
+    introspection = connections["default"].introspection
+    tables = {*introspection.django_table_names(only_existing=True), _MIGRATIONS}
+    # This release may have dropped a table that the database here still has, and the backup too.
+    own = tuple(f"{app}_" for app in _OWN_APPS)
+    tables.update(name for name in introspection.table_names() if name.startswith(own))
+    drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
+    names = ", ".join(connections["default"].ops.quote_name(table) for table in sorted(tables))
+    drops.write_text(f"DROP TABLE IF EXISTS {names} CASCADE;", encoding="utf-8")
+    connections.close_all()
+    _run(["pg_restore", "--no-owner", f"--file={whole}", str(source)])
+    options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
+    _run(["psql", *options, "--output=/dev/null", f"--file={drops}", f"--file={whole}"])
+
+
+def _run(command: list[str]) -> None:
+    """PostgreSQL's own tools. The password travels in the environment, never on the line."""
+    where = connections["default"].settings_dict
+    names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
+    given = {name: str(where[key]) for name, key in names.items() if where[key]}
+    if shutil.which(command[0]) is None:
+        raise UserError(
+            f"{command[0]} is not installed here. Install PostgreSQL's client tools, or use the "
+            "server's own backups; the uploads lie in FAIRJUDGE_DATA/uploads. Nothing was changed."
+        )
+    environment = os.environ | given | {"PGDATABASE": str(where["NAME"])}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        # Notices may stand before it, and behind it what the tool was at.
+        lines = done.stderr.strip().splitlines() or ["no reason given"]
+        reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
+        raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
+
+
+def _put_uploads(source: Path) -> None:
+    media = Path(settings.MEDIA_ROOT)
+    if media.is_dir():
+        media.rename(source.parent / "replaced")
+    if source.is_dir():
+        source.rename(media)

@@ -1,0 +1,25 @@
+"""backup [FILE]: write the database and the uploads into one file."""
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import CommandParser
+from django.utils import timezone
+
+from fairjudge_site.backups import back_up
+from judging.core.commands import FairJudgeCommand
+
+
+class Command(FairJudgeCommand):
+    help = (
+        "Write the database and the uploads into one file, while the site may be running. It holds "
+        "password hashes; the secret key is not in it, so links and logins end with a restore."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", nargs="?", type=Path, help="default: fairjudge-DATE.zip")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        path = options["file"] or Path(f"fairjudge-{timezone.now():%Y%m%d-%H%M%S}.zip")
+        size = back_up(path)
+        self.stdout.write(f"{path}: {size / 1e6:.1f} MB. Keep it as safe as the site itself.")

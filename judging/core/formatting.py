@@ -1,0 +1,105 @@
+"""Numbers, money and spans of time as people read them, on pages and in commands alike."""
+
+import unicodedata
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+NARROW_SPACE = "\u202f"
+MINUS = "\u2212"
+UNKNOWN = "unknown"
+_SMALLEST_P = 0.001
+
+
+def count(value: int | None) -> str:
+    """12345 as `12 345`."""
+    if value is None:
+        return UNKNOWN
+    return f"{value:,}".replace(",", NARROW_SPACE).replace("-", MINUS)
+
+
+def number_of(n: int, thing: str) -> str:
+    """`1 row`, `12 345 rows`."""
+    return f"{count(n)} {thing}{'' if n == 1 else 's'}"
+
+
+def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bool = False) -> str:
+    """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`; what is
+    `counted` or paid keeps it: `0.5`."""
+    text = f"{abs(value):,.{digits}f}".replace(",", NARROW_SPACE)
+    if digits and not counted and text.startswith("0."):
+        text = text[1:]
+    rounds_to_zero = not text.strip("0.")
+    if value < 0 and not rounds_to_zero:
+        return MINUS + text
+    return "+" + text if signed and not rounds_to_zero else text
+
+
+def interval(
+    low: float, high: float, digits: int = 3, *, signed: bool = False, counted: bool = False
+) -> str:
+    """The two ends, one digit coarser than the value unless that would hide the width."""
+    coarse = max(digits - 1, 0)
+    places = coarse if high - low >= 2 * 10.0**-coarse else digits
+    ends = [decimals(end, places, signed=signed, counted=counted) for end in (low, high)]
+    return (" to " if signed or low < 0 else "–").join(ends)
+
+
+def p_value(value: float) -> str:
+    """With its sign, as in `= .032` and `< .001`: it is never 0."""
+    return f"< {decimals(_SMALLEST_P, 3)}" if value < _SMALLEST_P else f"= {decimals(value, 3)}"
+
+
+def percent(share: float | None, digits: int = 0) -> str:
+    if share is None:
+        return UNKNOWN
+    return f"{100 * share:.{digits}f}{NARROW_SPACE}%".replace("-", MINUS)
+
+
+def usd(amount: Decimal | float | None) -> str:
+    """Dollars and cents, or two significant digits below a dollar; unknown is never 0."""
+    if amount is None:
+        return UNKNOWN
+    amount = Decimal(str(amount))
+    sign, size = (MINUS if amount < 0 else ""), abs(amount)
+    if size == 0:
+        return "$0"
+    if size < Decimal("0.000001"):
+        return f"{sign}<$0.000001"
+    # adjusted() is the power of ten of the first digit: −3 for 0.0031.
+    places = 2 if size >= 1 else max(2, 1 - size.adjusted())
+    # Half a cent up, as people add; formatting alone would round it to the even cent.
+    digits = Context(prec=max(size.adjusted(), 0) + places + 2, rounding=ROUND_HALF_UP)
+    size = size.quantize(Decimal(1).scaleb(-places), context=digits)
+    return f"{sign}${size:,.{places}f}".replace(",", NARROW_SPACE)
+
+
+def duration(seconds: float | None) -> str:
+    """`40 s`, `12 min`, `3 h 05 min`, `2 d 4 h`."""
+    if seconds is None:
+        return UNKNOWN
+    if seconds < 10:
+        return f"{max(seconds, 0):.1f} s".replace(".0 s", " s")
+    if seconds < 99.5:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02d} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"
+
+
+_ISOLATE, _END = "\u2068", "\u2069"
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", "LRI", "FSI"})
+
+
+def set_apart(name: str) -> str:
+    """A name written from right to left keeps its direction to itself; others stay as they are.
+
+    Without, the figures behind it would be read in the wrong order, and a sentence that begins
+    with it would run from right to left.
+    """
+    if _RIGHT_TO_LEFT.isdisjoint(map(unicodedata.bidirectional, name)):
+        return name
+    return f"{_ISOLATE}{name}{_END}"

@@ -1,0 +1,162 @@
+"""An import: what was read from which file; its rows are seen only when it is done."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from django.conf import settings
+from django.db import models
+from django.db.models import F, QuerySet
+from django.db.models.functions import MD5
+from numpy.typing import NDArray
+
+from judging.projects.models import Project
+
+
+class Import(models.Model):
+    class Kind(models.TextChoices):
+        EXAMPLES = "examples", "pairs"
+        POINTS = "points", "single responses"
+        JUDGMENTS = "judgments", "recorded judgments"
+        VOTES = "votes", "votes"
+
+    class State(models.TextChoices):
+        CHECKED = "checked", "checked, nothing written yet"
+        WRITING = "writing", "being written"
+        INTERRUPTED = "interrupted", "interrupted: resume or undo"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+        UNDONE = "undone", "undone"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="imports")
+    number = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10, choices=Kind, default=Kind.EXAMPLES)
+    state = models.CharField(max_length=12, choices=State, default=State.CHECKED)
+    reason = models.TextField(blank=True)
+    file_names = models.JSONField(default=list)
+    stored_files = models.JSONField(default=list, blank=True)
+    sha256 = models.CharField(max_length=64, blank=True)
+    format = models.CharField(max_length=20, blank=True)
+    mapping = models.JSONField(default=dict, blank=True)
+    skip_invalid = models.BooleanField(default=False)
+    summary = models.JSONField(default=dict, blank=True)
+    n_rows = models.PositiveIntegerField(default=0)
+    n_written = models.PositiveIntegerField(default=0)
+    n_known = models.PositiveIntegerField(default=0)
+    n_refused = models.PositiveIntegerField(default=0)
+    n_conflicts = models.PositiveIntegerField(default=0)
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "number"], name="import_number_once"),
+        ]
+
+
+class Label(models.TextChoices):
+    """Always from the point of view of response 1 (FairEval, section 4.1)."""
+
+    WIN = "win", "win"
+    TIE = "tie", "tie"
+    LOSE = "lose", "lose"
+
+
+class ExampleQuerySet(models.QuerySet["Example"]):
+    def visible(self) -> "ExampleQuerySet":
+        """Those whose import is finished: half an import is never seen."""
+        return self.filter(source__state=Import.State.DONE)
+
+    def judged(self) -> "ExampleQuerySet":
+        """Those that runs, N, rankings and analysis are about: visible, and no attention check."""
+        return self.visible().filter(is_check=False)
+
+
+class Example(models.Model):
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="examples")
+    source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="examples")
+    external_id = models.CharField(max_length=200)
+    number = models.PositiveIntegerField()
+    question = models.TextField(blank=True)
+    response_1 = models.TextField(blank=True)
+    response_2 = models.TextField(blank=True)
+    model_1 = models.CharField(max_length=200, blank=True)
+    model_2 = models.CharField(max_length=200, blank=True)
+    category = models.CharField(max_length=200, blank=True)
+    reference = models.TextField(blank=True)
+    gold_label = models.CharField(max_length=4, choices=Label, null=True, blank=True)
+    is_check = models.BooleanField(default=False)
+
+    objects = ExampleQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "external_id"], name="example_once"),
+        ]
+        indexes = [models.Index(fields=["project", "number"], name="example_in_import_order")]
+
+    def __str__(self) -> str:
+        return self.external_id
+
+
+class PointItemQuerySet(models.QuerySet["PointItem"]):
+    def visible(self) -> "PointItemQuerySet":
+        """Those whose import is finished: half an import is never seen."""
+        return self.filter(source__state=Import.State.DONE)
+
+
+class PointItem(models.Model):
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="point_items")
+    source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="point_items")
+    external_id = models.CharField(max_length=200)
+    number = models.PositiveIntegerField()
+    input = models.TextField(blank=True)
+    output = models.TextField(blank=True)
+    model = models.CharField(max_length=200, blank=True)
+
+    objects = PointItemQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "external_id"], name="point_item_once"),
+        ]
+
+
+class HumanScore(models.Model):
+    point_item = models.ForeignKey(PointItem, on_delete=models.CASCADE, related_name="scores")
+    criterion = models.CharField(max_length=100)
+    rater = models.CharField(max_length=200)
+    value = models.DecimalField(max_digits=12, decimal_places=6)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["point_item", "criterion", "rater"], name="human_score_once"
+            ),
+        ]
+
+
+NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
+
+
+def question_codes(digests: Sequence[str]) -> NDArray[np.intp]:
+    """Equal codes for equal questions; an example without a question is one of its own."""
+    seen: dict[str | int, int] = {}
+    names = (row if name == NO_TEXT else name for row, name in enumerate(digests))
+    return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.intp)
+
+
+def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
+    """The codes of these examples of a project, in their order. One query."""
+    rows = Example.objects.filter(project=project_id).order_by().annotate(md5=MD5(F("question")))
+    found = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
+    return question_codes([found[pk] for pk in examples])
+
+
+def frame_of(project: Project) -> QuerySet[Example]:
+    """The N examples that a cut of beta percent is about."""
+    return Example.objects.filter(project=project).judged().order_by("number", "pk")

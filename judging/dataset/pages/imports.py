@@ -1,0 +1,222 @@
+"""Forms of the import pages: the files, and which column is which field."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRefresh
+
+from judging.core.errors import UserError
+from judging.core.models import Worker
+from judging.dataset import writing
+from judging.dataset.files import FORMATS
+from judging.dataset.models import Import
+from judging.dataset.records import FIELDS, IGNORE
+from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
+from judging.dataset.writing import refuse_invalid, undo
+from judging.projects.access import Access, project_for
+from judging.projects.models import Role
+
+FORMAT_NAMES = {
+    "auto": "recognise it",
+    "csv": "CSV, semicolons too",
+    "tsv": "TSV",
+    "jsonl": "JSON Lines",
+    "json": "JSON array",
+    "pandalm": "PandaLM",
+    "llmbar": "LLMBar",
+    "faireval": "FairEval: a question file and two answer files",
+}
+MOST_COLUMNS = 100
+
+
+class FilesInput(forms.ClearableFileInput):
+    allow_multiple_selected = True
+
+
+class FilesField(forms.FileField):
+    """One or more files."""
+
+    widget = FilesInput
+
+    def clean(self, data: Any, initial: Any = None) -> list[Any]:
+        files = data if isinstance(data, list | tuple) and data else [data or None]
+        return [super(FilesField, self).clean(file, initial) for file in files]
+
+
+class UploadForm(forms.Form):
+    files = FilesField(
+        label="File of pairs",
+        help_text="CSV, TSV, JSON Lines or JSON. For FairEval, choose the question file and both "
+        "answer files together; the first answer file gives response 1.",
+    )
+    file_format = forms.ChoiceField(
+        label="Format", choices=[(name, FORMAT_NAMES[name]) for name in FORMATS], initial="auto"
+    )
+
+
+class MappingForm(forms.Form):
+    """One choice a column. What is left as it was recognised is not part of the mapping."""
+
+    def __init__(self, summary: Mapping[str, Any], data: Any = None) -> None:
+        super().__init__(data)
+        sources = {
+            column: field
+            for field, columns in summary["columns"].items()
+            for column in [columns, *columns.split(" + ")]
+        }
+        both = [c for c in summary["names"] if summary["columns"].get("model_1") == c
+                and summary["columns"].get("model_2") == c]  # fmt: skip
+        self.columns = {}
+        for number, column in enumerate(summary["names"][:MOST_COLUMNS]):
+            if column in both:
+                continue
+            name = f"column-{number}"
+            self.columns[name] = column
+            self.fields[name] = forms.ChoiceField(
+                label=column,
+                choices=[(IGNORE, "not read"), *((field, field) for field in FIELDS)],
+                initial=sources.get(column, IGNORE),
+            )
+
+    def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
+        """What was mapped before, and what the form changes."""
+        changed = {
+            column: self.cleaned_data[name]
+            for name, column in self.columns.items()
+            if name in self.changed_data
+        }
+        return {**before, **changed}
+
+
+PAGE = 50
+
+
+def import_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Import]:
+    """The import, of a project whose examples the user may change."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    imports = Import.objects.select_related("project", "created_by")
+    found = get_object_or_404(
+        imports, project=access.project, number=number, kind=Import.Kind.EXAMPLES
+    )
+    return access, found
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def imports(request: HttpRequest, slug: str) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    form = UploadForm(request.POST or None, request.FILES or None)
+    if request.method == "POST" and form.is_valid():
+        paths = store(form.cleaned_data["files"])
+        file_format = form.cleaned_data["file_format"]
+        try:
+            found = record_import(access.project, access.user, paths, file_format=file_format)
+        except UserError as error:
+            discard(paths)
+            form.add_error("files", str(error))
+        else:
+            return redirect("import_detail", slug, found.number)
+    past = Import.objects.filter(project=access.project, kind=Import.Kind.EXAMPLES)
+    page = Paginator(past.order_by("-number"), PAGE).get_page(request.GET.get("page"))
+    context = access.under("examples")
+    context |= {"form": form, "page": page}
+    return render(request, "judging/imports/list.html", context, status=422 if form.errors else 200)
+
+
+@require_GET
+def import_detail(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """The whole page, or, while it is written, the part of it that changes."""
+    access, found = import_for(request, slug, number)
+    return _detail(request, access, writing.look_after(found))
+
+
+@require_POST
+def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Read the file again with another mapping of its columns."""
+    access, found = import_for(request, slug, number)
+    form = MappingForm(found.summary, request.POST)
+    if not form.is_valid():
+        return _detail(request, access, found, form, status=422)
+    try:
+        check_again(found, found.format, form.mapping(found.mapping))
+    except UserError as error:
+        form.add_error(None, str(error))
+        return _detail(request, access, found, form, status=422)
+    return redirect("import_detail", slug, number)
+
+
+@require_POST
+def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Confirm a checked import, or resume an interrupted one."""
+    access, found = import_for(request, slug, number)
+    skip = found.skip_invalid or "skip_invalid" in request.POST
+    try:
+        refuse_invalid(found, skip)
+        writing.begin(found, skip_invalid=skip)
+    except UserError as error:
+        messages.error(request, str(error))
+        return _detail(request, access, found, status=422)
+    return redirect("import_detail", slug, number)
+
+
+@require_POST
+def import_undo(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Take an import back; a finished one asks for its name first."""
+    access, found = import_for(request, slug, number)
+    name = f"import {number}"
+    if found.state == Import.State.DONE and request.POST.get("confirm") != name:
+        messages.error(request, f"Nothing was changed. Type “{name}” to undo it.")
+        return _detail(request, access, found, status=422)
+    try:
+        undo(found, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return _detail(request, access, found, status=422)
+    messages.success(request, f"Import {number} is undone.")
+    return redirect("imports", slug)
+
+
+@require_GET
+def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> FileResponse:
+    """The refused rows of a file, as they stood in it."""
+    _, found = import_for(request, slug, number)
+    copies = refused_files_of(found)
+    if index >= len(copies):
+        raise Http404("No such file.")
+    return FileResponse(copies[index].open("rb"), as_attachment=True, filename=copies[index].name)
+
+
+def _detail(
+    request: HttpRequest,
+    access: Access,
+    found: Import,
+    form: MappingForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    summary = found.summary
+    by_column = "faireval" not in (found.format, summary.get("format")) and summary.get("names")
+    if form is None and found.state == Import.State.CHECKED and by_column:
+        form = MappingForm(summary)
+    context = {
+        **access.under("examples"),
+        "import": found,
+        "summary": summary,
+        "settled": found.n_written + found.n_known + found.n_conflicts,
+        "form": form,
+        "refused_files": [path.name for path in refused_files_of(found)],
+        "worker_missing": found.state == Import.State.WRITING and worker_is_missing(),
+    }
+    part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
+    if part and found.state != Import.State.WRITING:
+        return HttpResponseClientRefresh()
+    template = "_detail_state.html" if part else "detail.html"
+    return render(request, f"judging/imports/{template}", context, status=status)
+
+
+def worker_is_missing() -> bool:
+    return not Worker.objects.alive().filter(queues__contains="quick").exists()

@@ -1,0 +1,426 @@
+"""Who writes an import, and the named changes of its state.
+
+Of a project one import is written at a time, so that two files can't take each other's ids for
+known ones. An import that lost its writer is interrupted: it can be resumed or undone.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser
+from django.db import connection, transaction
+from django.db.models import F, Max, Model, Q, QuerySet
+from django.utils import timezone
+
+from judging.core import waking
+from judging.core.errors import UserError, stop_requested
+from judging.core.processes import is_dead, new_holder
+from judging.core.sql.statements import rows_came
+from judging.dataset.models import Example, Import
+from judging.dataset.reading import read_examples
+from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
+from judging.dataset.uploads import (
+    CHUNK,
+    FOLDER,
+    ImportComparison,
+    RefusedFiles,
+    as_sentences,
+    compare,
+    digest,
+    files_of,
+    is_upload,
+    record_import,
+    remove_uploads,
+)
+from judging.projects import access
+from judging.projects.models import Project
+
+State = Import.State
+LEASE = timedelta(seconds=60)
+STOPPED = "The writer stopped before the end. What it wrote is hidden and safe."
+
+
+def begin(imported: Import, *, skip_invalid: bool | None = None, background: bool = True) -> bool:
+    """Decide to write a checked or an interrupted import; False when that is settled already.
+
+    With `background` a worker is woken. Raises UserError while another import of the project is
+    unfinished.
+    """
+    chosen = {} if skip_invalid is None else {"skip_invalid": skip_invalid}
+    with transaction.atomic():
+        Project.objects.select_for_update(no_key=True).get(pk=imported.project_id)
+        unfinished = Import.objects.filter(
+            project=imported.project_id,
+            kind=Import.Kind.EXAMPLES,
+            state__in=(State.WRITING, State.INTERRUPTED),
+        )
+        other = unfinished.exclude(pk=imported.pk).first()
+        if other:
+            raise UserError(
+                f"Import {other.number} of this project is unfinished. Nothing was changed. "
+                "Resume or undo it first."
+            )
+        begun = {"state": State.WRITING, "holder": "", "lease_until": _later(), "reason": ""}
+        this = Import.objects.filter(pk=imported.pk)
+        counts = {"n_written": 0, "n_known": 0, "n_conflicts": 0}
+        changed = this.filter(state=State.CHECKED).update(**begun, **counts, **chosen)
+        changed = changed or this.filter(state=State.INTERRUPTED).update(**begun, **chosen)
+        if changed and background:
+            _send(imported.pk)
+    return changed == 1
+
+
+def take(import_id: int, holder: str) -> bool:
+    """Make `holder` the one writer; False while another one is at work."""
+    waiting = Import.objects.filter(pk=import_id, state=State.WRITING)
+    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    return waiting.filter(gone).update(holder=holder, lease_until=_later()) == 1
+
+
+def interrupt(import_id: int, holder: str, reason: str) -> bool:
+    """The writer's own word that it stops before the end."""
+    held = Import.objects.filter(pk=import_id, state=State.WRITING, holder=holder)
+    return held.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=reason) == 1
+
+
+def look_after(imported: Import) -> Import:
+    """Notice that the writer is gone, or wake a worker again that may have lost the message."""
+    gone = is_dead(imported.holder)
+    expired = imported.lease_until is None or imported.lease_until < timezone.now()
+    if imported.state == State.WRITING and (gone or expired):
+        as_read = Import.objects.filter(
+            pk=imported.pk,
+            state=State.WRITING,
+            holder=imported.holder,
+            lease_until=imported.lease_until,
+        )
+        with transaction.atomic():
+            if imported.holder:
+                as_read.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=STOPPED)
+            elif as_read.update(lease_until=_later()):
+                _send(imported.pk)
+        imported.refresh_from_db()
+    return imported
+
+
+def _later() -> Any:
+    return timezone.now() + LEASE
+
+
+def _send(import_id: int) -> None:
+    waking.wake_on_commit(waking.WRITE_IMPORT, import_id)
+
+
+def undo(imported: Import, user: AbstractUser | None) -> bool:
+    """Undo an import in whatever state it is; False when it was undone before.
+
+    A writer at work notices at its next chunk and leaves. Raises UserError if people or a judge
+    have worked on examples of a finished import, or if a run may be about to: those stay.
+    """
+    if imported.state == State.DONE:
+        _refuse_if_needed(imported)
+    with transaction.atomic():
+        others = Import.objects.filter(pk=imported.pk).exclude(state=State.UNDONE)
+        changed = others.update(state=State.UNDONE, holder="", lease_until=None) == 1
+        if changed:
+            subject = f"import {imported.number}"
+            access.record_event(imported.project, user, "import undone", subject)
+    remove_leftovers(imported.project_id)
+    remove_uploads(imported, with_refused=True)
+    return changed
+
+
+def in_use(imported: Import) -> bool:
+    """Whether a judge was asked about an example, or a round selected it, or somebody voted on it.
+
+    A verdict of a run that has not come to the example is no use: it goes with the example.
+    """
+    return any(
+        _uses(relation.related_model)
+        .filter(**{f"{relation.field.name}__source": imported})
+        .exists()
+        for relation in Example._meta.related_objects
+    )
+
+
+def _uses(model: type[Model]) -> QuerySet[Model]:
+    """Return the rows that use an example: all of them, unless the model knows better."""
+    rows = model._default_manager.all()
+    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows
+
+
+def _refuse_if_needed(imported: Import) -> None:
+    if in_use(imported):
+        raise UserError(
+            f"Examples of import {imported.number} have been judged, selected for a round, or "
+            "voted on, so they stay. Nothing was changed."
+        )
+    # It holds the next examples in memory and would ask about one that is gone.
+    at_work = imported.project.runs.at_work().order_by("number").first()
+    if at_work is not None:
+        raise UserError(
+            f"The run “{at_work.name}” is working through the project's examples. Pause it, and "
+            "undo the import again. Nothing was changed."
+        )
+
+
+def remove_leftovers(project_id: int) -> None:
+    """Delete what undone imports left, also where an earlier undo was cut off."""
+    undone = Example.objects.filter(project=project_id, source__state=State.UNDONE)
+    while ids := list(undone.values_list("pk", flat=True)[:CHUNK]):
+        Example.objects.filter(pk__in=ids).delete()
+
+
+Advance = Callable[[int], None]
+
+
+class TakenOver(Exception):
+    """The import was undone, or another writer has it: this one leaves."""
+
+
+def import_files(
+    project: Project,
+    user: AbstractUser | None,
+    paths: Sequence[Path],
+    *,
+    file_format: str = "auto",
+    mapping: Mapping[str, str] | None = None,
+    skip_invalid: bool = False,
+    advance: Advance | None = None,
+) -> Import:
+    """Check files and write them, in this process; resumes where the same import was interrupted.
+
+    `advance` is told how many rows were settled. Raises UserError, with nothing to be seen in the
+    project, when a row is invalid and `skip_invalid` is not set.
+    """
+    unfinished = Import.objects.filter(
+        project=project,
+        state__in=(State.WRITING, State.INTERRUPTED),
+        sha256=digest(paths),
+        format=file_format,
+        mapping=mapping or {},
+    ).first()
+    if unfinished:
+        imported = look_after(unfinished)
+    else:
+        imported = record_import(project, user, paths, file_format=file_format, mapping=mapping)
+        try:
+            refuse_invalid(imported, skip_invalid)
+        except UserError as error:
+            Import.objects.filter(pk=imported.pk).update(state=State.FAILED, reason=str(error))
+            raise
+    begin(imported, skip_invalid=skip_invalid, background=False)
+    if not write(imported.pk, advance):
+        raise UserError(
+            f"Import {imported.number} is in other hands: another process writes it, or it was "
+            "undone. This one wrote nothing more."
+        )
+    imported.refresh_from_db()
+    return imported
+
+
+def refuse_invalid(imported: Import, skip_invalid: bool) -> None:
+    """Raise UserError unless the import may be written."""
+    found = imported.summary
+    if not found["n_rows"]:
+        raise UserError("No row of the file can be imported. Nothing was imported.")
+    if found["fatal"]:
+        raise UserError(
+            "The file can't be read to its end. Nothing was imported. Mend it and import it again."
+        )
+    if found["n_problems"] and not skip_invalid:
+        rows = "1 row is" if imported.n_refused == 1 else f"{imported.n_refused} rows are"
+        raise UserError(
+            f"{rows} invalid. Nothing was imported. Mend the file, or leave these rows out with "
+            "--skip-invalid."
+        )
+
+
+def write(import_id: int, advance: Advance | None = None) -> bool:
+    """Write an import that was begun, from where it stands; False when it isn't ours to write."""
+    holder = new_holder()
+    if not take(import_id, holder):
+        return False
+    imported = Import.objects.select_related("project", "created_by").get(pk=import_id)
+    try:
+        remove_leftovers(imported.project_id)
+        _write(imported, holder, advance or (lambda rows: None))
+    except TakenOver:
+        return False
+    except UserError as error:
+        interrupt(import_id, holder, str(error))
+        raise
+    except BaseException:
+        interrupt(import_id, holder, STOPPED)
+        raise
+    return True
+
+
+def _write(imported: Import, holder: str, advance: Advance) -> None:
+    paths = files_of(imported)
+    if digest(paths) != imported.sha256:
+        raise UserError("The file has changed since it was checked. Undo this import, start anew.")
+    refused = RefusedFiles(paths, imported.format) if imported.skip_invalid else None
+    seen = ImportComparison(imported.project_id)
+    settled = imported.n_written + imported.n_known + imported.n_conflicts
+    try:
+        rows = islice(_accepted(imported, paths, refused), settled, None)
+        advance(settled)
+        while chunk := list(islice(rows, CHUNK)):
+            if stop_requested.is_set():
+                raise UserError(STOPPED)
+            _write_chunk(imported, holder, chunk, seen)
+            advance(len(chunk))
+        copies = refused.finish() if refused else []
+    finally:
+        if refused:
+            refused.discard()
+    # What was settled before an interruption is in the list of the first pass.
+    conflicts = None if settled else as_sentences(seen.conflicts)
+    _finish(imported, holder, conflicts, copies)
+
+
+def _accepted(
+    imported: Import, paths: list[Path], refused: RefusedFiles | None
+) -> Iterator[ExampleRow]:
+    for row in read_examples(paths, imported.format, imported.mapping):
+        if not isinstance(row, Refused):
+            yield row
+        elif refused:
+            refused.add(row)
+
+
+def _write_chunk(
+    imported: Import, holder: str, chunk: list[ExampleRow], seen: ImportComparison
+) -> None:
+    """One short transaction; its first statement makes sure that the import is still ours."""
+    held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
+    with transaction.atomic():
+        if not held.update(lease_until=timezone.now() + LEASE):
+            raise TakenOver
+        compared = compare(imported.project_id, chunk)
+        seen.add(compared)
+        others = Example.objects.filter(project=imported.project_id)
+        last = others.aggregate(last=Max("number"))["last"]
+        start = 0 if last is None else last + 1
+        _insert(imported, start, compared.new)
+        held.update(
+            n_written=F("n_written") + len(compared.new),
+            n_known=F("n_known") + compared.n_known,
+            n_conflicts=F("n_conflicts") + len(compared.conflicts),
+        )
+
+
+def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
+    """One statement for all rows; bulk_create, which prepares value by value, took twice as long
+    as all the rest of an import."""
+    fields = [field for field in Example._meta.concrete_fields if not field.primary_key]
+    names = [field.attname for field in fields]
+    values = {field.attname: field.get_default() for field in fields}
+    values |= {"project_id": imported.project_id, "source_id": imported.pk}
+    table = connection.ops.quote_name(Example._meta.db_table)
+    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
+    places = ", ".join(["%s"] * len(fields))
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            f"INSERT INTO {table} ({columns}) VALUES ({places})",
+            [
+                [{**values, **_values(number, row)}[name] for name in names]
+                for number, row in enumerate(rows, start)
+            ],
+        )
+
+
+def _values(number: int, row: ExampleRow) -> dict[str, Any]:
+    content = zip(IDENTITY_FIELDS, row.content, strict=True)
+    return {"external_id": row.external_id, "number": number, **dict(content)}
+
+
+def _finish(
+    imported: Import, holder: str, conflicts: list[str] | None, copies: Sequence[Path]
+) -> None:
+    """Everything becomes visible at once."""
+    summary = imported.summary | {"refused_files": [path.name for path in copies]}
+    if conflicts is not None:
+        summary["conflicts"] = conflicts
+    with transaction.atomic():
+        done = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder).update(
+            state=State.DONE,
+            summary=summary,
+            holder="",
+            lease_until=None,
+            finished_at=timezone.now(),
+        )
+        if not done:
+            raise TakenOver
+        rows_came(imported.n_rows, Example)
+        access.record_event(
+            imported.project,
+            imported.created_by,
+            "examples imported",
+            f"import {imported.number}",
+            files=imported.file_names,
+            sha256=imported.sha256,
+        )
+    remove_uploads(imported)
+
+
+UNCONFIRMED_FOR = timedelta(days=7)
+# What ends its worker each time must not be tried for ever.
+MOST_RESUMED = 3
+logger = logging.getLogger(__name__)
+
+
+def resume_imports() -> int:
+    """Called by every worker every 15 s; how many imports it set going again.
+
+    Files that a command was given may lie on another machine: such an import waits for the
+    command to be repeated.
+    """
+    pairs = Import.objects.filter(kind=Import.Kind.EXAMPLES)
+    for imported in pairs.filter(state=State.WRITING):
+        look_after(imported)
+    stopped = pairs.filter(state=State.INTERRUPTED, reason=STOPPED)
+    return sum(_resume(imported) for imported in stopped)
+
+
+def _resume(imported: Import) -> bool:
+    resumed = imported.summary.get("resumed", 0)
+    if resumed >= MOST_RESUMED or not all(map(is_upload, imported.stored_files)):
+        return False
+    same = Import.objects.filter(pk=imported.pk, state=State.INTERRUPTED)
+    if not same.update(summary=imported.summary | {"resumed": resumed + 1}):
+        return False
+    try:
+        return begin(imported)
+    except UserError:
+        # Another import of the project is unfinished, too, and comes first.
+        return False
+
+
+def tidy_uploads() -> int:
+    """Called by every worker every hour; how many uploads it deleted.
+
+    They were checked or cut off a week ago, and nobody decided to import them.
+    """
+    before = timezone.now() - UNCONFIRMED_FOR
+    tidied = 0
+    for imported in Import.objects.filter(state=State.CHECKED, created_at__lt=before):
+        if all(map(is_upload, imported.stored_files)):
+            tidied += undo(imported, None)
+    for folder in (Path(settings.MEDIA_ROOT) / FOLDER).glob("*/"):
+        changed = datetime.fromtimestamp(folder.stat().st_mtime, UTC)
+        if changed < before and not Import.objects.filter(stored_files__icontains=folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+            tidied += 1
+    if tidied:
+        logger.info("%s uploads that nobody imported within a week were deleted.", tidied)
+    return tidied

@@ -1,1 +1,0 @@
-"""Reading files of pairs, checking them, and writing them into a project."""

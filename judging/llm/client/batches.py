@@ -1,0 +1,245 @@
+"""Many requests handed in together at half the price: the Batch API of OpenAI and others."""
+
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from judging.llm.client.adaptation import EndpointCapabilities, body
+from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, classify_answer
+from judging.llm.client.limits import Patience, RetryPolicy, insist
+from judging.llm.client.messages import JudgeRequest, Reply
+from judging.llm.client.transport import LENIENT, OpenAiClient, Opened, read_completion
+from judging.llm.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from openai.types import Batch
+
+Result = TypeVar("Result")
+
+# The service's own limit on one batch.
+MOST_REQUESTS = 50_000
+PATH: Final = "/v1/chat/completions"
+# Under this name a batch carries our own mark, by which it is found again.
+MARK = "fairjudge"
+# What the service says of a request that it did not begin.
+NOT_DONE = ("batch_expired", "batch_cancelled")
+COMPLETED = "completed"
+# Our own word for a batch that its service no longer knows.
+GONE = "gone"
+FINISHED = (COMPLETED, "failed", "expired", "cancelled", GONE)
+USUAL_RETRY = RetryPolicy()
+
+
+class BatchError(Exception):
+    """The batch service did not take or give what was asked; `failure` says why."""
+
+    def __init__(self, failure: CallFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+@dataclass(frozen=True, slots=True)
+class BatchState:
+    """How far a batch is, as its service says."""
+
+    id: str
+    status: str
+    input_file: str
+    output_file: str = ""
+    error_file: str = ""
+    total: int = 0
+    completed: int = 0
+    failed: int = 0
+    message: str = ""
+
+    @property
+    def finished(self) -> bool:
+        """Nothing more will be done; what was done until then is in the files."""
+        return self.status in FINISHED
+
+
+class BatchClient(Opened):
+    """Submits, polls and collects batches of one endpoint."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str | None,
+        *,
+        learned: Mapping[str, EndpointCapabilities] | None = None,
+        retry: RetryPolicy = USUAL_RETRY,
+    ) -> None:
+        self._package = OpenAiClient(endpoint, key)
+        self._learned = dict(learned or {})
+        self._retry = retry
+
+    async def open(self) -> None:
+        await self._package.open()
+
+    async def close(self) -> None:
+        await self._package.close()
+
+    async def submit(self, mark: str, requests: Mapping[str, JudgeRequest]) -> BatchState:
+        """Hand in the requests by their custom IDs, once however often this is called.
+
+        `mark` names the batch. One that carries it already is returned instead: it was handed in
+        by a call that was cut off before it could be written down.
+        """
+        if not 0 < len(requests) <= MOST_REQUESTS:
+            raise ValueError(f"A batch holds 1 to {MOST_REQUESTS} requests.")
+        lines = "".join(self._line(name, request) for name, request in requests.items())
+        content = lines.encode()
+        client = self._package.client
+
+        async def upload() -> str:
+            return (await client.files.create(file=("batch.jsonl", content), purpose="batch")).id
+
+        input_file = await self._ask(upload)
+
+        async def create() -> BatchState:
+            return await self._marked(mark) or _state(
+                await client.batches.create(
+                    input_file_id=input_file,
+                    endpoint=PATH,
+                    completion_window="24h",
+                    metadata={MARK: mark},
+                )
+            )
+
+        return await self._ask(create)
+
+    async def poll(self, batch_id: str, mark: str) -> BatchState:
+        """`gone` where the service lists its batches and has none of that ID and mark."""
+
+        async def retrieve() -> BatchState:
+            return _state(await self._package.client.batches.retrieve(batch_id))
+
+        try:
+            return await self._ask(retrieve)
+        except BatchError as error:
+            if error.failure.kind is not FailureKind.NOT_FOUND:
+                raise
+        return await self.find(mark) or BatchState(batch_id, GONE, "")
+
+    async def cancel(self, batch_id: str) -> BatchState:
+        async def end() -> BatchState:
+            return _state(await self._package.client.batches.cancel(batch_id))
+
+        return await self._ask(end)
+
+    async def find(self, mark: str) -> BatchState | None:
+        """The batch of that name, where one was handed in and its answer was lost on the way."""
+        return await self._ask(lambda: self._marked(mark))
+
+    async def collect(
+        self, state: BatchState, requests: Mapping[str, JudgeRequest]
+    ) -> dict[str, Reply | CallFailure]:
+        """What the output file and the error file hold, by custom ID.
+
+        Requests that are missing here were not done (expired, cancelled): hand them in again. A
+        file that the service no longer has holds nothing.
+        """
+        outcomes: dict[str, Reply | CallFailure] = {}
+        for file_id in filter(None, (state.error_file, state.output_file)):
+            for entry in _entries(await self._file(file_id)):
+                name = str(entry.get("custom_id"))
+                if name in requests and (outcome := self._outcome(entry, requests[name])):
+                    outcomes[name] = outcome
+        return outcomes
+
+    def _outcome(
+        self, entry: Mapping[str, Any], request: JudgeRequest
+    ) -> Reply | CallFailure | None:
+        """None for a request that was not done."""
+        answer, error = entry.get("response"), entry.get("error")
+        if isinstance(answer, dict):
+            return self._read(answer, request)
+        code = error.get("code") if isinstance(error, dict) else None
+        if not error or code in NOT_DONE:
+            return None
+        failure = classify_answer(400, {}, json.dumps({"error": error}))
+        return Patience(self._retry, requests=1).failure(failure)
+
+    async def _file(self, file_id: str) -> str:
+        try:
+            content = await self._ask(lambda: self._package.client.files.content(file_id))
+        except BatchError as error:
+            if error.failure.kind is FailureKind.NOT_FOUND:
+                return ""
+            raise
+        return content.text
+
+    def _line(self, name: str, request: JudgeRequest) -> str:
+        sent = body(request, self._learned.get(request.model, EndpointCapabilities()))
+        entry = {"custom_id": name, "method": "POST", "url": PATH, "body": sent}
+        return json.dumps(entry) + "\n"
+
+    def _read(self, answer: Mapping[str, Any], request: JudgeRequest) -> Reply | CallFailure:
+        headers = {"x-request-id": str(answer.get("request_id") or "")}
+        given = answer.get("body")
+        text = given if isinstance(given, str) else json.dumps(given)
+        status = _number(answer.get("status_code"), 200 if isinstance(given, dict) else 500)
+        learned = self._learned.get(request.model, EndpointCapabilities())
+        outcome: Reply | AttemptFailure
+        if 200 <= status < 300:
+            outcome = read_completion(text, headers, request, learned)
+        else:
+            outcome = classify_answer(status, headers, text)
+        patience = Patience(self._retry, requests=1)
+        if isinstance(outcome, Reply):
+            return patience.reply(outcome)
+        patience.possibly_billed = int(outcome.possibly_billed)
+        return patience.failure(outcome)
+
+    async def _marked(self, mark: str) -> BatchState | None:
+        async for batch in self._package.client.batches.list(limit=100):
+            if (batch.metadata or {}).get(MARK) == mark:
+                return _state(batch)
+        return None
+
+    async def _ask(self, ask: Callable[[], Awaitable[Result]]) -> Result:
+        patience = Patience(self._retry)
+
+        async def attempt(patience: Patience) -> Result | AttemptFailure:
+            patience.sending()
+            seconds = max(0.0, min(self._retry.request, patience.left))
+            return await self._package.guarded(ask(), seconds)
+
+        outcome = await insist(attempt, patience)
+        if isinstance(outcome, AttemptFailure):
+            raise BatchError(patience.failure(outcome))
+        return outcome
+
+
+def _entries(text: str) -> Iterator[dict[str, Any]]:
+    # Split at line feeds alone: other line ends of Unicode occur inside the texts.
+    for line in text.removeprefix("\ufeff").split("\n"):
+        try:
+            entry = LENIENT.decode(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(entry, dict):
+            yield entry
+
+
+def _number(value: object, otherwise: int) -> int:
+    """An HTTP status, which some write as text."""
+    return int(text) if (text := str(value)).isdecimal() and len(text) == 3 else otherwise
+
+
+def _state(batch: "Batch") -> BatchState:
+    """Raises AttributeError where the answer is no batch."""
+    counts = batch.request_counts
+    errors = (batch.errors.data if batch.errors else None) or []
+    return BatchState(
+        id=batch.id,
+        status=batch.status,
+        input_file=batch.input_file_id,
+        output_file=batch.output_file_id or "",
+        error_file=batch.error_file_id or "",
+        total=counts.total if counts else 0,
+        completed=counts.completed if counts else 0,
+        failed=counts.failed if counts else 0,
+        message="; ".join(error.message or "" for error in errors)[:500],
+    )

@@ -1,0 +1,274 @@
+"""The judge client: one request in, a reply or a typed failure out, whatever the server does."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from judging.core.text import storable
+from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
+from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, sentence
+from judging.llm.client.limits import (
+    Limits,
+    Patience,
+    Pause,
+    ProcessLimits,
+    RetryPolicy,
+    SharedLimits,
+    Window,
+    asked_wait,
+    persist,
+)
+from judging.llm.client.messages import JudgeRequest, Message, Reply
+from judging.llm.client.transport import OpenAiClient, Opened, Transport
+from judging.llm.endpoint import Endpoint
+
+USUAL_LIMITS = Limits()
+USUAL_RETRY = RetryPolicy()
+# A request meets at most as many refusals as it has parameters to adapt, some of them twice.
+MOST_ADAPTATIONS = 12
+
+
+class JudgeClient(Opened):
+    """Asks one endpoint, within its limits. Made inside the coroutine that uses it.
+
+    A model of which nothing is known is asked alone first, and a model that can't be had (no
+    account, no key, no such model) is not asked again: later calls get the same failure, with
+    `requests` = 0.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str | None,
+        limits: Limits = USUAL_LIMITS,
+        *,
+        shared: SharedLimits | None = None,
+        retry: RetryPolicy = USUAL_RETRY,
+        learned: Mapping[str, EndpointCapabilities] | None = None,
+    ) -> None:
+        self.endpoint = endpoint
+        self.limits = limits
+        self._shared = shared or ProcessLimits()
+        self._retry = retry
+        self._learned = dict(learned or {})
+        self._transport = Transport(endpoint, key)
+        self._window = Window(limits.concurrency)
+        self._scouts: dict[str, asyncio.Event] = {}
+        self._hopeless: dict[str, AttemptFailure] = {}
+        self._answered: set[str] = set()
+        # Requests that have left and are not answered.
+        self.under_way = 0
+
+    async def open(self) -> None:
+        await self._transport.open()
+
+    async def close(self) -> None:
+        await self._transport.close()
+        await self._shared.close()
+
+    def learned(self, model: str) -> EndpointCapabilities:
+        return self._learned.get(model, EndpointCapabilities())
+
+    @property
+    def concurrency(self) -> int:
+        """How many requests may be under way now."""
+        return self._window.size
+
+    async def paused(self) -> Pause:
+        """For how long the endpoint has asked everybody to stay away, and in which words."""
+        return await self._shared.paused()
+
+    async def complete(self, request: JudgeRequest) -> Reply | CallFailure:
+        async def attempt(patience: Patience) -> Reply | AttemptFailure:
+            return await self._scouted(request, patience)
+
+        if scout := self._scouts.get(request.model):
+            await scout.wait()
+        return await persist(attempt, self._retry)
+
+    async def _scouted(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        """The first request to an unknown model goes alone."""
+        model = request.model
+        if model in self._learned or model in self._scouts:
+            return await self._attempt(request, patience)
+        self._scouts[model] = asyncio.Event()
+        try:
+            outcome = await self._attempt(request, patience)
+            self._learned.setdefault(model, EndpointCapabilities())
+            return outcome
+        finally:
+            self._scouts.pop(model).set()
+
+    async def _attempt(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        await self._window.take()
+        try:
+            if hopeless := self._hopeless.get(request.model):
+                return hopeless
+            booked = self._tokens_to_book(request)
+            late = await self._turn(booked, patience)
+            seen = self._shared.halvings
+            self._window.follow(seen)
+            outcome = late or await self._adapting(request, patience)
+            if isinstance(outcome, Reply):
+                await self._settle(booked, outcome)
+            elif late is None:
+                await self._note(outcome, request.model, seen)
+            return outcome
+        finally:
+            self._window.give_back()
+
+    async def _note(self, failure: AttemptFailure, model: str, seen: int) -> None:
+        """What a failure means for the other calls, before anybody gets this one's place.
+
+        `seen`: how many halvings were known when the request left.
+        """
+        if failure.kind.pauses_run:
+            self._hopeless[model] = failure
+        elif failure.kind is FailureKind.RATE_LIMIT:
+            self._window.follow(await self._shared.halve(seen))
+            if wait := asked_wait(failure.headers, failure.message):
+                await self._shared.pause(wait, failure.with_status)
+
+    async def _settle(self, booked: int, reply: Reply) -> None:
+        self._window.succeeded()
+        used = reply.usage.prompt_tokens + reply.usage.completion_tokens
+        if booked > used:
+            await self._shared.settle(self.limits, booked - used)
+
+    def _tokens_to_book(self, request: JudgeRequest) -> int:
+        if self.limits.tpm is None:
+            return 0
+        return request.prompt_tokens + request.n * request.max_tokens
+
+    async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
+        """Wait for the pause to end and for this request's place in the minute."""
+        try:
+            async with asyncio.timeout(patience.left if patience.requests else None):
+                wait = await self._shared.reserve(self.limits, tokens)
+                while wait > 0:
+                    await asyncio.sleep(wait)
+                    wait = (await self._shared.paused()).seconds
+        except TimeoutError:
+            message = "The endpoint asked to wait for longer than the call's deadline."
+            return AttemptFailure(FailureKind.RATE_LIMIT, message, 429)
+        return None
+
+    async def _adapting(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
+        """Send, and send again what the server refused in the way that it asks for.
+
+        What was learned counts once a request so adapted has been answered.
+        """
+        known = learned = self.learned(request.model)
+        refused: set[tuple[EndpointCapabilities, int | None]] = set()
+        while len(refused) < MOST_ADAPTATIONS:
+            refused.add((learned, request.fits))
+            patience.sending()
+            seconds = max(0.0, min(self._retry.request, patience.left))
+            self.under_way += 1
+            try:
+                outcome = await self._transport.send(request, learned, seconds)
+            finally:
+                self.under_way -= 1
+            if isinstance(outcome, Reply):
+                learned = _also_learned(request, learned, outcome)
+                if learned != known:
+                    self._keep(request.model, known, learned)
+                self._answered.add(request.model)
+                return outcome
+            failure = outcome
+            if fitted := fit(request, learned, failure):
+                learned, request = fitted
+            elif adapted := learn(learned, request, failure):
+                learned = adapted
+            else:
+                break
+            if (learned, request.fits) in refused:
+                break
+        return self._in_context(request.model, failure)
+
+    def _keep(self, model: str, known: EndpointCapabilities, learned: EndpointCapabilities) -> None:
+        """Put what this call learned to what others learned meanwhile."""
+        before, after = known.to_json(), learned.to_json()
+        new = {name: value for name, value in after.items() if value != before[name]}
+        self._learned[model] = EndpointCapabilities.from_json(self.learned(model).to_json() | new)
+
+    def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:
+        """A refusal of a key or a model that has answered before is about this request's text
+        alone, unless the status is for nothing else. An account may well run out meanwhile.
+        """
+        about_all = failure.kind in (FailureKind.AUTH, FailureKind.NOT_FOUND)
+        if about_all and failure.http_status in (400, 403) and model in self._answered:
+            return replace(failure, kind=FailureKind.BAD_REQUEST)
+        return failure
+
+
+def _also_learned(
+    request: JudgeRequest, learned: EndpointCapabilities, reply: Reply
+) -> EndpointCapabilities:
+    """What an answer shows without a refusal: n ignored, the tokens of one choice reported."""
+    if len(reply.choices) < min(request.n, learned.max_n or request.n):
+        learned = replace(learned, max_n=len(reply.choices))
+    if reply.usage.one_choice:
+        learned = replace(learned, usage_of_one_choice=True)
+    return learned
+
+
+LISTING_SECONDS = 20.0
+# As many as the strictest server that gives any.
+TOP_LOGPROBS = 20
+MOST_NAMED = 10
+
+
+class ListingError(Exception):
+    """The models can't be listed, or none can be chosen; the message says what to do."""
+
+
+async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
+    """The names of the models that the endpoint says it serves, in its own order."""
+    async with OpenAiClient(endpoint, key) as package:
+        page = await package.guarded(package.client.models.list(), LISTING_SECONDS)
+    if isinstance(page, AttemptFailure):
+        raise ListingError(
+            f"The endpoint {endpoint.name} did not list its models. {sentence(page.with_status)} "
+            "Check that it runs, or name the model."
+        )
+    names = [getattr(model, "id", None) for model in page.data or []]
+    return tuple(storable(name) for name in names if isinstance(name, str) and name)
+
+
+def only_model(models: tuple[str, ...]) -> str:
+    """The model to use when none was named: the only one there is."""
+    if len(models) == 1:
+        return models[0]
+    if not models:
+        raise ListingError("The endpoint serves no model. Name one.")
+    named = ", ".join(models[:MOST_NAMED]) + (", …" if len(models) > MOST_NAMED else "")
+    raise ListingError(f"The endpoint serves several models. Name one: {named}.")
+
+
+@dataclass(frozen=True, slots=True)
+class LogprobSupport:
+    """Whether a model gives log-probabilities, and of how many tokens in a place."""
+
+    supported: bool
+    top: int = 0
+    reason: str = ""
+
+
+async def probe_logprobs(client: JudgeClient, model: str) -> LogprobSupport:
+    """Ask for one token with its log-probabilities and look at what comes back."""
+    request = JudgeRequest(
+        messages=(Message("user", "Answer with the letter A or B: A"),),
+        model=model,
+        temperature=0.0,
+        max_tokens=1,
+        top_logprobs=TOP_LOGPROBS,
+    )
+    outcome = await client.complete(request)
+    if isinstance(outcome, CallFailure):
+        return LogprobSupport(False, reason=outcome.message)
+    logprobs = outcome.choices[0].logprobs
+    if not logprobs or not logprobs[0].top:
+        reason = f"The model {model} gives no log-probabilities at this endpoint."
+        return LogprobSupport(False, reason=reason)
+    return LogprobSupport(True, top=len(logprobs[0].top))

@@ -1,0 +1,88 @@
+"""One message of a conversation with a judge."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from judging.llm.prices import Usage, estimate_prompt
+
+MessageRole = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: MessageRole
+    content: str
+
+
+@dataclass(frozen=True)
+class JudgeRequest:
+    """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too.
+
+    `fits`: where the model's context was too small, the tokens that this prompt leaves for a reply.
+    """
+
+    messages: tuple[Message, ...]
+    model: str
+    n: int = 1
+    temperature: float = 1.0
+    max_tokens: int = 1024
+    schema: Mapping[str, object] | None = None
+    top_logprobs: int | None = None
+    fits: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.messages or self.n < 1 or self.max_tokens < 1:
+            raise ValueError("A request has a message, n of at least 1 and a token to answer with.")
+
+    @cached_property
+    def prompt_tokens(self) -> int:
+        """An estimate: the endpoint's own count is known only from its reply."""
+        return estimate_prompt([message.content for message in self.messages])
+
+
+@dataclass(frozen=True, slots=True)
+class TokenLogprobs:
+    """One token of the reply, and the likeliest tokens in its place, likeliest first."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One completion. `reasoning` is what the endpoint keeps apart, and is never parsed."""
+
+    text: str | None
+    finish_reason: str
+    reasoning: str = ""
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    completion_tokens: int | None = None
+    refusal: str = ""
+
+    def logprobs_json(self) -> list[dict[str, object]] | None:
+        if self.logprobs is None:
+            return None
+        return [
+            {"token": t.token, "logprob": t.logprob, "top": [list(pair) for pair in t.top]}
+            for t in self.logprobs
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """`asked` choices were asked for; a server that caps or ignores n gives fewer.
+
+    Of the `requests` that the call took, `possibly_billed` were cut off after they were sent.
+    """
+
+    choices: tuple[Choice, ...]
+    usage: Usage
+    model: str
+    request_id: str
+    asked: int
+    requests: int = 1
+    possibly_billed: int = 0
+    duration_ms: int = 0

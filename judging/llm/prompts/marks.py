@@ -1,0 +1,148 @@
+"""Characters that look alike, folded to one, so that a mark is one mark in any script's digits.
+
+The folded text has the length of the text: a position in one is a position in the other.
+"""
+
+import itertools
+import re
+import unicodedata
+from functools import lru_cache
+
+_SINGLE = {
+    # The one capital whose small letter is two characters, and the small letter that has no dot.
+    **dict.fromkeys("\u0130\u0131", "i"),
+    **dict.fromkeys("\u2010\u2011\u2012\u2212", "-"),
+    **dict.fromkeys("\u2044\u2215", "/"),
+    # The decimal and the thousands separator of Arabic digits.
+    "\u066b": ".",
+    "\u066c": ",",
+}
+
+
+class _Folds(dict[int, str]):
+    def __missing__(self, code: int) -> str:
+        folded = _fold_character(chr(code))
+        self[code] = folded
+        return folded
+
+
+def fold(text: str) -> str:
+    """Small letters, full-width and styled ones too; digits of all scripts as 0-9; one white space;
+    one hyphen, minus sign and slash.
+
+    Superscript and circled numbers stay as they are: "8²" is not 82.
+    """
+    return text.lower() if text.isascii() else text.translate(_FOLDS)
+
+
+# Soft hyphens, joiners, directions, fillers, variation selectors, tags: what no reader sees.
+INVISIBLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
+
+
+def visible(text: str) -> str:
+    return text if text.isascii() else INVISIBLE.sub("", text)
+
+
+def _fold_character(character: str) -> str:
+    category = unicodedata.category(character)
+    if category == "Nd":
+        return str(unicodedata.decimal(character))
+    if category == "Zs":
+        return " "
+    if category == "No":
+        return character
+    small = _SINGLE.get(character) or unicodedata.normalize("NFKC", character).lower()
+    return small if len(small) == 1 else character
+
+
+_FOLDS = _Folds()
+
+
+DISARMED = "\u00b7"
+
+_GAP = r"[ \t*_`]+"
+_NUMBER = r"[ \t*_`]*#?([12ab])(?![^\W_\u7684\u306e\uc758])"
+# "Assistant" in languages that judges reply in.
+_ASSISTANT = (
+    r"(?:as(?<![^\W_]as)(?:sist(?:ant|ente?)|istente?|ystenta?|istan)"
+    r"|ассистент(?<![^\W_]ассистент)а?|помощник(?<![^\W_]помощник)а?"
+    r"|助手|助理|アシスタント|어시스턴트|المساعد|सहायक)"
+)
+_SCORE_WORD = r"[ \t]*(?:的|の|의)?[ \t]*(?:得分|分数|分數|评分|評分|スコア|点数|評価|점수)"
+# What may stand between a label and its score: "Assistant 1 (concise): 8".
+ASIDE = r"(?:[ \t]*\([^()\n]{1,40}\))?"
+STRONG_LABEL = rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer){_NUMBER}"
+WEAK_LABEL = (
+    rf"{_ASSISTANT}{_NUMBER}(?:{_SCORE_WORD})?(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
+    rf"(?:{_GAP}(?:overall{_GAP})?(?:score|rating))?"
+)
+SCORE_KEY = (
+    r"(?:the[ _-]?)?score[ _-]?(?:of[ _-]?)?(?:assistant[ _-]?)?([12])"
+    r"|assistant[ _-]?([12])(?:[ _-]?score)?"
+)
+
+VERDICT_MARK = re.compile(r"\[\\?\[[ \t*_`]*([abc])[ \t*_`]*\\?\]\\?\]")
+STRONG_SCORE = re.compile(STRONG_LABEL)
+WEAK_SCORE = re.compile(WEAK_LABEL + ASIDE + r"[ \t*_`]*(?:[:=|\u2013\u2014-]|\bis\b|$)", re.M)
+JSON_SCORE_KEY = re.compile(rf"""["'](?:{SCORE_KEY})["'][ \t]*:""")
+EVIDENCE_LABEL = re.compile(r"evaluation[ \t]+evidence[ \t*_`]*:")
+
+_THOUGHTS = "(?:think|thinking|thoughts?|reasoning|reflection|scratchpad|seed:think)"
+_ATTRIBUTES = r"(?:[ \t][^<>\n/]{0,80})?"
+THINK_TAG = re.compile(
+    rf"[<\[\u25c1](?:(?P<open>{_THOUGHTS}{_ATTRIBUTES}>|think[\]\u25b7]|\|begin_of_thought\|>"
+    r"|\|start_thinking\|>|\|inner_prefix\|>"
+    r"|\|channel\|>(?:analysis|commentary)(?:<\|message\|>)?)"
+    rf"|(?P<close>/{_THOUGHTS}[ \t]*>|/think[\]\u25b7]|\|end_of_thought\|>"
+    r"|\|end_thinking\|>|\|inner_suffix\|>"
+    r"|(?P<final>\|channel\|>final)(?:<\|message\|>)?))"
+)
+TEMPLATE_MARK = re.compile(
+    r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
+    r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]",
+)
+# What chat templates are made of; some servers read it in a message's text too.
+CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
+
+# The weak mark first: disarmed, it disarms the strong one that holds it.
+VERDICT_MARKS = (WEAK_SCORE, STRONG_SCORE, VERDICT_MARK, JSON_SCORE_KEY)
+_ALL = (*VERDICT_MARKS, EVIDENCE_LABEL, THINK_TAG, TEMPLATE_MARK, CHAT_MARK)
+
+
+def holds_verdict_mark(folded: str, start: int = 0, end: int | None = None) -> bool:
+    end = len(folded) if end is None else end
+    return any(pattern.search(folded, start, end) for pattern in VERDICT_MARKS)
+
+
+# The two orders of an example follow each other, with the same texts.
+@lru_cache(maxsize=32)
+def disarm(text: str) -> str:
+    """`text` with a middle dot in each mark; a text without marks comes back as it is.
+
+    A mark with invisible characters in it is one too: a judge that repeats it may leave them out.
+    """
+    folded = fold(text)
+    for pattern in _ALL:
+        places = [match.start() + 1 for match in pattern.finditer(folded)]
+        if places:
+            text, folded = _dotted(text, places), _dotted(folded, places)
+    seen = visible(text)
+    if seen == text or not any(pattern.search(fold(seen)) for pattern in _ALL):
+        return text
+    return _disarmed_as_seen(text)
+
+
+def _disarmed_as_seen(text: str) -> str:
+    for pattern in _ALL:
+        at = [place for place, sign in enumerate(text) if not INVISIBLE.match(sign)]
+        folded = fold(visible(text))
+        text = _dotted(text, [at[match.start()] + 1 for match in pattern.finditer(folded)])
+    return text
+
+
+def _dotted(text: str, places: list[int]) -> str:
+    bounds = [0, *places, len(text)]
+    return DISARMED.join(text[a:b] for a, b in itertools.pairwise(bounds))

@@ -1,0 +1,423 @@
+"""What `part` says about a call: which response is shown first, and which ID token it bears.
+
+A part is canonical text: `original`, `swapped`, `X0` to `X3`, `r1:fluency`, or a stage before an
+order, such as `portia:semantic:swapped`.
+"""
+
+import hashlib
+import re
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any, Literal
+
+from judging.llm.client.messages import Message
+from judging.llm.prompts.marks import disarm
+
+Order = Literal["original", "swapped"]
+
+PERMUTATIONS = ("X0", "X1", "X2", "X3")
+ORDERS: tuple[Order, Order] = ("original", "swapped")
+UNSPLIT = "unsplit"
+_PORTIA = "portia:"
+
+# CalibraEval, eqs. 5 and 6: X1 and X2 show response 2 first; X2 and X3 give it the first token.
+_SWAPPED = {"original": False, "swapped": True, "X0": False, "X1": True, "X2": True, "X3": False}
+_FIRST_TOKEN_IS_FIRST = {"X0": True, "X1": False, "X2": True, "X3": False}
+
+
+class UnknownPart(ValueError):
+    """A part that names no order."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(
+            f"The part {part!r} names no order; it ends in original, swapped or X0-X3."
+        )
+
+
+def balanced(permutations: Collection[str]) -> tuple[str, ...]:
+    """The permutations among them in which position and ID token cancel: all four, or X0 and X2.
+
+    Where neither is complete it is the first alone, as of a method that asks one order. X0, X1
+    and X2 together show response 1 first once in three times and are not balanced.
+    """
+    for cancelling in (PERMUTATIONS, ("X0", "X2")):
+        if set(cancelling) <= set(permutations):
+            return cancelling
+    return tuple(sorted(permutations)[:1])
+
+
+def is_swapped(part: str) -> bool:
+    """Whether response 2 is shown first."""
+    try:
+        return _SWAPPED[part.rpartition(":")[2]]
+    except KeyError:
+        raise UnknownPart(part) from None
+
+
+@lru_cache(maxsize=256)
+def order(part: str) -> Order:
+    return "swapped" if is_swapped(part) else "original"
+
+
+def stage_of(part: str) -> str:
+    """The PORTIA stage that a part belongs to; `unsplit` where the responses are shown whole."""
+    return part.split(":")[1] if part.startswith(_PORTIA) else UNSPLIT
+
+
+def stage_parts(stage: str) -> tuple[str, str]:
+    """The two parts of a PORTIA stage; the unsplit ones are those of any other method."""
+    prefix = "" if stage == UNSPLIT else f"{_PORTIA}{stage}:"
+    return f"{prefix}original", f"{prefix}swapped"
+
+
+def first_token_is_first(part: str) -> bool:
+    """Whether the response shown first bears the first ID token; so it does outside X1 and X3."""
+    return _FIRST_TOKEN_IS_FIRST.get(part.rpartition(":")[2], True)
+
+
+def shown_ids(ids: tuple[str, str], part: str) -> tuple[str, str]:
+    """The ID tokens in the order in which they are shown."""
+    return ids if first_token_is_first(part) else (ids[1], ids[0])
+
+
+def token_probability(p_first: float, part: str) -> float:
+    """P(t1), CalibraEval's s, from the probability of the response that was shown first."""
+    return p_first if first_token_is_first(part) else 1 - p_first
+
+
+class JudgeForm(StrEnum):
+    """What is asked of the judge."""
+
+    SCORE = "score"
+    RELATION = "relation"
+    LIKERT = "likert"
+    CHOICE = "choice"
+    POINTWISE = "pointwise"
+
+
+class ReplyFormat(StrEnum):
+    """How the verdict stands in a reply; each has one parser."""
+
+    SCORE_LINES = "score_lines"
+    SCORE_JSON = "score_json"
+    SCORE_PAIR = "score_pair"
+    VERDICT_MARK = "verdict_mark"
+    VERDICT_LINE = "verdict_line"
+    RATING_LINE = "rating_line"
+    CHOICE_TOKEN = "choice_token"
+
+
+REPLIES_OF_FORM = {
+    JudgeForm.SCORE: (ReplyFormat.SCORE_LINES, ReplyFormat.SCORE_JSON, ReplyFormat.SCORE_PAIR),
+    JudgeForm.RELATION: (ReplyFormat.VERDICT_MARK, ReplyFormat.VERDICT_LINE),
+    JudgeForm.LIKERT: (ReplyFormat.RATING_LINE,),
+    JudgeForm.CHOICE: (ReplyFormat.CHOICE_TOKEN,),
+    JudgeForm.POINTWISE: (ReplyFormat.RATING_LINE,),
+}
+
+# The papers' names for a slot, and ours.
+ALIASES = {"Q": "question", "R1": "first", "R2": "second"}
+_PAIR = {"question", "first", "second", "reference", "criteria"}
+_IDS = {"id_1", "id_2", "id_first", "id_second"}
+SLOTS = frozenset(_PAIR | _IDS | {"input", "output"})
+SLOT = re.compile(r"\{(" + "|".join(sorted(SLOTS | ALIASES.keys())) + r")\}")
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The lowest and the highest value that a judge may give; `whole`: no fractions."""
+
+    low: Decimal
+    high: Decimal
+    whole: bool = False
+
+    def __contains__(self, value: Decimal) -> bool:
+        whole = not self.whole or value == value.to_integral_value()
+        return self.low <= value <= self.high and whole
+
+    def turned(self, rating: Decimal) -> Decimal:
+        """A rating that favours the first, as one that favours the second by as much."""
+        return self.low + self.high - rating
+
+
+SCORES = Scale(Decimal(1), Decimal(10))
+LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
+
+
+@dataclass(frozen=True)
+class Template:
+    """`ids` are the option-ID tokens of the form `choice`, and a probability within `band` of 1/2
+    is a tie; `task` describes what an output is for.
+
+    `twin` names the template that asks the same in text or in JSON.
+    """
+
+    name: str
+    text: str
+    form: JudgeForm
+    reply: ReplyFormat
+    scale: Scale = SCORES
+    source: str = ""
+    twin: str = ""
+    task: str = ""
+    ids: tuple[str, str] = ("A", "B")
+    band: Fraction = Fraction(0)
+
+    @cached_property
+    def sha256(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def slots(self) -> frozenset[str]:
+        return frozenset(canonical(name) for name in SLOT.findall(self.text))
+
+    def fill(self, values: Mapping[str, str]) -> str:
+        """The text with its slots filled in one pass: what is filled in is never read again."""
+        return SLOT.sub(lambda match: values[canonical(match[1])], self.text)
+
+
+def canonical(slot: str) -> str:
+    return ALIASES.get(slot, slot)
+
+
+DEFAULT_OF_FORM = {
+    JudgeForm.SCORE: "faireval-table3",
+    JudgeForm.RELATION: "portia-table13",
+    JudgeForm.LIKERT: "portia-table15",
+    JudgeForm.CHOICE: "calibraeval-default",
+    JudgeForm.POINTWISE: "ohi-correctness",
+}
+
+
+class UnknownTemplate(LookupError):
+    """No template of this name ships with FairJudge."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"There is no template {name!r}. The templates are: {', '.join(names())}.")
+
+
+def names() -> list[str]:
+    return list(_catalogue())
+
+
+def template(name: str) -> Template:
+    try:
+        return _catalogue()[name]
+    except KeyError:
+        raise UnknownTemplate(name) from None
+
+
+def templates_of(form: JudgeForm) -> list[Template]:
+    return [found for found in _catalogue().values() if found.form is form]
+
+
+def default_template(form: JudgeForm, *, json: bool = False) -> Template:
+    """The form's default; `json` gives its JSON twin where it has one."""
+    found = template(DEFAULT_OF_FORM[form])
+    return template(found.twin) if json and found.twin else found
+
+
+@cache
+def _catalogue() -> Mapping[str, Template]:
+    folder = files("judging.llm") / "templates"
+    declared = tomllib.loads((folder / "templates.toml").read_text(encoding="utf-8"))
+    return MappingProxyType({name: _load(name, entry) for name, entry in declared.items()})
+
+
+def _load(name: str, entry: Mapping[str, Any]) -> Template:
+    folder = files("judging.llm") / "templates"
+    texts = [
+        (folder / f"{file}.txt").read_text(encoding="utf-8") for file in entry.get("files", [name])
+    ]
+    form = JudgeForm(entry["form"])
+    return Template(
+        name=name,
+        text="".join(texts).removesuffix("\n"),
+        form=form,
+        reply=ReplyFormat(entry["reply"]),
+        scale=_scale(form, entry.get("scale")),
+        source=entry["source"],
+        twin=entry.get("twin", ""),
+        task=entry.get("task", ""),
+    )
+
+
+def _scale(form: JudgeForm, bounds: list[int] | None) -> Scale:
+    if bounds is None:
+        return LIKERT if form is JudgeForm.LIKERT else SCORES
+    return Scale(Decimal(bounds[0]), Decimal(bounds[1]), whole=form is JudgeForm.LIKERT)
+
+
+# The braces, keys and scores after the evidence, in tokens. A token is at least one character, so
+# evidence of at most this much less than the limit leaves room for the scores.
+TOKENS_AFTER_EVIDENCE = 60
+SHORTEST_EVIDENCE = 20
+
+
+def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> dict[str, object]:
+    """Evidence first, as a model writes the properties in the schema's order.
+
+    `whole` asks for whole scores; what parses is not changed by it.
+    """
+    if template.reply is not ReplyFormat.SCORE_JSON:
+        raise ValueError(f"The template {template.name!r} is not answered in JSON.")
+    score = {
+        "type": "integer" if whole else "number",
+        "minimum": int(template.scale.low),
+        "maximum": int(template.scale.high),
+    }
+    longest = max(SHORTEST_EVIDENCE, max_tokens - TOKENS_AFTER_EVIDENCE)
+    return {
+        "type": "object",
+        "properties": {
+            "evidence": {"type": "string", "maxLength": longest},
+            "score_1": dict(score),
+            "score_2": dict(score),
+        },
+        "required": ["evidence", "score_1", "score_2"],
+        "additionalProperties": False,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A solved pair, shown before the one that is asked about. `better` is response 1 or 2."""
+
+    question: str
+    response_1: str
+    response_2: str
+    better: int
+
+
+@dataclass(frozen=True, slots=True)
+class PointShot:
+    """A scored output, shown before the one that is asked about."""
+
+    input: str
+    output: str
+    score: str
+
+
+def render(
+    template: Template,
+    question: str,
+    response_1: str,
+    response_2: str,
+    part: str,
+    *,
+    reference: str = "",
+    criteria: str = "",
+    shots: Sequence[Shot] = (),
+) -> list[Message]:
+    """The messages of one call; `part` says which response is shown first."""
+    values = {"reference": disarm(reference), "criteria": criteria}
+    messages = []
+    for shot in shots:
+        text = _pair(template, (shot.question, shot.response_1, shot.response_2), part, values)
+        better_is_1 = shot.better == 1
+        answer = template.ids[0] if better_is_1 == _first_token_is_1(part) else template.ids[1]
+        messages += [Message("user", text), Message("assistant", answer)]
+    text = _pair(template, (question, response_1, response_2), part, values)
+    return [*messages, Message("user", text)]
+
+
+def render_parts(
+    template: Template,
+    question: str,
+    parts_1: Sequence[str],
+    parts_2: Sequence[str],
+    part: str,
+    *,
+    reference: str = "",
+    criteria: str = "",
+) -> list[Message]:
+    """The messages of one PORTIA call: the aligned parts in turn (Table 16).
+
+    The two response blocks of the template are repeated for each part, "part i" in their marks.
+    """
+    if len(parts_1) != len(parts_2) or not parts_1:
+        raise ValueError("Both responses have the same number of parts, at least one.")
+    head, blocks, tail = (replace(template, text=text) for text in response_blocks(template))
+    values = _values(template, question, part)
+    values |= {"reference": disarm(reference), "criteria": criteria}
+    shown = []
+    for number, pair in enumerate(zip(parts_1, parts_2, strict=True), start=1):
+        first, second = _by_position(*pair, part)
+        numbered = replace(blocks, text=_numbered(blocks.text, number))
+        shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
+    return [Message("user", head.fill(values) + "\n\n".join(shown) + tail.fill(values))]
+
+
+def render_point(
+    template: Template,
+    input_text: str,
+    output: str,
+    *,
+    criteria: str = "",
+    shots: Sequence[PointShot] = (),
+) -> list[Message]:
+    """The messages of one pointwise call: one output, alone."""
+    messages = []
+    for shot in shots:
+        values = {"input": disarm(shot.input), "output": disarm(shot.output), "criteria": criteria}
+        messages += [Message("user", template.fill(values)), Message("assistant", shot.score)]
+    values = {"input": disarm(input_text), "output": disarm(output), "criteria": criteria}
+    return [*messages, Message("user", template.fill(values))]
+
+
+class NoResponseBlocks(ValueError):
+    """A template whose responses don't stand between marks of their own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"The template {name!r} can't show a response in parts: {{first}} and {{second}} must "
+            "each stand alone on a line, between a line [The Start of ...] and a line "
+            "[The End of ...]."
+        )
+
+
+def response_blocks(template: Template) -> tuple[str, str, str]:
+    """The template's text before, in, and after its two response blocks."""
+    match = _BLOCKS.search(template.text)
+    if match is None or {canonical(match["a"]), canonical(match["b"])} != {"first", "second"}:
+        raise NoResponseBlocks(template.name)
+    return template.text[: match.start()], match["blocks"], template.text[match.end() :]
+
+
+_BLOCK = r"\[The Start of [^\n\]]*\]\n\{(?P<%s>\w+)\}\n\[The End of [^\n\]]*\]"
+_BLOCKS = re.compile(rf"(?P<blocks>{_BLOCK % 'a'}\n+{_BLOCK % 'b'})")
+
+
+def _numbered(blocks: str, number: int) -> str:
+    return re.sub(r"(\[The (?:Start|End) of [^\n\]]*)\]", rf"\1 part {number}]", blocks)
+
+
+def _pair(
+    template: Template, texts: tuple[str, str, str], part: str, values: dict[str, str]
+) -> str:
+    question, response_1, response_2 = texts
+    first, second = _by_position(response_1, response_2, part)
+    shown = {"first": disarm(first), "second": disarm(second)}
+    return template.fill(_values(template, question, part) | shown | values)
+
+
+def _values(template: Template, question: str, part: str) -> dict[str, str]:
+    id_first, id_second = shown_ids(template.ids, part)
+    ids = {"id_1": template.ids[0], "id_2": template.ids[1]}
+    return {"question": disarm(question), "id_first": id_first, "id_second": id_second} | ids
+
+
+def _by_position(response_1: str, response_2: str, part: str) -> tuple[str, str]:
+    return (response_2, response_1) if is_swapped(part) else (response_1, response_2)
+
+
+def _first_token_is_1(part: str) -> bool:
+    """Whether response 1 bears the first ID token."""
+    return first_token_is_first(part) != is_swapped(part)

@@ -1,0 +1,210 @@
+"""Judge and people side by side: the labels that both have given, and what each weighs.
+
+After a routed round only the selected examples and a random audit of the rest have human labels.
+Plain averages over them describe the hardest examples, so each audited one stands for several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate
+from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
+
+ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
+
+
+@dataclass(frozen=True, slots=True)
+class Design:
+    """Which of N examples people labelled, and why: selected by rank, or drawn for the audit.
+
+    A project whose labels were imported for every example has all of them selected.
+    """
+
+    selected: Booleans
+    audited: Booleans
+
+    @property
+    def n(self) -> int:
+        return len(self.selected)
+
+    @property
+    def n_rest(self) -> int:
+        """N_U: examples that were not selected."""
+        return int(self.n - self.selected.sum())
+
+    @property
+    def n_audited(self) -> int:
+        return int((self.audited & ~self.selected).sum())
+
+    def weights(self) -> Floats | Undefined:
+        """1 for the selected, N_U/n for the audited, 0 for the others; they sum to N."""
+        if self.n_rest == 0:
+            return np.ones(self.n)
+        if self.n_audited == 0:
+            return Undefined(ONLY_CONTESTED)
+        in_audit = self.audited & ~self.selected
+        return np.where(self.selected, 1.0, np.where(in_audit, self.n_rest / self.n_audited, 0.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The examples that have a human label, one entry each.
+
+    judge: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
+    human: the same of the people's label.
+    weight: how many examples this one stands for.
+    stratum: 0 selected or fully labelled, 1 audited; they are resampled apart.
+    question: equal codes share a question and are resampled together.
+    knows_ties: whether the people's labels know ties, where these are only some of them.
+    """
+
+    judge: Signs
+    judged: Booleans
+    human: Signs
+    weight: Floats
+    stratum: Codes
+    question: Codes
+    knows_ties: bool | None = None
+
+    def __len__(self) -> int:
+        return len(self.human)
+
+    def at(self, rows: Booleans) -> Comparison:
+        """Some of them, by the conventions of all."""
+        known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
+        return Comparison(
+            self.judge[rows],
+            self.judged[rows],
+            self.human[rows],
+            self.weight[rows],
+            self.stratum[rows],
+            self.question[rows],
+            known,
+        )
+
+    @property
+    def questions_differ(self) -> bool:
+        """Whether each question occurs once."""
+        return all_differ(self.question)
+
+    @property
+    def plain(self) -> bool:
+        """Whether all weigh the same and each question occurs once."""
+        return bool(np.ptp(self.weight) == 0) and self.questions_differ
+
+
+def comparison(
+    judge: Signs,
+    judged: Booleans,
+    human: Signs,
+    design: Design,
+    question: Codes | None = None,
+) -> Comparison | Undefined:
+    """Keep the labelled examples of a project and weigh them by the design.
+
+    All arrays have one entry an example of the project; `human` is read only where the design
+    says that people labelled it.
+    """
+    weights = design.weights()
+    if isinstance(weights, Undefined):
+        return weights
+    rows = np.flatnonzero(weights)
+    if not len(rows):
+        return Undefined("no example has a human label")
+    questions = np.arange(design.n) if question is None else question
+    return Comparison(
+        judge[rows],
+        judged[rows],
+        human[rows],
+        weights[rows],
+        (~design.selected[rows]).astype(np.intp),
+        questions[rows],
+    )
+
+
+NOT_JUDGED = "the judge has given no label to any of these examples"
+
+
+class Ties(StrEnum):
+    """What a judge's tie earns where the people's labels know no ties."""
+
+    HALF = "half"
+    WRONG = "wrong"
+
+
+def credit(
+    judge: Signs,
+    judged: Booleans,
+    human: Signs,
+    ties: Ties = Ties.HALF,
+    knows_ties: bool | None = None,
+) -> Floats:
+    """1 for the right label, 0 for a wrong one and for an unjudged example.
+
+    Where no human label is a tie, a judge's tie earns 1/2 (or 0, `Ties.WRONG`): it could not
+    have been right. knows_ties: whether one is, where these are only some of the labels.
+    """
+    right = (judge == human) & judged
+    earned: Floats = right.astype(np.float64)
+    known = bool(np.any(human == 0)) if knows_ties is None else knows_ties
+    if ties is Ties.HALF and not known:
+        earned[(judge == 0) & judged] = 0.5
+    return earned
+
+
+def accuracy(
+    compared: Comparison,
+    rng: np.random.Generator,
+    *,
+    ties: Ties = Ties.HALF,
+    unjudged_wrong: bool = False,
+) -> Figure:
+    """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
+
+    Wilson's interval where all weigh the same and earn 0 or 1; the exact ones of selected and
+    audited joined where there was an audit; the bootstrap's where questions repeat.
+    """
+    earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
+    rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
+    earned, weight = earned[rows], compared.weight[rows]
+    if not len(earned):
+        return Undefined(NOT_JUDGED)
+    if compared.plain and not compared.stratum.any() and not np.any(earned == 0.5):
+        return wilson(float(earned.sum()), len(earned))
+    if compared.questions_differ:
+        return stratified_share(_strata(earned, weight, compared.stratum[rows]))
+    return bootstrap_estimate(
+        _weighted_mean,
+        (earned, weight),
+        rng,
+        question=compared.question[rows],
+        stratum=compared.stratum[rows],
+        limits=(0, 1),
+    )
+
+
+def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:
+    """What each stratum earned, its size, and its share of the weight."""
+    return [
+        (
+            float(earned[rows].sum()),
+            int(rows.sum()),
+            float(weight[rows].sum() / weight.sum()),
+        )
+        for rows in (stratum == value for value in np.unique(stratum))
+    ]
+
+
+def _weighted_mean(counts: Floats, values: Floats) -> Floats:
+    earned, weight = values.T
+    total = counts @ weight
+    return np.asarray(
+        np.divide(
+            counts @ (earned * weight), total, where=total > 0, out=np.full(len(total), np.nan)
+        )
+    )

@@ -1,0 +1,186 @@
+"""The alternative annotator test: may the judge take a person's place?  (Calderon et al., 2025)
+
+Each annotator is left out in turn, and judge and annotator are compared by how well they agree
+with the remaining people.  Only on audited or fully labelled examples: on the contested ones the
+judge was chosen to look bad.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.intervals.estimates import Undefined, benjamini_yekutieli, holm
+
+FEWEST_ANNOTATORS = 3
+FEWEST_EXAMPLES = 30
+FALSE_DISCOVERY_RATE = 0.05
+
+
+class Expertise(float, Enum):
+    """epsilon, the advantage that a person is granted for costing more; set beforehand."""
+
+    EXPERT = 0.2
+    SKILLED = 0.15
+    CROWD = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotatorComparison:
+    """rho: how often judge and person do at least as well as the other against the rest."""
+
+    annotator: str
+    n: int
+    rho_judge: float
+    rho_human: float
+    p: float
+    judge_is_as_good: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeAnnotatorTest:
+    """omega: share of annotators against whom the judge is as good; passes at one half."""
+
+    omega: float
+    mean_rho: float
+    epsilon: float
+    annotators: tuple[AnnotatorComparison, ...]
+
+    @property
+    def passes(self) -> bool:
+        return self.omega >= 0.5
+
+
+def alternative_annotator_test(
+    judge: Signs,
+    judged: Booleans,
+    votes: Signs,
+    present: Booleans,
+    names: Sequence[str],
+    epsilon: float = Expertise.SKILLED,
+) -> AlternativeAnnotatorTest | Undefined:
+    """judge, judged: (N,).  votes, present: (N, annotators); names: one an annotator."""
+    pairs = [_advantages(judge, judged, votes, present, rater) for rater in range(len(names))]
+    usable = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
+    if len(usable) < FEWEST_ANNOTATORS:
+        return Undefined("three annotators who share examples are needed")
+    n_examples = int(((present.sum(axis=1) >= 2) & judged).sum())
+    if n_examples < FEWEST_EXAMPLES:
+        return Undefined(f"{n_examples} examples with two votes; 30 are needed")
+    p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
+    rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)
+    compared = tuple(
+        AnnotatorComparison(
+            name, len(model), float(model.mean()), float(human.mean()), p, bool(better)
+        )
+        for (name, model, human), p, better in zip(usable, p_values, rejected, strict=True)
+    )
+    return AlternativeAnnotatorTest(
+        float(rejected.mean()),
+        float(np.mean([row.rho_judge for row in compared])),
+        float(epsilon),
+        compared,
+    )
+
+
+def _advantages(
+    judge: Signs, judged: Booleans, votes: Signs, present: Booleans, rater: int
+) -> tuple[Floats, Floats]:
+    """W of judge and of the person on each example that both have and that others voted on."""
+    others = present.copy()
+    others[:, rater] = False
+    rows = present[:, rater] & judged & others.any(axis=1)
+    there = others[rows]
+    agree_judge = ((votes[rows] == judge[rows, None]) & there).sum(axis=1)
+    agree_human = ((votes[rows] == votes[rows, rater, None]) & there).sum(axis=1)
+    return (
+        (agree_judge >= agree_human).astype(np.float64),
+        (agree_human >= agree_judge).astype(np.float64),
+    )
+
+
+def _p_value(difference: Floats, epsilon: float) -> float:
+    """One-sided p of H0: rho_judge <= rho_human - epsilon; Wilcoxon below 30 examples."""
+    shifted = difference - epsilon
+    if len(shifted) < 2 or np.ptp(shifted) == 0:
+        return 0.5 ** len(shifted) if shifted.max() < 0 else 1.0
+    if len(shifted) < FEWEST_EXAMPLES:
+        return float(scipy.stats.wilcoxon(shifted, alternative="less").pvalue)
+    return float(scipy.stats.ttest_1samp(shifted, 0, alternative="less").pvalue)
+
+
+Table = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class SideBias:
+    """left_rate: share of decided votes for the left response.  p_holm: over the annotators."""
+
+    n: int
+    left_rate: float
+    p: float
+    p_holm: float
+
+
+@dataclass(frozen=True, slots=True)
+class PooledSideBias:
+    """Mantel-Haenszel: the common odds ratio (above 1: the left is favoured) and its test."""
+
+    odds_ratio: float | Undefined
+    p: float
+
+
+def side_table(vote: ArrayLike, response_1_left: ArrayLike) -> Table:
+    """(2, 2): rows response 1 left, right; columns voted 1, 2.  vote: 1, 0, -1; ties are out."""
+    votes, left = np.asarray(vote), np.asarray(response_1_left, dtype=bool)
+    return np.array(
+        [[((votes == sign) & (left == side)).sum() for sign in (1, -1)] for side in (True, False)],
+        dtype=np.int64,
+    )
+
+
+def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
+    """Each annotator's test, adjusted over all who have decided votes with both arrangements."""
+    testable = {
+        name: table for name, table in tables.items() if table.sum() and table.sum(axis=1).all()
+    }
+    p_values = [float(scipy.stats.fisher_exact(table).pvalue) for table in testable.values()]
+    adjusted = dict(zip(testable, zip(p_values, holm(p_values), strict=True), strict=True))
+    result: dict[str, SideBias | Undefined] = {}
+    for name, table in tables.items():
+        if name not in adjusted:
+            result[name] = Undefined(_untestable(table))
+            continue
+        n = int(table.sum())
+        p, p_holm = adjusted[name]
+        result[name] = SideBias(n, float((table[0, 0] + table[1, 1]) / n), p, float(p_holm))
+    return result
+
+
+def _untestable(table: Table) -> str:
+    if not table.sum():
+        return "no decided vote of which the sides are known"
+    return "response 1 was on one side in every decided vote"
+
+
+def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
+    """Mantel and Haenszel (1959) over the annotators' tables, without continuity correction."""
+    stacked = np.array([table for table in tables if table.sum() > 1], dtype=np.float64)
+    if not len(stacked):
+        return Undefined("no annotator has two decided votes of which the sides are known")
+    n = stacked.sum(axis=(1, 2))
+    rows, columns = stacked.sum(axis=2), stacked.sum(axis=1)
+    excess = float((stacked[:, 0, 0] - rows[:, 0] * columns[:, 0] / n).sum())
+    variance = float((rows.prod(axis=1) * columns.prod(axis=1) / (n**2 * (n - 1))).sum())
+    if variance == 0:
+        return Undefined("every annotator voted for one response, or saw one arrangement only")
+    diagonal = float((stacked[:, 0, 0] * stacked[:, 1, 1] / n).sum())
+    other = float((stacked[:, 0, 1] * stacked[:, 1, 0] / n).sum())
+    odds = diagonal / other if other else Undefined("no vote went against the left")
+    return PooledSideBias(odds, float(scipy.stats.chi2.sf(excess**2 / variance, 1)))

@@ -1,0 +1,198 @@
+"""What fewer samples would have given: MEC(k') as the exact mean over subsets (FairEval Table 4).
+
+Instead of drawing k' of k samples at random, every subset is taken, so the result has no seed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import combinations
+from math import lcm
+
+import numpy as np
+import scipy
+from numpy.typing import NDArray
+
+from judging.methods.agreement.votes import cohen_kappa
+from judging.methods.arrays import Booleans, Floats, Integers, Signs
+from judging.methods.intervals.estimates import Figure, Undefined, wilson
+
+CHUNK = 4_000_000
+
+
+def expected_labels(
+    difference: Integers, valid: Booleans, k_prime: int, *, both_orders: bool
+) -> Floats:
+    """(N, 4): the shares of size-k' subsets that give win, tie, lose and no label.
+
+    difference: (N, orders, k), score 1 - score 2 as integers on one scale; read where valid.
+    both_orders: k' samples of each order together, MEC(k') + BPC(k'); else each order alone,
+        MEC(k'), and their mean.
+    """
+    n, orders, k = valid.shape
+    if not 1 <= k_prime <= k:
+        raise ValueError(f"k' lies between 1 and {k}, not {k_prime}")
+    if both_orders and orders != 2:
+        raise ValueError("both orders are asked for, and the run has one")
+    means, there = _subset_means(np.where(valid, difference, 0), valid, k_prime)
+    if not both_orders:
+        per_order = [_label_shares(means[:, o], there[:, o]) for o in range(orders)]
+        return np.asarray(np.mean(per_order, axis=0))
+    subsets = means.shape[2]
+    step = max(1, CHUNK // subsets**2)
+    parts = []
+    for start in range(0, n, step):
+        rows = slice(start, start + step)
+        total = means[rows, 0, :, None] + means[rows, 1, None, :]
+        both = there[rows, 0, :, None] & there[rows, 1, None, :]
+        parts.append(_label_shares(total.reshape(len(total), -1), both.reshape(len(both), -1)))
+    return np.vstack(parts) if parts else np.zeros((0, 4))
+
+
+def expected_right(shares: Floats, human: Signs) -> Floats:
+    """(N,) the share of the subsets whose label is right; what has no label earns nothing.
+
+    A tie earns 1/2 where no human label is a tie (see `accuracy.credit`).
+    """
+    right = shares[np.arange(len(human)), 1 - human.astype(int)]
+    return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
+
+
+def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> float | Undefined:
+    """Kappa of the expected confusion table, which is not the mean of the subsets' kappas."""
+    table = np.zeros((3, 3))
+    for column, sign in enumerate((1, 0, -1)):
+        rows = human == sign
+        table[:, column] = weight[rows] @ shares[rows, :3]
+    return cohen_kappa(table)
+
+
+def _subset_means(
+    difference: Integers, valid: Booleans, k_prime: int
+) -> tuple[NDArray[np.int64], Booleans]:
+    """(N, orders, subsets): each subset's mean on a common denominator; whether it has a sample."""
+    k = valid.shape[2]
+    members = np.zeros((k, len(list(combinations(range(k), k_prime)))), dtype=np.int64)
+    for column, subset in enumerate(combinations(range(k), k_prime)):
+        members[list(subset), column] = 1
+    common = lcm(*range(1, k_prime + 1))
+    counts = valid.astype(np.int64) @ members
+    factor = common // np.maximum(counts, 1)
+    return (difference.astype(np.int64) @ members) * factor, counts > 0
+
+
+def _label_shares(values: NDArray[np.int64], there: Booleans) -> Floats:
+    signs = [(values > 0) & there, (values == 0) & there, (values < 0) & there, ~there]
+    return np.stack([sign.mean(axis=1) for sign in signs], axis=1)
+
+
+FEWEST_PILOT = 30
+LEVEL = 0.95
+
+
+def label_is_settled(
+    differences: Sequence[Sequence[Fraction]], remaining: Sequence[int], reach: Fraction
+) -> bool:
+    """Whether no result of the remaining samples can change the sign of the calibrated gap.
+
+    differences: for each order score 1 - score 2 of its valid samples.
+    remaining: samples still to be asked in each order; any number of them may fail.
+    reach: the largest |difference| of one sample, b - a for scores on [a, b], 1 for verdicts.
+    """
+    if not any(remaining):
+        return True
+    if not all(differences):
+        return False
+    limits = [_mean_limits(d, r, reach) for d, r in zip(differences, remaining, strict=True)]
+    lowest = sum((low for low, _ in limits), Fraction(0))
+    highest = sum((high for _, high in limits), Fraction(0))
+    return lowest > 0 or highest < 0
+
+
+def _mean_limits(
+    differences: Sequence[Fraction], remaining: int, reach: Fraction
+) -> tuple[Fraction, Fraction]:
+    """Smallest and largest mean that an order can still reach.
+
+    Each further valid sample can only move the limits outwards, so those without a failure hold
+    for every number of samples that may yet fail.
+    """
+    total, n = sum(differences, Fraction(0)), len(differences) + remaining
+    return (total - remaining * reach) / n, (total + remaining * reach) / n
+
+
+@dataclass(frozen=True, slots=True)
+class StoppingRule:
+    """Stop after `rounds` when |sum of the differences of both orders| is at least `lead`.
+
+    lower: lower 95 % limit of P(label now = label at full k), from the pilot.
+    """
+
+    rounds: int
+    lead: float
+    lower: float
+    n_pilot: int
+
+
+def calibrated_rules(
+    difference: Integers, valid: Booleans, confidence: float = 0.95
+) -> list[StoppingRule] | Undefined:
+    """Rules whose label agreed with that of the full k on a pilot, by its lower 95 % limit.
+
+    difference, valid: (N, 2, k) of pilot examples of this run, asked in full.
+    confidence: what the lower limit has to reach.
+
+    The sum of the differences tells more than their signs: a judge that sees a large difference
+    once seldom changes its mind.
+    """
+    n, _, k = valid.shape
+    if n < FEWEST_PILOT:
+        return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
+    full = _labels(difference, valid)
+    # So many examples have to agree without an exception for the limit to be reached at all.
+    enough = math.ceil(math.log(1 - LEVEL) / math.log(confidence))
+    rules = []
+    for rounds in range(1, k):
+        now = _labels(difference[:, :, :rounds], valid[:, :, :rounds])
+        lead = np.abs(np.where(valid, difference, 0)[:, :, :rounds].sum(axis=(1, 2)))
+        usable = np.isfinite(now) & np.isfinite(full)
+        # From the strictest lead down, stopping at the first that fails: a fixed sequence, so
+        # that trying several does not spoil the limit. Where it starts depends on no label.
+        rule = None
+        for needed in np.unique(lead[usable & (lead > 0)])[::-1].tolist():
+            rows = usable & (lead >= needed)
+            n_rows = int(rows.sum())
+            if n_rows < enough:
+                continue
+            lower = _lower_limit(int((now[rows] == full[rows]).sum()), n_rows)
+            if lower < confidence:
+                break
+            rule = StoppingRule(rounds, needed, lower, n_rows)
+        rules += [rule] if rule else []
+    return rules
+
+
+def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction) -> bool:
+    """Whether a calibrated rule covers this many rounds and this lead."""
+    return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
+
+
+def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
+    """Share of examples whose label after early stopping is that of the full run."""
+    return wilson(int((adaptive == full).sum()), len(full))
+
+
+def _labels(difference: Integers, valid: Booleans) -> Floats:
+    """Sign of the position-balanced mean difference; NaN without a sample in each order."""
+    n = valid.sum(axis=2)
+    total = np.where(valid, difference, 0).sum(axis=2)
+    balanced = total[:, 0] * n[:, 1] + total[:, 1] * n[:, 0]
+    return np.where((n > 0).all(axis=1), np.sign(balanced), np.nan)
+
+
+def _lower_limit(agreeing: int, n: int) -> float:
+    """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
+    return float(scipy.stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0

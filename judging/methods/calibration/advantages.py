@@ -1,0 +1,71 @@
+"""What a position, or an ID token, adds to the chance of the response that has it.
+
+Two readings of the same examples differ in nothing but which response stands first (or bears the
+first ID token); their mean difference is what that place is worth.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Floats
+from judging.methods.calibration.probabilities import ChoiceProbabilities
+from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.intervals.estimates import Figure, Undefined
+
+NO_PAIR = "no example has both readings"
+CONFOUNDED = (
+    "X0 and X2 change position and ID token together; ask 3 or 4 permutations to tell them apart"
+)
+# Response 1 keeps its token where its position changes, and its position where its token changes.
+_APART = {
+    "position": ((("X0", "X3"), ("X1", "X2")), (("X0",), ("X1",))),
+    "token": ((("X0", "X1"), ("X2", "X3")), (("X1",), ("X2",))),
+}
+
+
+def advantage(
+    with_it: ArrayLike,
+    without: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+) -> Figure:
+    """Mean of (with - without), in win rate of response 1: 0 is none, 1 is everything.
+
+    Both (N,), 1, 1/2, 0 or a probability; NaN where there is no reading.
+    """
+    difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
+    rows = ~np.isnan(difference)
+    return bootstrap_estimate(
+        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
+        (difference[rows],),
+        rng,
+        question=None if question is None else np.asarray(question)[rows],
+        reason=NO_PAIR,
+        limits=(-1, 1),
+    )
+
+
+def advantage_of(
+    what: str,
+    probabilities: ChoiceProbabilities,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+) -> Figure:
+    """what: `position` or `token`; all four permutations tell best, X0, X1 and X2 tell too."""
+    of_response_1 = probabilities.of_response_1()
+    of_response_1 = np.where(probabilities.present, of_response_1, np.nan)
+    for have, lack in _APART[what]:
+        if probabilities.has((*have, *lack)):
+            first, second = (_mean(probabilities, of_response_1, names) for names in (have, lack))
+            return advantage(first, second, rng, question=question)
+    return Undefined(CONFOUNDED)
+
+
+def _mean(probabilities: ChoiceProbabilities, values: Floats, names: tuple[str, ...]) -> Floats:
+    """(N,) over these permutations; NaN where one is missing."""
+    columns = [probabilities.permutations.index(name) for name in names]
+    return np.asarray(values[:, columns].mean(axis=1))

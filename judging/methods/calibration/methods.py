@@ -1,0 +1,290 @@
+"""The probabilities as the judge gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Booleans, Floats
+from judging.methods.calibration.calibraeval import CalibraEval
+from judging.methods.calibration.probabilities import (
+    ABSENT,
+    THREE,
+    CalibrationMethod,
+    ChoiceProbabilities,
+    balanced_set,
+    content_probability,
+    is_balanced,
+)
+from judging.methods.intervals.estimates import Undefined
+
+
+@dataclass(frozen=True, slots=True)
+class Uncalibrated:
+    """Method and calibration in one: there is nothing to fit."""
+
+    name: str = "uncalibrated"
+
+    @property
+    def method(self) -> str:
+        return self.name
+
+    def fit(self, probabilities: ChoiceProbabilities) -> Uncalibrated:
+        return self
+
+    def apply(self, probabilities: ChoiceProbabilities) -> ChoiceProbabilities:
+        return probabilities
+
+    def curve(self, p_t1: Floats) -> Floats:
+        return p_t1
+
+    def as_json(self) -> dict[str, object]:
+        return {"method": self.method}
+
+
+@dataclass(frozen=True, slots=True)
+class MeanCalibration:
+    """Gives every permutation the mean of `over`, so they agree by construction."""
+
+    method: str
+    over: tuple[str, ...]
+
+    @property
+    def balanced(self) -> bool:
+        return is_balanced(self.over)
+
+    def apply(self, probabilities: ChoiceProbabilities) -> ChoiceProbabilities:
+        mean, there = mean_probability(probabilities, self.over)
+        names = probabilities.permutations
+        turned = np.stack([content_probability(mean, name) for name in names], axis=1)
+        present = np.broadcast_to(there[:, None], turned.shape)
+        return ChoiceProbabilities(np.where(present, turned, ABSENT), names, present.copy())
+
+    def curve(self, p_t1: Floats) -> None:
+        return None
+
+    def as_json(self) -> dict[str, object]:
+        return {"method": self.method, "over": list(self.over), "balanced": self.balanced}
+
+
+@dataclass(frozen=True, slots=True)
+class PermutationMean:
+    """over: the permutations; the largest balanced set that was asked where None."""
+
+    name: str = "mean"
+    over: tuple[str, ...] | None = None
+
+    def fit(self, probabilities: ChoiceProbabilities) -> MeanCalibration | Undefined:
+        over = self.over or balanced_set(probabilities.permutations)
+        if over is None:
+            return Undefined("no balanced set of permutations was asked: X0 and X2, or all four")
+        if not probabilities.has(over):
+            return Undefined(f"{', '.join(over)} were not all asked")
+        return MeanCalibration(self.name, over)
+
+
+THREE_PERMUTATION_MEAN = PermutationMean("mean_three", THREE)
+
+
+def mean_probability(
+    probabilities: ChoiceProbabilities, over: tuple[str, ...]
+) -> tuple[Floats, Booleans]:
+    """(K,) mean P of response 1, and which examples have all of `over`."""
+    turned = [content_probability(probabilities.column(name), name) for name in over]
+    return np.mean(turned, axis=0, dtype=np.float64), probabilities.complete(over)
+
+
+CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
+
+
+@dataclass(frozen=True, slots=True)
+class PriorCalibration:
+    """prior: P(t1) that the judge is taken to give without regard to the contents.
+
+    softmax: CC as Zhao et al. (2021) published it, softmax(P / prior); else P / prior,
+        normalised, as equation 3 of CalibraEval has it.
+    n: the number of examples or inputs that the prior comes from.
+    """
+
+    method: str
+    prior: float
+    n: int
+    softmax: bool = False
+
+    def apply(self, probabilities: ChoiceProbabilities) -> ChoiceProbabilities:
+        return probabilities.with_p_t1(self.curve(probabilities.p_t1))
+
+    def curve(self, p_t1: Floats) -> Floats:
+        first, second = p_t1 / self.prior, (1 - p_t1) / (1 - self.prior)
+        if self.softmax:
+            return np.asarray(1 / (1 + np.exp(second - first)))
+        return np.asarray(first / (first + second))
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "method": self.method,
+            "prior": self.prior,
+            "n": self.n,
+            "softmax": self.softmax,
+        }
+
+
+def prior_calibration(
+    method: str, prior: float, n: int, *, softmax: bool = False
+) -> PriorCalibration | Undefined:
+    """A prior within 1e-12 of 0 or 1 leaves nothing to divide."""
+    if not 1e-12 < prior < 1 - 1e-12:
+        return Undefined(CERTAIN)
+    return PriorCalibration(method, prior, n, softmax)
+
+
+NOT_ASKED = "the judge was not asked about contents that say nothing"
+INPUTS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFreeCalibration:
+    """p_t1: what the judge gave t1 for each such input; None or NaN where it gave nothing."""
+
+    name: str
+    p_t1: Sequence[float | None]
+    softmax: bool = False
+
+    def fit(self, probabilities: ChoiceProbabilities) -> PriorCalibration | Undefined:
+        given = np.array([np.nan if p is None else p for p in self.p_t1], dtype=np.float64)
+        given = given[~np.isnan(given)]
+        if not len(given):
+            return Undefined(NOT_ASKED)
+        return prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFreeInput:
+    """What is asked in place of an example."""
+
+    question: str
+    response_1: str
+    response_2: str
+
+
+NOTHING = ContentFreeInput("N/A", "N/A", "N/A")
+
+
+def random_inputs(
+    questions: Sequence[str],
+    responses: Sequence[str],
+    rng: np.random.Generator,
+    *,
+    count: int = INPUTS,
+) -> list[ContentFreeInput]:
+    """DC's inputs: words drawn from the texts of the same kind, as many as these have on average.
+
+    A word's chance is its share of all words.  Texts without white space between words (Chinese,
+    Thai) are drawn by character.
+    """
+    asked, answered = _Words.of(questions), _Words.of(responses)
+    return [
+        ContentFreeInput(asked.draw(rng), answered.draw(rng), answered.draw(rng))
+        for _ in range(count)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    words: Sequence[str]
+    average: int
+    joint: str
+
+    @classmethod
+    def of(cls, texts: Sequence[str]) -> _Words:
+        spaced = [word for text in texts for word in text.split()]
+        letters = sum(map(len, spaced))
+        # Words of more than 25 characters on average are sentences.
+        joint = " " if letters <= 25 * len(spaced) else ""
+        words = spaced if joint else [letter for word in spaced for letter in word]
+        if not words:
+            raise ValueError("There are no words to draw from.")
+        return cls(words, max(1, round(len(words) / len(texts))), joint)
+
+    def draw(self, rng: np.random.Generator) -> str:
+        chosen: ArrayLike = rng.integers(len(self.words), size=self.average)
+        return self.joint.join(self.words[place] for place in np.asarray(chosen).tolist())
+
+
+SWAPPED = ("X0", "X2")
+# A probability of exactly 0 or 1 has no logarithm.
+TINY = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Pride:
+    """The prior by the mean of log P; arithmetic: by the plain mean of P, as CalibraEval has it."""
+
+    name: str = "pride"
+    arithmetic: bool = False
+
+    def fit(self, probabilities: ChoiceProbabilities) -> PriorCalibration | Undefined:
+        if not probabilities.has(SWAPPED):
+            return Undefined("X0 and X2 were not both asked")
+        both = probabilities.complete(SWAPPED)
+        if not both.any():
+            return Undefined("no example has a probability under both X0 and X2")
+        priors = self._priors(probabilities.columns(SWAPPED)[both])
+        return prior_calibration(self.name, float(priors.mean()), len(priors))
+
+    def _priors(self, p_t1: Floats) -> Floats:
+        """(n,) each example's prior from its (n, 2) probabilities."""
+        if self.arithmetic:
+            return np.asarray(p_t1.mean(axis=1))
+        return np.asarray(
+            scipy.special.expit(scipy.special.logit(np.clip(p_t1, TINY, 1 - TINY)).mean(axis=1))
+        )
+
+
+TITLES: Mapping[str, str] = {
+    "uncalibrated": "Uncalibrated",
+    "mean": "Mean of a balanced set of permutations",
+    "mean_three": "Mean of X0, X1 and X2 (not balanced)",
+    "cc": "Contextual calibration (CC)",
+    "cc_softmax": "CC as first published (softmax)",
+    "dc": "Domain-context calibration (DC)",
+    "pride": "Pride (geometric)",
+    "pride_arithmetic": "Pride (arithmetic)",
+    "calibraeval": "CalibraEval",
+    "calibraeval_tokens": "CalibraEval, L1: tokens alone",
+    "calibraeval_positions": "CalibraEval, L2: positions alone",
+}
+NAMES = tuple(TITLES)
+# What the table shows unless more is asked for.
+USUAL = ("uncalibrated", "mean", "cc", "dc", "pride", "calibraeval")
+
+ContentFreeAnswers = Sequence[float | None]
+
+
+def method_named(
+    name: str, *, nothing: ContentFreeAnswers = (), random: ContentFreeAnswers = ()
+) -> CalibrationMethod:
+    """nothing, random: P(t1) for CC's input and for each of DC's, where they were asked."""
+    methods: dict[str, CalibrationMethod] = {
+        "uncalibrated": Uncalibrated(),
+        "mean": PermutationMean(),
+        "mean_three": THREE_PERMUTATION_MEAN,
+        "cc": ContentFreeCalibration("cc", nothing),
+        "cc_softmax": ContentFreeCalibration("cc_softmax", nothing, softmax=True),
+        "dc": ContentFreeCalibration("dc", random),
+        "pride": Pride(),
+        "pride_arithmetic": Pride("pride_arithmetic", arithmetic=True),
+        "calibraeval": CalibraEval(),
+        "calibraeval_tokens": CalibraEval("calibraeval_tokens", objective="tokens"),
+        "calibraeval_positions": CalibraEval("calibraeval_positions", objective="positions"),
+    }
+    try:
+        return methods[name]
+    except KeyError:
+        raise ValueError(
+            f"There is no calibration {name!r}; there are {', '.join(NAMES)}."
+        ) from None

@@ -1,0 +1,180 @@
+"""A number with its interval, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """A number that cannot be had, and why."""
+
+    reason: str
+
+    def __bool__(self) -> bool:
+        return False
+
+    def as_json(self) -> dict[str, object]:
+        return {"value": None, "reason": self.reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A value, the limits of its interval where it has one, and the examples it rests on."""
+
+    value: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+    note: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        figure: dict[str, object] = {
+            "value": self.value,
+            "low": self.low,
+            "high": self.high,
+            "n": self.n,
+        }
+        return figure | ({"note": self.note} if self.note else {})
+
+
+Figure = Estimate | Undefined
+
+
+def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object]]:
+    return {name: figure.as_json() for name, figure in figures.items()}
+
+
+def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
+    """The sample median between two order statistics, the binomial interval for it.
+
+    The limits hold for any distribution.  Fewer than six values have none at 95 %: the whole
+    range of five holds the median with probability 1 - 2/2^5 only.
+    """
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    n = len(ordered)
+    if not n:
+        return Undefined("no values")
+    below = int(scipy.stats.binom.ppf((1 - confidence) / 2, n, 0.5)) - 1
+    while scipy.stats.binom.cdf(below + 1, n, 0.5) <= (1 - confidence) / 2:
+        below += 1
+    value = float(np.median(ordered))
+    if below < 0:
+        return Estimate(value, n)
+    return Estimate(value, n, float(ordered[below]), float(ordered[n - 1 - below]))
+
+
+NO_CHANCE = "all of it was reviewed, and is right by construction"
+
+
+def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
+    """Wilson's score interval (1927)."""
+    if n == 0:
+        return Undefined("no examples")
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    share = successes / n
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    low = 0.0 if successes == 0 else float(centre - half)
+    high = 1.0 if successes == n else float(centre + half)
+    return Estimate(share, round(n), low, high)
+
+
+def stratified_share(
+    strata: Sequence[tuple[float, int, float]], confidence: float = 0.95
+) -> Figure:
+    """A weighted mean of the strata's shares, exact limits joined by MOVER.
+
+    strata: successes, n, and the stratum's share of all examples; the shares sum to 1.
+    Each stratum's distance from its limit is weighted and added in squares (Zou and Donner
+    2008), so that an audit without an error still has a width, which a resample has not.
+    Wilson's limits are too short for it: coverage .91 at 20 audited and 1 % error.
+    """
+    parts = [(clopper_pearson(x, n, confidence), share) for x, n, share in strata if share]
+    value, below, above = 0.0, 0.0, 0.0
+    for part, share in parts:
+        if isinstance(part, Undefined) or part.low is None or part.high is None:
+            return Undefined("a part of the examples has no human label")
+        value += share * part.value
+        below += (share * (part.value - part.low)) ** 2
+        above += (share * (part.high - part.value)) ** 2
+    n = sum(n for _, n, _ in strata)
+    return Estimate(value, n, max(0.0, value - below**0.5), min(1.0, value + above**0.5))
+
+
+def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
+    """share of the mean of one part and the rest of the other's, by MOVER as in `stratified_share`.
+
+    done: its limits are its value where it is no chance, as what people reviewed is right by
+    construction.  rest: undefined where nothing is left, and then nothing is by chance at all.
+    """
+    if isinstance(rest, Undefined) or share >= 1:
+        if done.low == done.high:
+            return Estimate(done.value, done.n, note=NO_CHANCE)
+        return done
+    value, n = share * done.value + (1 - share) * rest.value, done.n + rest.n
+    if done.low is None or done.high is None or rest.low is None or rest.high is None:
+        return Estimate(value, n, note=rest.note)
+    below = np.hypot(share * (done.value - done.low), (1 - share) * (rest.value - rest.low))
+    above = np.hypot(share * (done.high - done.value), (1 - share) * (rest.high - rest.value))
+    return Estimate(value, n, max(0.0, float(value - below)), min(1.0, float(value + above)))
+
+
+def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Figure:
+    """The exact binomial interval (1934); by the beta distribution, so halves may be counted."""
+    if n == 0:
+        return Undefined("no examples")
+    tail = (1 - confidence) / 2
+    low = float(scipy.stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
+    high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
+    return Estimate(successes / n, round(n), low, high)
+
+
+def mcnemar(only_first_right: int, only_second_right: int) -> float:
+    """Exact two-sided p for two judges on the same examples (McNemar 1947, binomial form)."""
+    n = only_first_right + only_second_right
+    return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
+
+
+def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
+    """Adjusted p-values that control the family-wise error (Holm 1979)."""
+    p = np.asarray(p_values, dtype=np.float64)
+    order = np.argsort(p, kind="stable")
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.minimum(stepped, 1.0)
+    return adjusted
+
+
+def benjamini_yekutieli(p_values: Sequence[float], q: float) -> NDArray[np.bool_]:
+    """Which hypotheses are rejected at false discovery rate q under any dependence (2001)."""
+    p = np.asarray(p_values, dtype=np.float64)
+    if not len(p):
+        return np.zeros(0, dtype=bool)
+    rejected: NDArray[np.bool_] = scipy.stats.false_discovery_control(p, method="by") <= q
+    return rejected
+
+
+def design_total(selected: ArrayLike, audited: ArrayLike, n_rest: int) -> Figure:
+    """sum_S z + sum_A z + (N_U - n) mean_A z, with the binomial's exact limits for the last part.
+
+    selected: z of S, each 0 to 1; audited: z of A, a simple random sample of the n_rest others.
+    Only what neither selection nor audit saw is uncertain, and counts with its limits.
+    """
+    inside, drawn = (np.asarray(z, dtype=np.float64) for z in (selected, audited))
+    seen = float(inside.sum() + drawn.sum())
+    unseen = n_rest - len(drawn)
+    n = len(inside) + len(drawn)
+    if not unseen:
+        return Estimate(seen, n, seen, seen)
+    share = clopper_pearson(float(drawn.sum()), len(drawn))
+    if isinstance(share, Undefined) or share.low is None or share.high is None:
+        return Undefined("an audit of the rest is needed")
+    return Estimate(
+        seen + unseen * share.value, n, seen + unseen * share.low, seen + unseen * share.high
+    )

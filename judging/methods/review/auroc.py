@@ -1,0 +1,137 @@
+"""How well a score finds the judge's errors: AUROC with an interval.
+
+The area between the HITLC curve and the random line, over that between oracle and random, is
+2 AUROC - 1, so this one number says whether a ranking is worth anything on this judge.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike, NDArray
+
+from judging.methods.arrays import Floats
+from judging.methods.intervals.bootstrap import ONE_QUESTION, all_differ, coded
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+
+
+def auroc(
+    score: ArrayLike,
+    error: ArrayLike,
+    *,
+    weight: ArrayLike | None = None,
+    question: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> Figure:
+    """P(score of an error > score of a right one) + half of P(equal), with a logit interval.
+
+    error: how wrong each example is, 0 to 1; 1/2 counts as half an error and half a right one.
+    weight: how many examples each stands for.  question: equal codes are of one question.
+    Variance from the placements (DeLong 1988), each example's with its weight.  Where it
+    vanishes, at 0 or 1, Newcombe's (2006) method 5 takes its place.
+    """
+    wrong = np.asarray(error, dtype=np.float64)
+    weights = np.ones(len(wrong)) if weight is None else np.asarray(weight, dtype=np.float64)
+    wrong_weight, right_weight = weights * wrong, weights * (1 - wrong)
+    n_wrong, n_right = float(wrong_weight.sum()), float(right_weight.sum())
+    if not n_wrong:
+        return Undefined("the judge made no error here")
+    if not n_right:
+        return Undefined("the judge was right on no example here")
+    above_right, above_wrong = _placements(np.asarray(score), right_weight, wrong_weight)
+    area = float(wrong_weight @ above_right / n_wrong)
+    influence = (
+        wrong_weight * (above_right - area) / n_wrong
+        + right_weight * (1 - above_wrong - area) / n_right
+    )
+    n = len(wrong)
+    groups, apart = n, influence
+    if question is not None and not all_differ(question):
+        groups, code = coded(question)
+        apart = np.asarray(np.bincount(code, influence, minlength=groups), dtype=np.float64)
+        if groups < 2:
+            return Estimate(area, n, note=ONE_QUESTION)
+    variance = float(apart @ apart) * groups / max(groups - 1, 1)
+    if variance < 1e-12:
+        low, high = _newcombe_limits(area, float(wrong.sum()), float((1 - wrong).sum()), confidence)
+    else:
+        low, high = _logit_limits(area, float(np.sqrt(variance)), n_wrong * n_right, confidence)
+    return Estimate(area, n, low, high)
+
+
+def no_better_than_chance(area: Figure) -> bool:
+    """Whether the interval's upper limit is at or below 1/2."""
+    return isinstance(area, Estimate) and area.high is not None and area.high <= 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class AurocDifference:
+    """AUROC of one score less that of another on the same examples, and its standard error."""
+
+    value: float
+    standard_error: float
+
+
+def auroc_difference(
+    first: ArrayLike, second: ArrayLike, error: ArrayLike
+) -> AurocDifference | Undefined:
+    """Paired, from the differences of the placements (DeLong 1988); error as in `auroc`."""
+    wrong = np.asarray(error, dtype=np.float64)
+    if not wrong.sum() or not (1 - wrong).sum():
+        return Undefined("the judge was never wrong, or never right, here")
+    areas, influences = [], []
+    for score in (first, second):
+        above_right, above_wrong = _placements(np.asarray(score), 1 - wrong, wrong)
+        area = float(wrong @ above_right / wrong.sum())
+        areas.append(area)
+        influences.append(
+            wrong * (above_right - area) / wrong.sum()
+            + (1 - wrong) * (1 - above_wrong - area) / (1 - wrong).sum()
+        )
+    apart = influences[0] - influences[1]
+    variance = float(apart @ apart) * len(wrong) / max(len(wrong) - 1, 1)
+    return AurocDifference(areas[0] - areas[1], float(np.sqrt(variance)))
+
+
+def _placements(score: NDArray[np.generic], right: Floats, wrong: Floats) -> tuple[Floats, Floats]:
+    """For each example the weighted share of right ones, and of wrong ones, that it is above."""
+    _, code = np.unique(score, return_inverse=True)
+    code = code.reshape(-1)
+
+    def below(weights: Floats) -> Floats:
+        per_level = np.bincount(code, weights)
+        share: Floats = (np.cumsum(per_level) - per_level / 2) / per_level.sum()
+        return share[code]
+
+    return below(right), below(wrong)
+
+
+def _newcombe_limits(
+    area: float, n_wrong: float, n_right: float, confidence: float
+) -> tuple[float, float]:
+    """The areas that differ from the observed one by z standard errors of their own."""
+    z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
+    mean_n = (n_wrong + n_right) / 2 - 1
+
+    def excess(a: float) -> float:
+        spread = a * (1 - a) * (1 + mean_n * ((1 - a) / (2 - a) + a / (1 + a)))
+        return (area - a) ** 2 - z * z * spread / (n_wrong * n_right)
+
+    # Next to the observed area the excess is negative, and at the far ends it is positive.
+    tiny = 1e-9
+    inside = min(max(area, tiny), 1 - tiny)
+    low = scipy.optimize.brentq(excess, 0, inside) if area > tiny else 0.0
+    high = scipy.optimize.brentq(excess, inside, 1) if area < 1 - tiny else 1.0
+    return float(low), float(high)
+
+
+def _logit_limits(
+    area: float, error: float, pairs: float, confidence: float
+) -> tuple[float, float]:
+    moved = (area * pairs + 0.5) / (pairs + 1)
+    half = float(scipy.stats.norm.ppf((1 + confidence) / 2)) * error / (moved * (1 - moved))
+    centre = np.log(moved / (1 - moved))
+    low, high = 1 / (1 + np.exp(-(centre - half))), 1 / (1 + np.exp(-(centre + half)))
+    return min(float(low), area), max(float(high), area)

@@ -1,0 +1,187 @@
+"""A certificate for the labels that nobody checked.
+
+"With confidence 1 - alpha, at most epsilon of this project's labels taken from the judge differ
+from what this round's human procedure would give."  Fixed-sequence testing (Learn-then-Test,
+Angelopoulos et al. 2021) over the sets C_t = {i in U: BPDE <= t} for ascending t, each with the
+exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Booleans, Counts, Floats
+from judging.methods.intervals.estimates import Undefined
+
+
+@dataclass(frozen=True, slots=True)
+class CertificatePlan:
+    """What is fixed, and stored, before the first audit label.
+
+    epsilon: the largest share of wrong labels.  alpha: one minus the confidence.
+    looks: audit sizes at which the certificate may be asked for, ascending; alpha is shared
+        equally among them.
+    grid: distinct scores within U, ascending.
+    """
+
+    epsilon: float
+    alpha: float
+    looks: tuple[int, ...]
+    grid: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not (0 < self.epsilon < 1 and 0 < self.alpha < 1):
+            raise ValueError("epsilon and alpha lie between 0 and 1")
+        if not self.looks or list(self.looks) != sorted(set(self.looks)) or self.looks[0] < 1:
+            raise ValueError("the looks are distinct audit sizes in ascending order")
+
+    @property
+    def alpha_of_a_look(self) -> float:
+        return self.alpha / len(self.looks)
+
+
+def certificate_plan(
+    score: ArrayLike, rest: ArrayLike, epsilon: float, alpha: float, looks: tuple[int, ...]
+) -> CertificatePlan:
+    """score: (N,) BPDE or routing score, NaN where the judge gave no label; rest: U."""
+    scores = np.asarray(score, dtype=np.float64)[np.asarray(rest, dtype=bool)]
+    grid = np.unique(scores[np.isfinite(scores)])
+    return CertificatePlan(epsilon, alpha, looks, tuple(map(float, grid)))
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What is certified: the judge's labels of the unaudited examples with score <= threshold.
+
+    n_set, n_audited, n_wrong: size of the certified set, audited in it, and found wrong.
+    bound: upper limit of the share of wrong ones among the n_set - n_audited that remain.
+    """
+
+    threshold: float
+    n_set: int
+    n_audited: int
+    n_wrong: int
+    bound: float
+    epsilon: float
+    alpha: float
+
+    @property
+    def n_from_judge(self) -> int:
+        return self.n_set - self.n_audited
+
+
+@dataclass(frozen=True, slots=True)
+class Tallies:
+    """N_t, n_t and d_t for each threshold of the grid."""
+
+    size: Counts
+    audited: Counts
+    wrong: Counts
+
+
+def tallies(
+    grid: ArrayLike, score: ArrayLike, rest: ArrayLike, audited: ArrayLike, wrong: ArrayLike
+) -> Tallies:
+    """All but the grid have one entry an example.
+
+    audited: the prefix of the audit's stored random order that this look uses.
+    wrong: the judge's label is not the people's; an unresolved audit item counts as wrong.
+    """
+    scores = np.asarray(score, dtype=np.float64)
+    inside = np.asarray(rest, dtype=bool) & np.isfinite(scores)
+    seen = inside & np.asarray(audited, dtype=bool)
+
+    def up_to(rows: Booleans) -> Counts:
+        return np.searchsorted(np.sort(scores[rows]), np.asarray(grid), side="right").astype(
+            np.int64
+        )
+
+    return Tallies(up_to(inside), up_to(seen), up_to(seen & np.asarray(wrong, dtype=bool)))
+
+
+def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | Undefined:
+    """The certificate at one of the plan's looks, or why there is none.
+
+    Starts at the first t with n_t >= ln(alpha)/ln(1 - epsilon) and goes on while the bound is at
+    most epsilon.  Starting at the smallest set would spend the test where it cannot pass.
+    """
+    if look not in plan.looks:
+        raise ValueError(f"the plan has no look at {look} audited examples")
+    alpha = plan.alpha_of_a_look
+    needed = fewest_audited(plan.epsilon, alpha)
+    ready = np.flatnonzero(counts.audited >= needed)
+    if not len(ready):
+        return Undefined(
+            f"{needed} audited labels of the judge are needed before any can be certified"
+        )
+    certified: Certificate | None = None
+    for t in range(int(ready[0]), len(plan.grid)):
+        size, audited, wrong = (int(c[t]) for c in (counts.size, counts.audited, counts.wrong))
+        bound = upper_bound(size, audited, wrong, alpha)
+        if bound > plan.epsilon:
+            break
+        certified = Certificate(plan.grid[t], size, audited, wrong, bound, plan.epsilon, plan.alpha)
+    if certified is None:
+        return Undefined(
+            f"{int(counts.wrong[ready[0]])} of the {int(counts.audited[ready[0]])} surest audited "
+            f"labels are wrong: more than {plan.epsilon:.0%} can't be excluded"
+        )
+    return certified
+
+
+def fewest_audited(epsilon: float, alpha: float) -> int:
+    """Audit labels needed even when none is wrong: ln(alpha)/ln(1 - epsilon)."""
+    return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
+
+
+@lru_cache(maxsize=100_000)
+def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
+    """(D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha."""
+    if audited == size:
+        return 0.0
+    # The tail falls as D grows, so D_max is found by halving.
+    low, high = wrong, size - audited + wrong
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scipy.stats.hypergeom.cdf(wrong, size, middle, audited) > alpha:
+            low = middle
+        else:
+            high = middle - 1
+    return (low - wrong) / (size - audited)
+
+
+def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int = 1) -> Floats:
+    """Bounds that hold for every threshold, look and run at once: what a slider may show.
+
+    Choosing epsilon, run or score afterwards is not covered by `certify`; alpha is divided here.
+    """
+    each = alpha / (max(len(counts.size), 1) * looks * runs)
+    rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
+    return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
+
+
+def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
+    """Audit labels in the certified set that certify epsilon when `wrong` of them are wrong.
+
+    For a large set; P(Binomial(n, epsilon) <= wrong) <= alpha.
+    """
+    n = fewest_audited(epsilon, alpha) + wrong
+    while scipy.stats.binom.cdf(wrong, n, epsilon) > alpha:
+        n += 1
+    return n
+
+
+def wrong_allowed(epsilon: float, audited: int, alpha: float = 0.05) -> int | Undefined:
+    """How many of so many audit labels may be wrong; what an audit of that size could certify."""
+    if audited < fewest_audited(epsilon, alpha):
+        return Undefined(f"at least {fewest_audited(epsilon, alpha)} audit labels are needed")
+    wrong = 0
+    while audit_needed(epsilon, wrong + 1, alpha) <= audited:
+        wrong += 1
+    return wrong

@@ -1,0 +1,315 @@
+"""The HITLC curve: accuracy when people label the top beta percent (FairEval §3.3, Figure 4).
+
+A reviewed example counts as right *by construction*, so the curve rises even where the ranking
+finds no errors.  What stands beside it shows that: accuracy on the part that nobody reviewed,
+the errors found against those that a random choice would find, and the gain over random.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from judging.methods.agreement.votes import VoteCounts
+from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, resampled_counts
+from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined
+
+# Above any entropy, so that the order of SCIENCE.md §2 is one number.
+INCONSISTENT_BONUS = 1_000.0
+
+
+def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> Floats:
+    """(N,) numbers to sort by, the largest reviewed first: unjudged, inconsistent, then the score.
+
+    score: (N,) BPDE or a learned score; NaN where there is none, which comes last.
+    """
+    level = np.where(np.isnan(score), -np.inf, score)
+    level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
+    return np.where(unjudged, np.inf, level)
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewCurve:
+    """Accuracy after the first m examples in falling order of a level were reviewed.
+
+    Within a group of equal levels it is the expectation over their orders, hence linear.
+    reviewed: examples (or weight) reviewed at the end of each group, from 0 to the total.
+    judge_right, people_right: what the judge's labels of the reviewed part earned, and what the
+        people's labels that replace them earn.
+    right_before: what the judge's labels earn altogether.
+    """
+
+    reviewed: Floats
+    judge_right: Floats
+    people_right: Floats
+    right_before: float
+
+    @property
+    def total(self) -> float:
+        return float(self.reviewed[-1])
+
+    @property
+    def _right(self) -> Floats:
+        return self.right_before - self.judge_right + self.people_right
+
+    def accuracy(self, m: ArrayLike) -> Floats:
+        right = np.interp(np.asarray(m, dtype=np.float64), self.reviewed, self._right)
+        return np.asarray(right / self.total)
+
+    def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
+        """Accuracy of the judge on the part that nobody reviewed; NaN once all are reviewed."""
+        reviewed = np.asarray(m, dtype=np.float64)
+        left = np.asarray(self.total - reviewed)
+        right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
+        accuracy = np.full(left.shape, np.nan)
+        np.divide(right, left, out=accuracy, where=left > 0)
+        return accuracy
+
+
+def review_curve(
+    level: ArrayLike,
+    judge: ArrayLike,
+    *,
+    reviewer: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+) -> ReviewCurve:
+    """The curve of examples sorted by falling level.
+
+    judge: (N,) what the judge's label earns, 0 to 1; 0 for an unjudged example.
+    reviewer: the same for the people's label; 1 under the paper's convention (None).
+    weight: how many examples each stands for.
+    """
+    levels = np.asarray(level, dtype=np.float64)
+    order = np.argsort(-levels)
+    ordered = levels[order]
+    group_ends = np.flatnonzero(np.append(ordered[1:] != ordered[:-1], True)[: len(levels)])
+    weights = None if weight is None else np.asarray(weight, dtype=np.float64)[order]
+
+    def running(values: ArrayLike | None) -> Floats:
+        """Weighted sums of the values, or of ones, up to the end of each group."""
+        if values is None and weights is None:
+            return np.concatenate(([0.0], group_ends + 1.0))
+        terms = 1.0 if values is None else np.asarray(values, dtype=np.float64)[order]
+        sums = np.cumsum(terms if weights is None else terms * weights)
+        return np.concatenate(([0.0], sums[group_ends]))
+
+    reviewed, judge_right = running(None), running(judge)
+    people_right = reviewed if reviewer is None else running(reviewer)
+    return ReviewCurve(reviewed, judge_right, people_right, float(judge_right[-1]))
+
+
+def oracle_curve(judge: ArrayLike) -> ReviewCurve:
+    """People see the judge's errors first: no ranking can do better."""
+    earned = np.asarray(judge, dtype=np.float64)
+    return review_curve(-earned, earned)
+
+
+def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float = 1.0) -> Floats:
+    """acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random."""
+    share = np.asarray(m, dtype=np.float64) / total
+    return np.asarray(accuracy + share * (reviewer - accuracy))
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorsFound:
+    """Errors among the m first in rank, against a random choice of m.
+
+    p: exact one-sided probability that a random choice finds as many or more.
+    """
+
+    m: int
+    found: float
+    expected: float
+    p: float
+
+
+def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | Undefined:
+    """ranking: indices, the first to be reviewed first; judge: what its label earns (0, 1/2, 1)."""
+    order = np.asarray(ranking, dtype=np.intp)
+    halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
+    n = len(halves)
+    if not 0 < m <= n:
+        return Undefined("nothing is reviewed" if m <= 0 else "more reviewed than ranked")
+    found = int(halves[:m].sum())
+    whole, half = int((halves == 2).sum()), int((halves == 1).sum())
+    expected = m * (2 * whole + half) / (2 * n)
+    return ErrorsFound(m, found / 2, expected, _upper_tail(n, whole, half, m, found))
+
+
+def _upper_tail(n: int, whole: int, half: int, m: int, found: int) -> float:
+    """P(2 A + B >= found) when m of n are drawn, of which `whole` count 2 and `half` count 1."""
+    if not half:
+        return float(scipy.stats.hypergeom.sf(-(-found // 2) - 1, n, whole, m))
+    a = np.arange(max(0, m - (n - whole)), min(whole, m) + 1)
+    chance = scipy.stats.hypergeom.pmf(a, n, whole, m)
+    rest = scipy.stats.hypergeom.sf(found - 2 * a - 1, n - whole, half, m - a)
+    return min(1.0, float(chance @ rest))
+
+
+@dataclass(frozen=True, slots=True)
+class IndependentCurve:
+    """curve: expected agreement with one more vote; ceiling: its value when all are reviewed."""
+
+    curve: ReviewCurve
+    ceiling: float
+    n: int
+
+
+def independent_curve(
+    level: ArrayLike,
+    judge: Signs,
+    judged: Booleans,
+    votes: VoteCounts,
+    weight: ArrayLike | None = None,
+) -> IndependentCurve | Undefined:
+    """Over the examples with two votes or more.
+
+    level: as in `review_curve`.  judge, judged: the judge's label of each example.
+    """
+    rows = votes.n_votes >= 2
+    if not rows.any():
+        return Undefined("no example has two votes")
+    agreed = judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
+    people = votes.others_agree()[rows]
+    weights = np.ones(len(judge)) if weight is None else np.asarray(weight, dtype=np.float64)
+    weights = weights[rows]
+    curve = review_curve(
+        np.asarray(level, dtype=np.float64)[rows], agreed, reviewer=people, weight=weights
+    )
+    return IndependentCurve(curve, float(weights @ people / weights.sum()), int(rows.sum()))
+
+
+def judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
+    """Share of an example's votes that the judge's label agrees with; 0 where it has none."""
+    same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
+    return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
+
+
+REPEATS = 1_000
+# With more distinct levels than this neighbours share one: the curve hardly changes, and the
+# resamples fit into memory.
+MOST_LEVELS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class CurveBand:
+    """Accuracy after reviewing the top share of the examples, one entry a beta in percent.
+
+    low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
+    lower_band: holds at all betas at once.
+    """
+
+    beta: Floats
+    accuracy: Floats
+    low: Floats
+    high: Floats
+    lower_band: Floats
+
+    def at(self, place: int, n: int) -> Estimate:
+        """Accuracy at one of the betas; n: the examples it rests on."""
+        value, low, high = (float(one[place]) for one in (self.accuracy, self.low, self.high))
+        if np.isnan(low):
+            return Estimate(value, n, note=NO_CHANCE)
+        return Estimate(value, n, low, high)
+
+
+def curve_band(
+    level: ArrayLike,
+    judge: ArrayLike,
+    beta: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    reviewer: ArrayLike | None = None,
+    weight: ArrayLike | None = None,
+    question: ArrayLike | None = None,
+    stratum: ArrayLike | None = None,
+    confidence: float = 0.95,
+) -> CurveBand | Undefined:
+    """level, judge, reviewer, weight: as in `hitlc.review_curve`; beta: ascending, in percent."""
+    levels = np.asarray(level, dtype=np.float64)
+    if not len(levels):
+        return Undefined("no example has a human label")
+    earned = np.asarray(judge, dtype=np.float64)
+    people = np.ones(len(levels)) if reviewer is None else np.asarray(reviewer, dtype=np.float64)
+    weights = np.ones(len(levels)) if weight is None else np.asarray(weight, dtype=np.float64)
+    betas = np.asarray(beta, dtype=np.float64)
+    curve = review_curve(levels, earned, reviewer=people, weight=weights)
+    value = curve.accuracy(betas / 100 * curve.total)
+
+    cell, row = cells(_grouped(levels), earned, people, weights)
+    counts = (
+        resampled_counts(cell, rng, question=question, stratum=stratum, repeats=REPEATS)
+        * weights[row]
+    )
+    resampled = _curves(counts, _grouped(levels)[row], earned[row], people[row], betas / 100)
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
+    size = float(weights.sum() ** 2 / (weights @ weights))
+    if reviewer is None:
+        low, high = _never_bare(value, low, high, betas / 100, size)
+    spread = resampled.std(axis=0)
+    scaled = np.divide(
+        resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
+    )
+    reach = float(np.quantile(scaled.max(axis=1), confidence))
+    band = _exact_lower(value, size, float(scipy.stats.norm.sf(reach)))
+    if reviewer is None:
+        band = np.where(betas < 100, band, value)
+    return CurveBand(betas, value, low, high, band)
+
+
+def _never_bare(
+    value: Floats, low: Floats, high: Floats, reviewed: Floats, size: float
+) -> tuple[Floats, Floats]:
+    """The limits, and where every resample agrees those of an unreviewed part that is all alike.
+
+    Nothing is by chance once all is reviewed: then there are none.
+    """
+    low, high = low.copy(), high.copy()
+    for at in np.flatnonzero(high - low < WIDTH):
+        left = 1 - reviewed[at]
+        if left <= 0:
+            low[at] = high[at] = np.nan
+            continue
+        alone = float(np.clip((value[at] - reviewed[at]) / left, 0, 1))
+        ends = alike_limits(alone, max(left * size, 1.0), (0, 1))
+        low[at], high[at] = (reviewed[at] + left * end for end in ends)
+    return low, high
+
+
+def _exact_lower(share: Floats, n: float, alpha: float) -> Floats:
+    """Clopper and Pearson's lower limit: where few errors are left, no resample shows how few."""
+    right = np.clip(share * n, 0, n)
+    return np.where(
+        right > 0, scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1), 0.0
+    )
+
+
+def _grouped(levels: Floats) -> Floats:
+    """The levels in falling order as 0, 1, 2 …, at most MOST_LEVELS of them."""
+    distinct, code = np.unique(-levels, return_inverse=True)
+    step = max(1, -(-len(distinct) // MOST_LEVELS))
+    return (code.reshape(-1) // step).astype(np.float64)
+
+
+def _curves(
+    weights: Floats, group: Floats, judge: Floats, people: Floats, shares: Floats
+) -> Floats:
+    """(R, betas) accuracy of each of R resamples of weighted cells, each with its own cut."""
+    order = np.argsort(group, kind="stable")
+    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+
+    def running(values: Floats) -> Floats:
+        sums = np.add.reduceat((weights * values)[:, order], starts, axis=1)
+        return np.pad(np.cumsum(sums, axis=1), ((0, 0), (1, 0)))
+
+    reviewed, right, replaced = running(np.ones(len(group))), running(judge), running(people)
+    curves = [
+        (r[-1] + np.interp(shares * n[-1], n, p - r)) / n[-1]
+        for n, r, p in zip(reviewed, right, replaced, strict=True)
+    ]
+    return np.array(curves)

@@ -1,0 +1,382 @@
+"""What may tell that the judge's label is wrong, as standardised columns for learned routing.
+
+All columns look at the example from the verdict: a length difference is positive where the
+response that the judge prefers is the longer one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.review.auroc import AurocDifference, auroc, auroc_difference
+from judging.methods.review.ridge import RIDGES, RidgeFits, cross_validated, ridge_fits, sigmoid
+
+# Rarer categories share the average: a handful of examples says nothing of its own.
+MOST_CATEGORIES = 20
+FEWEST_OF_CATEGORY = 5
+BPDE = "bpde"
+CATEGORY = "category: "
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """values: (N,), NaN where the example lacks it."""
+
+    name: str
+    values: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """values: (N, F) in standard deviations from the mean over the judged examples, 0 where
+    missing, and 0 throughout where not judged; `bpde` is the first column. A category's column is
+    its indicator less its share, so that the ridge pulls small categories to the average more.
+
+    constant: names of what was left out since it never differs, or since nobody has it; `bpde`
+        stays a column then, of zeros.
+    missing: name and number of the examples that lack it.
+    """
+
+    names: tuple[str, ...]
+    values: Floats
+    constant: tuple[str, ...]
+    missing: tuple[tuple[str, int], ...]
+
+
+def features(columns: Sequence[Feature], category: Sequence[str], judged: Booleans) -> Features:
+    """Standardise over the judged examples; no label is looked at."""
+    names, kept, constant, missing = [], [], [], []
+    for column in columns:
+        there = judged & np.isfinite(column.values)
+        sd = float(column.values[there].std()) if there.any() else 0.0
+        if sd < 1e-12:
+            constant.append(column.name)
+            if column.name != BPDE:
+                continue
+        if lacking := int((judged & ~there).sum()):
+            missing.append((column.name, lacking))
+        mean = float(column.values[there].mean()) if there.any() else 0.0
+        names.append(column.name)
+        kept.append(np.where(there, (column.values - mean) / (sd or 1.0), 0.0))
+    for name, indicator in _categories(category, judged):
+        names.append(CATEGORY + name)
+        kept.append(indicator)
+    if len(set(np.asarray(category)[judged].tolist())) < 2:
+        constant.append("category")
+    return Features(tuple(names), np.column_stack(kept), tuple(constant), tuple(missing))
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What a run says of N examples. sign: of the label, 0 where there is none; bpde: smoothed;
+    gap: |CS1 - CS2|; outcomes, valid: (N, orders, k), the first order the original one, outcomes
+    turned back to responses 1 and 2; length_1, length_2, question: characters."""
+
+    sign: Signs
+    bpde: Floats
+    gap: Floats
+    outcomes: Signs
+    valid: Booleans
+    length_1: Floats
+    length_2: Floats
+    question: Floats
+
+
+def judged_features(judged: Judged) -> list[Feature]:
+    """The features that every run has. Lengths enter as logarithms."""
+    length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
+    asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
+    found = [
+        Feature(BPDE, judged.bpde),
+        Feature("gap", judged.gap),
+        Feature("length in favour", length * judged.sign),
+        Feature("length difference", np.abs(length)),
+        Feature("question length", np.log1p(judged.question)),
+        Feature("missing samples", (asked - n_valid).astype(np.float64)),
+    ]
+    if judged.valid.shape[1] == 2:
+        found += [
+            Feature("conflict", _conflict(judged.outcomes, judged.valid)),
+            Feature("first position", _first_position(judged.outcomes, judged.valid)),
+        ]
+    return found
+
+
+def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Feature:
+    """Mean over the other runs that labelled the example: 1 agrees, -1 contradicts, 0 a tie."""
+    agreed = np.zeros(len(sign))
+    n = np.zeros(len(sign))
+    for other, there in others:
+        agreed += np.where(there, sign.astype(np.float64) * other, 0.0)
+        n += there
+    return Feature("jury agreement", np.divide(agreed, n, out=np.full(len(n), np.nan), where=n > 0))
+
+
+def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
+    """A difference of response 1 less response 2, in the direction of the verdict."""
+    return Feature(name, np.asarray(difference, dtype=np.float64) * sign)
+
+
+def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
+    """`entropy.smoothed_entropy` of N examples: of (n p + 1/3)/(n + 1), NaN where an order has
+    no valid sample."""
+    counts = np.stack([((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)], axis=2)
+    per_order = valid.sum(axis=2)
+    n = per_order.sum(axis=1)[:, None]
+    share = (counts / np.maximum(per_order, 1)[:, :, None]).mean(axis=1)
+    smooth = (n * share + 1 / 3) / (n + 1)
+    there = (per_order > 0).all(axis=1)
+    return np.where(there, -(smooth * np.log(smooth)).sum(axis=1), np.nan)
+
+
+def _conflict(outcomes: Signs, valid: Booleans) -> Floats:
+    """1 where the orders' majorities differ, 0 where not, NaN where an order has no sample."""
+    side = np.sign(np.where(valid, outcomes, 0).sum(axis=2))
+    there = (valid.sum(axis=2) > 0).all(axis=1)
+    return np.where(there, (side[:, 0] != side[:, 1]).astype(np.float64), np.nan)
+
+
+def _first_position(outcomes: Signs, valid: Booleans) -> Floats:
+    """Share of the valid samples that preferred what stood first."""
+    won = ((outcomes[:, 0] == 1) & valid[:, 0]).sum(axis=1)
+    won = won + ((outcomes[:, 1] == -1) & valid[:, 1]).sum(axis=1)
+    n = valid.sum(axis=(1, 2))
+    return np.where(n > 0, won / np.maximum(n, 1), np.nan)
+
+
+def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, NDArray[np.float64]]]:
+    names, counts = np.unique(np.asarray(category, dtype=np.str_)[judged], return_counts=True)
+    if len(names) < 2:
+        return []
+    order = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
+    common = [str(names[i]) for i in order if names[i] and counts[i] >= FEWEST_OF_CATEGORY]
+    every = np.asarray(category, dtype=np.str_)
+    return [
+        (name, np.where(judged, (every == name) - np.mean(every[judged] == name), 0.0))
+        for name in common
+    ]
+
+
+# Log odds ratio of a standard deviation of BPDE before any label is seen.
+PRIOR = 0.5
+# Below it BPDE must be beaten by two standard errors, which are poorly known themselves.
+FEW = 10
+# Below it there is nothing to learn from.
+FEWEST = 5
+DRAWS = 2_000
+Z = 1.959963984540054
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """odds_ratio: of an error, for one standard deviation more, or in the category against the
+    average; its interval is the posterior's, which includes the ridge."""
+
+    name: str
+    odds_ratio: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class RoutingTrial:
+    """AUROC for the judge's errors on the learning sample: cross-validated, BPDE's, and the
+    first less the second."""
+
+    learned: Figure
+    bpde: Figure
+    advantage: AurocDifference | Undefined
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """n: labelled examples with a judge's label; n_wrong: errors in them, with halves.
+
+    used: whether the learned score routes; if not, `reason`. ridge: None where nothing was
+    learned. notes: what was left out or filled in, a sentence each. constant: names of columns
+    that never differ: their coefficient is the prior's, and says nothing about the judge.
+    fit: of the score that routes, on the columns `values`; all else of the columns is not used.
+    probability: (N,) that the judge's label is wrong, NaN where there is none.
+    """
+
+    n: int
+    n_wrong: float
+    trial: RoutingTrial
+    used: bool
+    reason: str
+    ridge: float | None
+    notes: tuple[str, ...]
+    names: tuple[str, ...]
+    constant: tuple[str, ...]
+    fit: RidgeFits
+    probability: Floats
+
+    @property
+    def coefficients(self) -> tuple[Coefficient, ...]:
+        slope = self.fit.slopes[0]
+        half = Z * np.sqrt(np.diagonal(self.fit.covariance[0])[1:])
+        limits = zip(np.exp(slope), np.exp(slope - half), np.exp(slope + half), strict=True)
+        return tuple(
+            Coefficient(name, Estimate(float(value), self.n, float(low), float(high)))
+            for name, (value, low, high) in zip(self.names, limits, strict=True)
+            if name not in self.constant
+        )
+
+
+def wrongness(judge: Signs, human: Signs) -> Floats:
+    """1 for a wrong label, 0 for the right one; a judge's tie is half wrong unless people say tie.
+
+    Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely
+    wrong.
+    """
+    return np.where(judge == human, 0.0, np.where(judge == 0, 0.5, 1.0))
+
+
+def routing(
+    columns: Features,
+    level: Floats,
+    judged: Booleans,
+    sample: Codes,
+    wrong: Floats,
+    rng: np.random.Generator,
+) -> Routing:
+    """level: (N,) BPDE as the round would rank by it; sample: (n,) places that were drawn at
+    random and labelled; wrong: (n,) by `wrongness`.  What the judge gave no label teaches nothing.
+    """
+    rows, target = sample[judged[sample]], wrong[judged[sample]]
+    notes = _notes(columns, len(sample) - len(rows))
+    fewer = min(float(target.sum()), float((1 - target).sum()))
+    if fewer < FEWEST:
+        reason = too_few(len(rows), float(target.sum()))
+        trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
+        return _fitted(columns, judged, rows, target, trial, None, reason, notes)
+    found = cross_validated(columns.values[rows], target, prior_of(columns), rng)
+    tried = rows[found.rows]
+    trial = RoutingTrial(
+        auroc(found.scores, target[found.rows]),
+        auroc(level[tried], target[found.rows]),
+        auroc_difference(found.scores, level[tried], target[found.rows]),
+    )
+    bar = 1
+    if fewer < FEW:
+        bar = 2
+        notes.append(
+            f"fewer than {FEW} errors or right labels were seen, so BPDE had to be beaten by two "
+            "standard errors"
+        )
+    reason = _not_better(trial.advantage, found.ridge, bar)
+    if not reason and _separated(columns, tried, target[found.rows]):
+        notes.append(
+            "the features part the errors from the right labels without an exception, so only "
+            "the ridge keeps the coefficients finite"
+        )
+    return _fitted(columns, judged, rows, target, trial, found.ridge, reason, notes)
+
+
+def expected_errors(
+    found: Routing, columns: Features, next_rows: Codes, rng: np.random.Generator
+) -> Figure:
+    """Errors that labelling these examples is expected to find, with a 95 % predictive interval:
+    over the coefficients' posterior, and then over which of the labels are wrong."""
+    if not len(next_rows):
+        return Undefined("no example is left to label")
+    value = float(np.nansum(found.probability[next_rows]))
+    drawn = rng.multivariate_normal(found.fit.coefficients[0], found.fit.covariance[0], DRAWS)
+    used = columns.values[next_rows][:, : len(found.names)]
+    chance = sigmoid(drawn[:, :1] + drawn[:, 1:] @ used.T)
+    errors = (rng.random(chance.shape) < chance).sum(axis=1)
+    low, high = np.quantile(errors, (0.025, 0.975))
+    return Estimate(value, len(next_rows), float(low), float(high))
+
+
+def prior_of(columns: Features) -> Floats:
+    """BPDE alone."""
+    prior = np.zeros(len(columns.names))
+    prior[0] = PRIOR
+    return prior
+
+
+def too_few(n: int, n_wrong: float) -> str:
+    return (
+        f"the {n} labelled examples hold {n_wrong:g} errors of the judge and {n - n_wrong:g} "
+        f"right labels; {FEWEST} of each are needed to learn from"
+    )
+
+
+def _fitted(
+    columns: Features,
+    judged: Booleans,
+    rows: Codes,
+    target: Floats,
+    trial: RoutingTrial,
+    ridge: float | None,
+    reason: str,
+    notes: list[str],
+) -> Routing:
+    """The fit of what routes: all columns, or BPDE alone where there is a reason for it."""
+    width = 1 if reason else len(columns.names)
+    strength = RIDGES[2] if reason or ridge is None else ridge
+    values, prior = columns.values[:, :width], prior_of(columns)[:width]
+    every = np.ones((1, len(rows)))
+    fit = ridge_fits(values[rows], target, every, np.array([strength]), prior)
+    return Routing(
+        n=len(rows),
+        n_wrong=float(target.sum()),
+        trial=trial,
+        used=not reason,
+        reason=reason,
+        ridge=ridge,
+        notes=tuple(notes),
+        names=columns.names[:width],
+        constant=columns.constant,
+        fit=fit,
+        probability=np.where(judged, sigmoid(fit.linear(values)[0]), np.nan),
+    )
+
+
+def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) -> str:
+    if isinstance(advantage, Undefined):
+        return advantage.reason
+    if ridge == RIDGES[-1]:
+        return "beside BPDE no feature told the judge's errors from its right labels"
+    if advantage.value > bar * advantage.standard_error:
+        return ""
+    errors = "the standard error" if bar == 1 else "two standard errors"
+    side = "above" if advantage.value > 0 else "below"
+    return (
+        f"the learned score's AUROC is {_bare(abs(advantage.value))} {side} BPDE's, and would have "
+        f"to be more than {_bare(bar * advantage.standard_error)} above it, {errors} of the "
+        "difference"
+    )
+
+
+def _bare(value: float) -> str:
+    """As papers set it, and as AUROC stands beside it."""
+    return f"{value:.3f}".removeprefix("0")
+
+
+def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
+    """Whether even the weakest ridge's fit puts each error above each right label."""
+    every, weakest = np.ones((1, len(rows))), np.array([RIDGES[0]])
+    fit = ridge_fits(columns.values[rows], target, every, weakest, prior_of(columns))
+    logits = fit.linear(columns.values[rows])[0]
+    return bool(logits[target > 0].min() > logits[target < 1].max())
+
+
+def _notes(columns: Features, unjudged: int) -> list[str]:
+    notes = []
+    if BPDE in columns.constant:
+        notes.append("BPDE is the same everywhere, so it tells nothing of where this judge errs")
+    if left_out := [name for name in columns.constant if name != BPDE]:
+        notes.append(f"left out, since it is the same everywhere: {', '.join(left_out)}")
+    for name, n in columns.missing:
+        lacking = "1 example lacks" if n == 1 else f"{n} examples lack"
+        counts = "counts" if n == 1 else "count"
+        notes.append(f"{lacking} “{name}” and {counts} as average in it")
+    if unjudged:
+        notes.append(f"{unjudged} examples of the learning sample have no label by the judge")
+    return notes

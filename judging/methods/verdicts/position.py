@@ -1,0 +1,222 @@
+"""How much the judge follows positions instead of contents (FairEval §2.2, PORTIA §4.2).
+
+Outcomes have the shape (N, 2, k): original and swapped order, 1 win, 0 tie, -1 lose, already
+turned back to responses 1 and 2.  `valid` of the same shape says which are there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import ceil
+
+import numpy as np
+import scipy
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Booleans, Floats, Integers, Signs
+from judging.methods.intervals.bootstrap import (
+    all_differ,
+    bootstrap_estimate,
+    effective_size,
+    share,
+)
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
+
+NO_PAIR = "no example has a verdict in both orders"
+ONE_SAMPLE = "no example has two samples of one order"
+
+
+def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
+    """(N, 2) label of the mean within each order, and whether the order has a valid sample.
+
+    difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
+    """
+    total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
+    return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
+
+
+@dataclass(frozen=True, slots=True)
+class Conflicts:
+    """How often the verdicts of the two orders contradict each other."""
+
+    conflict_rate: Figure
+    strict_conflict_rate: Figure
+    consistency: Figure
+
+
+def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None) -> Conflicts:
+    """Conflict: another label when swapped.  Strict: a win against a lose."""
+    rows = there.all(axis=1)
+    both, of = labels[rows], None if question is None else np.asarray(question)[rows]
+    differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
+    figures = (share(values, of, reason=NO_PAIR) for values in (differ, strict, ~differ))
+    return Conflicts(*figures)
+
+
+def win_rate_by_position(
+    labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> tuple[Figure, Figure]:
+    """Win rate of response 1 (a tie is 1/2) when it is shown first, and when second."""
+
+    def rate(order: int) -> Figure:
+        rows = there[:, order]
+        return bootstrap_estimate(
+            lambda counts, values: counts @ (1 + values[:, 0]) / 2 / counts.sum(axis=1),
+            (labels[rows, order],),
+            rng,
+            question=None if question is None else np.asarray(question)[rows],
+            reason="the judge has given no verdict in this order",
+            limits=(0, 1),
+        )
+
+    return rate(0), rate(1)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPosition:
+    """Of the examples in which one position won in both orders, how often it was the first."""
+
+    rate: Figure
+    p: float | None
+
+
+def first_position(
+    labels: Signs, there: Booleans, question: ArrayLike | None = None
+) -> FirstPosition:
+    """Exact binomial test against 1/2, two-sided; where questions repeat, Wilson's on as many
+    examples as they are worth."""
+    first = (labels[:, 0] == 1) & (labels[:, 1] == -1)
+    rows = there.all(axis=1) & (first | ((labels[:, 0] == -1) & (labels[:, 1] == 1)))
+    won, n = first[rows], int(rows.sum())
+    if not n:
+        return FirstPosition(Undefined("no position won in both orders of any example"), None)
+    of = None if question is None else np.asarray(question)[rows]
+    rate = share(won, of, exact=True)
+    if of is None or all_differ(of):
+        return FirstPosition(rate, float(scipy.stats.binomtest(int(won.sum()), n).pvalue))
+    size = effective_size(won.astype(np.float64), of)
+    if size is None:
+        return FirstPosition(rate, None)
+    z = abs(float(won.mean()) - 0.5) * 2 * size**0.5
+    return FirstPosition(rate, float(2 * scipy.stats.norm.sf(z)))
+
+
+def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
+    """Per example P(two samples of different orders differ), P(two of one order differ); NaN."""
+    counts = np.stack([((outcomes == s) & valid).sum(axis=2) for s in (1, 0, -1)], axis=2)
+    n = counts.sum(axis=2).astype(np.float64)
+    pairs_across = n.prod(axis=1)
+    same_across = counts.prod(axis=1).sum(axis=1)
+    pairs = n * (n - 1)
+    same_within = (counts * (counts - 1)).sum(axis=2)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        across = 1 - same_across / pairs_across
+        within_order = np.where(pairs > 0, 1 - same_within / pairs, np.nan)
+    has = np.isfinite(within_order)
+    within = np.where(has, within_order, 0).sum(axis=1) / np.maximum(has.sum(axis=1), 1)
+    return np.where(pairs_across > 0, across, np.nan), np.where(has.any(axis=1), within, np.nan)
+
+
+def position_effect(
+    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> Figure:
+    """P(samples of different orders disagree) - P(samples of the same order disagree).
+
+    The second part is the judge's own noise, which a plain conflict rate counts as position bias.
+    """
+    across, within = _disagreement(outcomes, valid)
+    return _mean(across - within, rng, question, ONE_SAMPLE, (-1, 1))
+
+
+def repetition_stability(
+    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+) -> Figure:
+    """Share of pairs of samples of one order that agree."""
+    _, within = _disagreement(outcomes, valid)
+    return _mean(1 - within, rng, question, ONE_SAMPLE, (0, 1))
+
+
+def _mean(
+    values: Floats,
+    rng: np.random.Generator,
+    question: ArrayLike | None,
+    reason: str,
+    limits: tuple[float, float],
+) -> Figure:
+    rows = np.isfinite(values)
+    return bootstrap_estimate(
+        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
+        (values[rows],),
+        rng,
+        question=None if question is None else np.asarray(question)[rows],
+        reason=reason,
+        limits=limits,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class GapBin:
+    """Conflict rate of the examples with low <= gap < high (the last bin includes high)."""
+
+    low: float
+    high: float
+    same_samples: Figure
+    split_samples: Figure
+
+
+def conflict_by_gap(
+    difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1
+) -> list[GapBin]:
+    """Conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
+
+    With the same samples in both, a small gap and a conflict are partly the same event: examples
+    that are all alike show a falling curve.  With the gap from one half of the slots of each
+    order and the conflict from the other half (then the halves exchanged) they do not.
+    difference: as in `order_labels`, in units of 1/scale.  edges: ascending limits of the bins.
+    """
+    limits = np.asarray(edges, dtype=np.float64)
+    half = valid.shape[2] // 2
+    first, second = slice(0, half), slice(half, None)
+    whole = [_gap_and_conflict(difference, valid, slice(None), slice(None), scale)]
+    split = [
+        _gap_and_conflict(difference, valid, first, second, scale),
+        _gap_and_conflict(difference, valid, second, first, scale),
+    ]
+
+    def rate(parts: list[tuple[Floats, Booleans]], low: float, high: float, last: bool) -> Figure:
+        inside = [
+            conflict[(gap >= low) & ((gap < high) | (last & (gap == high)))]
+            for gap, conflict in parts
+        ]
+        n = sum(map(len, inside))
+        if not n:
+            return Undefined("no example in this bin")
+        rate = sum(int(part.sum()) for part in inside) / n
+        # The halves of an example are no two examples; one alone may have but one here.
+        size = max(n / len(parts), 1.0)
+        found = wilson(rate * size, size)
+        return replace(found, value=rate, n=ceil(size)) if isinstance(found, Estimate) else found
+
+    pairs = list(pairwise(limits))
+    return [
+        GapBin(
+            float(low),
+            float(high),
+            rate(whole, low, high, i == len(pairs) - 1),
+            rate(split, low, high, i == len(pairs) - 1) if half else Undefined(ONE_SAMPLE),
+        )
+        for i, (low, high) in enumerate(pairs)
+    ]
+
+
+def _gap_and_conflict(
+    difference: Integers, valid: Booleans, of_gap: slice, of_conflict: slice, scale: int
+) -> tuple[Floats, Booleans]:
+    """Gap and conflict of the examples that have a valid sample of each order in both parts."""
+    labels, there = order_labels(difference[:, :, of_conflict], valid[:, :, of_conflict])
+    part, present = difference[:, :, of_gap], valid[:, :, of_gap]
+    n = present.sum(axis=2)
+    rows = there.all(axis=1) & (n > 0).all(axis=1)
+    total = np.where(present, part, 0).sum(axis=2)[rows] / (n[rows] * scale)
+    return np.abs(total.mean(axis=1)), labels[rows, 0] != labels[rows, 1]

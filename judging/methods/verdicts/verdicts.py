@@ -1,0 +1,279 @@
+"""From what a judge said in one sample to a pair of scores and an outcome.
+
+A pair holds the score of response 1 and of response 2, as exact fractions, already turned back
+from the order in which the judge saw them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import lru_cache
+from math import lcm
+
+ScorePair = tuple[Fraction, Fraction]
+Number = Fraction | Decimal | int
+
+LIKERT_SUM = 8
+HALF = Fraction(1, 2)
+
+
+class Label(StrEnum):
+    """Win, tie or lose of response 1: a sample's outcome, a verdict, a vote or a final label."""
+
+    WIN = "win"
+    TIE = "tie"
+    LOSE = "lose"
+
+    @property
+    def turned(self) -> Label:
+        """The same judgement from the point of view of response 2."""
+        return _TURNED[self]
+
+    @property
+    def points(self) -> Fraction:
+        """Share of a win for response 1: 1, 1/2 or 0."""
+        return _POINTS[self]
+
+
+_TURNED = {Label.WIN: Label.LOSE, Label.TIE: Label.TIE, Label.LOSE: Label.WIN}
+_POINTS = {Label.WIN: Fraction(1), Label.TIE: HALF, Label.LOSE: Fraction(0)}
+
+
+def score_pair_from_scores(score_1: Number, score_2: Number) -> ScorePair:
+    """Form `score`: the two scores of one completion."""
+    return Fraction(score_1), Fraction(score_2)
+
+
+def score_pair_from_outcome(outcome: Label) -> ScorePair:
+    """Form `relation`, and imports that hold outcomes only: (1, 0), (1/2, 1/2) or (0, 1)."""
+    return outcome.points, 1 - outcome.points
+
+
+def score_pair_from_rating(rating: Number) -> ScorePair:
+    """Form `likert`: rating 1 to 7, turned so that a higher one favours response 1."""
+    exact = Fraction(rating)
+    if not 1 <= exact <= 7:
+        raise ValueError(f"a likert rating lies between 1 and 7, not {rating}")
+    return exact, LIKERT_SUM - exact
+
+
+def score_pair_from_probability(p_1: Number) -> ScorePair:
+    """Form `choice`: the probability that the judge prefers response 1."""
+    exact = Fraction(p_1)
+    if not 0 <= exact <= 1:
+        raise ValueError(f"a probability lies between 0 and 1, not {p_1}")
+    return exact, 1 - exact
+
+
+def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
+    """FairEval eq. 3.  `band`: a difference of at most this much is a tie.
+
+    For a probability within b of 1/2 the difference P - (1-P) lies within 2b, so pass 2b.
+    """
+    difference = pair[0] - pair[1]
+    if abs(difference) <= band:
+        return Label.TIE
+    return Label.WIN if difference > 0 else Label.LOSE
+
+
+def entropy(shares: Iterable[Fraction]) -> float:
+    """-sum p ln p over the exact shares, in sorted order so that equal shares are equal floats."""
+    terms = (float(p) * math.log(float(p)) for p in sorted(shares) if p)
+    return -sum(terms) + 0.0
+
+
+def smoothed_entropy(shares: Iterable[Fraction], n: int) -> float:
+    """Entropy of (n p + 1/3) / (n + 1): what runs that stop early are ranked by.
+
+    `n` is the number of valid samples behind the shares.  Without it an example that stopped
+    after two equal samples would look as certain as one that was asked six times.
+    """
+    return entropy((n * p + Fraction(1, 3)) / (n + 1) for p in shares)
+
+
+SamplesByOrder = Sequence[tuple[Number, Number] | None]
+Shares = tuple[Fraction, Fraction, Fraction]
+
+NO_BAND = Fraction(0)
+
+
+class VerdictState(StrEnum):
+    """How far the judge has come with an example."""
+
+    PENDING = "pending"
+    UNJUDGED = "unjudged"
+    INCONSISTENT = "inconsistent"
+    JUDGED = "judged"
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictFigures:
+    """What the samples of one example say.
+
+    `outcomes` holds one tuple per order, None for a sample without a verdict; `shares` are the
+    position-balanced shares of win, tie and lose.  Scores, shares, label and BPDE are None where
+    the state is pending or unjudged; an inconsistent example lacks the label only.
+    """
+
+    state: VerdictState
+    outcomes: tuple[tuple[Label | None, ...], ...]
+    n_valid: int
+    n_asked: int
+    cs_1: Fraction | None = None
+    cs_2: Fraction | None = None
+    shares: Shares | None = None
+    label: Label | None = None
+    bpde: float | None = None
+
+    @property
+    def gap(self) -> Fraction | None:
+        """|CS1 - CS2|."""
+        if self.cs_1 is None or self.cs_2 is None:
+            return None
+        return abs(self.cs_1 - self.cs_2)
+
+    @property
+    def smoothed_bpde(self) -> float | None:
+        """The entropy that adaptive runs are ranked by."""
+        return None if self.shares is None else smoothed_entropy(self.shares, self.n_valid)
+
+
+def verdict(
+    original: SamplesByOrder,
+    swapped: SamplesByOrder | None = None,
+    *,
+    k: int | None = None,
+    band: Fraction = NO_BAND,
+    probabilities: bool = False,
+    must_agree: bool = False,
+) -> VerdictFigures:
+    """Scores, label and BPDE from the samples of each order that the method asks for.
+
+    original, swapped: one pair of scores a sample, turned back to responses 1 and 2; None for a
+        sample that was asked and has no verdict.  Without `swapped` the method asks one order.
+    k: samples that each order shall get; with fewer the example is pending.  None: all is asked.
+    band: largest difference of the scores that is a tie.
+    probabilities: the pairs are (P, 1-P), and BPDE is the entropy of the mean P.
+    must_agree: an example whose orders give different labels is inconsistent (PORTIA §2.4).
+    """
+    orders = [_exact(original)] + ([] if swapped is None else [_exact(swapped)])
+    outcomes = tuple(
+        tuple(None if pair is None else outcome_of(pair, band) for pair in order)
+        for order in orders
+    )
+    valid = [[pair for pair in order if pair is not None] for order in orders]
+    n_valid = sum(map(len, valid))
+    n_asked = sum(map(len, orders))
+    if k is not None and any(len(order) < k for order in orders):
+        return VerdictFigures(VerdictState.PENDING, outcomes, n_valid, n_asked)
+    if not all(valid):
+        return VerdictFigures(VerdictState.UNJUDGED, outcomes, n_valid, n_asked)
+
+    means = [_mean_pair(order) for order in valid]
+    cs = _mean_pair(means)
+    shares = _balanced_shares(tuple(_counts(order) for order in outcomes))
+    agree = len({outcome_of(mean, band) for mean in means}) == 1
+    judged = agree or not must_agree
+    return VerdictFigures(
+        VerdictState.JUDGED if judged else VerdictState.INCONSISTENT,
+        outcomes,
+        n_valid,
+        n_asked,
+        *cs,
+        shares,
+        outcome_of(cs, band) if judged else None,
+        entropy(cs if probabilities else shares),
+    )
+
+
+def _exact(samples: SamplesByOrder) -> list[ScorePair | None]:
+    return [None if pair is None else (_fraction(pair[0]), _fraction(pair[1])) for pair in samples]
+
+
+# Judges give few different scores, and orders of k samples split in few ways: the same fractions
+# would be worked out for every example.
+@lru_cache(maxsize=1024)
+def _fraction(number: Number) -> Fraction:
+    return Fraction(number)
+
+
+def _mean_pair(pairs: Sequence[ScorePair]) -> ScorePair:
+    return _mean([pair[0] for pair in pairs]), _mean([pair[1] for pair in pairs])
+
+
+def _mean(numbers: Sequence[Fraction]) -> Fraction:
+    """Over one common denominator: adding fractions one by one would reduce each sum."""
+    below = lcm(*(number.denominator for number in numbers))
+    above = sum(number.numerator * (below // number.denominator) for number in numbers)
+    return Fraction(above, below * len(numbers))
+
+
+def _counts(order: Sequence[Label | None]) -> tuple[int, int, int]:
+    return order.count(Label.WIN), order.count(Label.TIE), order.count(Label.LOSE)
+
+
+@lru_cache(maxsize=1024)
+def _balanced_shares(counts: tuple[tuple[int, int, int], ...]) -> Shares:
+    """Shares of win, tie and lose within each order, averaged over the orders.
+
+    counts: of wins, ties and loses, one triple an order; no order is without any.
+    """
+    within = [[Fraction(count, sum(order)) for count in order] for order in counts]
+    win, tie, lose = map(_mean, zip(*within, strict=True))
+    return win, tie, lose
+
+
+_STATE_ORDER = {VerdictState.UNJUDGED: 0, VerdictState.INCONSISTENT: 1, VerdictState.JUDGED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What an example is ranked by.  `bpde` may be another routing score: larger comes first."""
+
+    external_id: str
+    state: VerdictState
+    bpde: float | None
+    n_valid: int
+    gap: Fraction | None
+
+
+def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
+    """Indices of the candidates, the first to be reviewed first.  Pending ones are left out.
+
+    Unjudged first, then inconsistent, then larger BPDE, fewer valid samples, smaller gap, and
+    the SHA-256 of "{seed}:{external_id}".  In paper mode import order decides after BPDE.
+    """
+    gaps = sorted({c.gap for c in candidates if c.gap is not None})
+    gap_order = {gap: position for position, gap in enumerate(gaps)}
+
+    def key(index: int) -> tuple[int, float, int, int, str]:
+        candidate = candidates[index]
+        state = _STATE_ORDER[candidate.state]
+        bpde = -math.inf if candidate.bpde is None else candidate.bpde
+        if paper_mode:
+            return state, -bpde, index, 0, ""
+        gap = -1 if candidate.gap is None else gap_order[candidate.gap]
+        return state, -bpde, candidate.n_valid, gap, tie_breaker(seed, candidate.external_id)
+
+    ranked = [i for i, c in enumerate(candidates) if c.state is not VerdictState.PENDING]
+    return sorted(ranked, key=key)
+
+
+def tie_breaker(seed: int, external_id: str) -> str:
+    """A random order that anyone can repeat from the run's seed and the example's id."""
+    return hashlib.sha256(f"{seed}:{external_id}".encode()).hexdigest()
+
+
+def cut(n: int, beta: Number) -> int:
+    """How many of n examples the top beta percent are: floor(beta n / 100 + 1/2)."""
+    # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
+    if not 0 <= beta <= 100:
+        raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
+    exact = Fraction(beta) if 200 * n * beta >= 1 else Fraction(0)
+    return math.floor(exact * n / 100 + Fraction(1, 2))

@@ -1,0 +1,310 @@
+"""The one place that fetches a project and asks "may this user?".
+
+A view that got its project here has asked; there is no other way to one. A stranger gets 404,
+so that names of projects tell nothing; a member whose role is too small gets 403.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, User
+from django.core.exceptions import PermissionDenied
+from django.db import IntegrityError, transaction
+from django.db.models import Max, Model, Q, QuerySet
+from django.http import Http404
+from django.utils import timezone
+from django.utils.text import slugify
+
+from judging.core.errors import UserError
+from judging.core.sql.statements import insert_one, prepared
+from judging.projects.models import (
+    AuditEvent,
+    LostRight,
+    Membership,
+    PasswordLink,
+    Preferences,
+    Project,
+    Role,
+)
+
+_ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
+
+
+@dataclass(frozen=True)
+class Access:
+    """A project in the hands of someone who may. `membership` is None only for a superuser."""
+
+    project: Project
+    user: AbstractUser
+    role: Role
+    membership: Membership | None
+
+    def at_least(self, role: Role) -> bool:
+        return _ORDER[self.role] >= _ORDER[role]
+
+    @property
+    def may_start_runs(self) -> bool:
+        """Runs cost: the site permission is asked for beside the role."""
+        return self.at_least(Role.RESEARCHER) and may_research(self.user)
+
+    def under(self, tab: str) -> dict[str, Any]:
+        """What every page of the project takes, under the tab that leads to it."""
+        return {"project": self.project, "access": self, "tab": tab}
+
+
+def is_smaller(role: str, than: str) -> bool:
+    return _ORDER[Role(role)] < _ORDER[Role(than)]
+
+
+def may_research(user: AbstractUser | AnonymousUser) -> bool:
+    """The site permission: create projects, start runs that cost."""
+    return user.has_perm("judging.researcher")
+
+
+def projects_of(user: AbstractUser) -> QuerySet[Project]:
+    """The projects that a user may know of."""
+    if user.is_superuser:
+        return Project.objects.all()
+    return Project.objects.filter(memberships__user=user)
+
+
+@prepared
+def _memberships(slug: Any, user: Any) -> QuerySet[Membership]:
+    found = Membership.objects.select_related("project")
+    return found.filter(project__slug=slug, user=user)
+
+
+def project_for(
+    user: AbstractUser | AnonymousUser,
+    slug: str,
+    role: Role = Role.ANNOTATOR,
+    *,
+    shows_judge: bool = False,
+) -> Access:
+    """The project, if the user's role in it is at least `role`.
+
+    `shows_judge` says that the page shows judge output: from the first such view on, the
+    member's votes are marked as unblinded. Raises Http404 or PermissionDenied.
+    """
+    if not isinstance(user, AbstractUser) or not user.is_active:
+        raise Http404("No such project.")
+    membership = _memberships.first(slug=slug, user=user.pk)
+    if membership is not None:
+        access = Access(membership.project, user, Role(membership.role), membership)
+    elif user.is_superuser:
+        project = Project.objects.filter(slug=slug).first()
+        if project is None:
+            raise Http404("No such project.")
+        access = Access(project, user, Role.OWNER, None)
+    else:
+        raise Http404("No such project.")
+    if user.is_superuser and not access.at_least(role):
+        access = Access(access.project, user, Role.OWNER, membership)
+    if not access.at_least(role):
+        raise PermissionDenied("Your role in this project does not include this page.")
+    if shows_judge and membership is not None and membership.unblinded_at is None:
+        Membership.objects.filter(pk=membership.pk, unblinded_at=None).update(
+            unblinded_at=timezone.now()
+        )
+    return access
+
+
+_LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
+
+
+def record_event(
+    project: Project | None,
+    user: AbstractBaseUser | AnonymousUser | None,
+    action: str,
+    subject: str = "",
+    **detail: Any,
+) -> AuditEvent:
+    """Add one line. `user` is None for the command line; detail must hold no secret."""
+    known = user is not None and user.is_authenticated
+    event = AuditEvent(
+        project=project,
+        project_slug=project.slug if project else "",
+        user=user if known else None,
+        actor=user.get_username() if known else "command line",
+        action=action,
+        subject=subject[:_LONGEST_SUBJECT],
+        detail=detail,
+    )
+    insert_one(event)
+    return event
+
+
+def next_number(project: Project, model: type[Model]) -> int:
+    """One more than the last number of the project's rows of this model.
+
+    To be called in the transaction that makes the row: the project's own row stays locked until
+    that ends, so that whoever asks next waits for it.
+    """
+    # Not the key: rows that refer to the project are stored meanwhile.
+    Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
+    rows = model._default_manager.filter(project=project)
+    return int(rows.aggregate(last=Max("number"))["last"] or 0) + 1
+
+
+LONGEST_SLUG = Project._meta.get_field("slug").max_length
+
+
+def create_project(
+    user: AbstractUser | None, name: str, slug: str = "", **fields: object
+) -> Project:
+    """A new project, owned by `user`. Raises UserError when they may not, or the slug is taken."""
+    if user is not None and not may_research(user):
+        raise UserError("Creating projects needs the researcher permission. Ask an operator.")
+    slug = slug or slugify(name)[:LONGEST_SLUG].strip("-")
+    if not slug or slug != slugify(slug):
+        raise UserError(
+            f"“{slug or name}” cannot stand in an address. Use letters, digits and hyphens."
+        )
+    if len(slug) > LONGEST_SLUG:
+        raise UserError(f"A slug has at most {LONGEST_SLUG} characters, not {len(slug)}.")
+    try:
+        with transaction.atomic():
+            project = Project.objects.create(slug=slug, name=name, created_by=user, **fields)
+            if user is not None:
+                Membership.objects.create(project=project, user=user, role=Role.OWNER)
+                end_password_links([user.pk])
+            record_event(project, user, "project created", slug)
+    except IntegrityError:
+        raise UserError(f"A project “{slug}” exists already. Choose another name.") from None
+    return project
+
+
+def project_for_command(slug: str, owner: str | None = None, *, create: bool = False) -> Project:
+    """The project of a command line; made when new and `create` is set."""
+    project = Project.objects.filter(slug=slug).first()
+    if project is not None:
+        return project
+    if not create:
+        known = ", ".join(Project.objects.order_by("slug").values_list("slug", flat=True)[:20])
+        raise UserError(f"There is no project “{slug}”. Known: {known or 'none yet'}.")
+    return create_project(owner_for_command(owner), slug, slug)
+
+
+def owner_for_command(name: str | None) -> User | None:
+    """Whoever owns what a command creates: the named user, or the only superuser.
+
+    With no superuser yet there is nobody to own it; the first one that is created takes over
+    (`adopt_projects`).
+    """
+    if name:
+        user = User.objects.filter(username=name).first()
+        if user is None:
+            raise UserError(f"There is no user “{name}”. Make one: manage.py create_user {name}")
+        return user
+    superusers = list(User.objects.filter(is_superuser=True, is_active=True)[:2])
+    if len(superusers) > 1:
+        raise UserError("There are several superusers. Say who owns the project: --owner NAME")
+    return superusers[0] if superusers else None
+
+
+def adopt_projects(user: AbstractUser) -> int:
+    """Give projects that nobody owns, made before there were users, to the first superuser."""
+    orphans = Project.objects.exclude(memberships__role=Role.OWNER)
+    for project in orphans:
+        Membership.objects.update_or_create(
+            project=project, user=user, defaults={"role": Role.OWNER}
+        )
+        end_password_links([user.pk])
+        record_event(project, user, "ownership taken over", project.slug)
+    return len(orphans)
+
+
+def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, role: str) -> None:
+    """Add a member. Somebody who is one already keeps their role."""
+    with transaction.atomic():
+        _, created = Membership.objects.get_or_create(
+            project=project, user=user, defaults={"role": role}
+        )
+        if created:
+            end_password_links([user.pk])
+            record_event(project, by, "member added", user.get_username(), role=role)
+
+
+def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
+    """Raises UserError where the project would be left without an owner."""
+    if role not in Role.values:
+        raise UserError("Choose owner, researcher or annotator.")
+    with transaction.atomic():
+        _keep_an_owner(membership, leaving=role != Role.OWNER)
+        before, membership.role = membership.role, role
+        membership.save(update_fields=["role"])
+        if is_smaller(role, than=before):
+            _lose_right(membership, LostRight.How.LOWERED)
+        if role != before:
+            end_password_links([membership.user_id])
+        record_event(
+            membership.project,
+            by,
+            "role changed",
+            membership.user.get_username(),
+            before=before,
+            now=role,
+        )
+
+
+def remove_member(membership: Membership, by: AbstractUser) -> None:
+    """Their votes stay. Raises UserError for the last owner."""
+    with transaction.atomic():
+        _keep_an_owner(membership, leaving=True)
+        name = membership.user.get_username()
+        by_themselves = by.pk == membership.user_id
+        _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)
+        end_password_links([membership.user_id])
+        membership.delete()
+        record_event(membership.project, by, "member removed", name)
+
+
+def end_password_links(users: Iterable[int]) -> None:
+    """End the password links that owners made for these people, and those that these made.
+
+    Such a link rests on who belongs where: any change of that ends it. The operator's stay.
+    """
+    keys = list(users)
+    by_owners = PasswordLink.objects.exclude(made_by=None)
+    by_owners.filter(Q(user__in=keys) | Q(made_by__in=keys)).delete()
+
+
+def _lose_right(membership: Membership, how: str) -> None:
+    LostRight.objects.create(project_id=membership.project_id, user_id=membership.user_id, how=how)
+
+
+def owned_alone(user: AbstractUser) -> list[str]:
+    """Slugs of the projects that would be left without an owner."""
+    owners = Membership.objects.filter(role=Role.OWNER)
+    mine = owners.filter(user=user).values("project")
+    others = owners.exclude(user=user).values("project")
+    alone = Project.objects.filter(pk__in=mine).exclude(pk__in=others)
+    return list(alone.order_by("slug").values_list("slug", flat=True))
+
+
+def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
+    """Raises UserError for the last owner, and where the membership ended meanwhile."""
+    # Locked, so that two owners cannot remove each other at once; not its key, which votes are
+    # stored with meanwhile.
+    Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
+    try:
+        membership.refresh_from_db(fields=["role"])
+    except Membership.DoesNotExist:
+        raise UserError("They are no member of the project any more.") from None
+    if not leaving or membership.role != Role.OWNER:
+        return
+    others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)
+    if not others.exclude(pk=membership.pk).exists():
+        raise UserError("This is the last owner. Make somebody else an owner first.")
+
+
+def preferences_of(user: AbstractUser) -> Preferences:
+    """The person's own settings, made with their defaults on first use."""
+    found: Preferences | None = _preferences.first(user=user.pk)
+    return found or Preferences.objects.get_or_create(user=user)[0]
+
+
+@prepared
+def _preferences(user: Any) -> QuerySet[Preferences]:
+    return Preferences.objects.filter(user=user)

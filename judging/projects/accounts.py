@@ -1,0 +1,147 @@
+"""Logins: made with a one-time link to set the password, since no mail server is needed."""
+
+import re
+from datetime import timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import AbstractUser, Permission, User
+from django.contrib.auth.tokens import PasswordResetTokenGenerator
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.encoding import force_bytes
+from django.utils.http import urlsafe_base64_encode
+
+from judging.core.errors import UserError
+from judging.projects import access
+from judging.projects.access import adopt_projects
+from judging.projects.models import Membership, PasswordLink, Project, Role
+
+_TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
+LONGEST_NAME = User._meta.get_field("username").max_length
+
+
+def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
+    """A login whose password the one-time link sets. The first superuser adopts projects."""
+    name = name.strip()
+    try:
+        User.username_validator(name)
+    except ValidationError:
+        raise UserError(
+            f"“{name}” cannot be a user name. Use letters, digits and @ . + - _ only."
+        ) from None
+    if len(name) > LONGEST_NAME:
+        raise UserError(f"A user name has at most {LONGEST_NAME} characters, not {len(name)}.")
+    try:
+        with transaction.atomic():
+            user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)
+            if researcher:
+                grant_research(user)
+            if superuser and User.objects.filter(is_superuser=True).count() == 1:
+                adopt_projects(user)
+    except IntegrityError:
+        raise UserError(f"A user “{name}” exists already.") from None
+    return user
+
+
+def grant_research(user: AbstractUser) -> None:
+    """The site permission to create projects and start runs that cost."""
+    user.user_permissions.add(
+        Permission.objects.get(codename="researcher", content_type__app_label="judging")
+    )
+
+
+def password_link(user: AbstractUser) -> str:
+    """The operator's link that sets the password once: it ends when used, or after a while."""
+    return _link_of(PasswordLink.objects.create(user=user))
+
+
+def reset_link(membership: Membership, by: AbstractUser) -> str:
+    """A password link made by an owner for a member. Raises UserError where it would give more.
+
+    Whoever holds the link can log in as that person, so it opens nothing but this project. Whether
+    its maker may is asked again when it is used, and any change of either's memberships ends it.
+    """
+    user, project = membership.user, membership.project
+    if not _may_reset(by, user, project):
+        raise UserError(
+            f"The login {user.get_username()} opens more than this project, or is inactive, so "
+            "only an operator can reset its password: manage.py password_link NAME. Nothing was "
+            "changed."
+        )
+    access.record_event(project, by, "password link made", user.get_username())
+    return _link_of(PasswordLink.objects.create(user=user, made_by=by, project=project))
+
+
+def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:
+    """A superuser may for every member; an owner for those who have nothing but this project."""
+    theirs = Membership.objects.filter(user=user)
+    if not by.is_active or not theirs.filter(project=project).exists():
+        return False
+    if by.is_superuser:
+        return True
+    owns = Membership.objects.filter(project=project, user=by, role=Role.OWNER).exists()
+    more = (
+        not user.is_active
+        or user.is_superuser
+        or user.is_staff
+        or theirs.exclude(project=project).exists()
+        or bool(user.get_all_permissions() - by.get_all_permissions())
+    )
+    return owns and not more
+
+
+class PasswordLinks(PasswordResetTokenGenerator):
+    """What Django's page for a new password asks whether a link is good."""
+
+    def check_token(self, user: AbstractUser | None, token: str | None) -> bool:
+        return password_link_behind(user, token) is not None
+
+
+def password_link_behind(user: AbstractUser | None, token: str | None) -> PasswordLink | None:
+    """The row of a link that still works for this person."""
+    named = _TOKEN.fullmatch(token or "")
+    if user is None or named is None:
+        return None
+    links = PasswordLink.objects.select_related("user", "made_by", "project")
+    link = links.filter(pk=int(named[1]), user=user).first()
+    if link is None or not _Signature(link).check_token(link.user, named[2]):
+        return None
+    if link.made_by is not None and not _may_reset(link.made_by, link.user, link.project):
+        return None
+    return link
+
+
+def use_up(link: PasswordLink) -> bool:
+    """True for whoever is first: others may use or end it at the same time. Within a transaction.
+
+    All other links of the person end with it.
+    """
+    if not PasswordLink.objects.filter(pk=link.pk, nonce=link.nonce).delete()[0]:
+        return False
+    PasswordLink.objects.filter(user=link.user_id).delete()
+    return True
+
+
+class _Signature(PasswordResetTokenGenerator):
+    """Over the row's nonce and, as always, the password and the last login, which both change."""
+
+    key_salt = "fairjudge.password_link"
+
+    def __init__(self, link: PasswordLink) -> None:
+        super().__init__()
+        self._link = link
+
+    def _make_hash_value(self, user: AbstractUser, timestamp: int) -> str:
+        state = super()._make_hash_value(user, timestamp)
+        return f"{self._link.pk}.{self._link.nonce}.{state}"
+
+
+def _link_of(link: PasswordLink) -> str:
+    past = timezone.now() - timedelta(seconds=settings.PASSWORD_RESET_TIMEOUT)
+    PasswordLink.objects.filter(user=link.user_id, created_at__lt=past).delete()
+    token = f"{link.pk}-{_Signature(link).make_token(link.user)}"
+    uid = urlsafe_base64_encode(force_bytes(link.user_id))
+    path = reverse("password_reset_confirm", args=[uid, token])
+    return settings.FAIRJUDGE_URL.rstrip("/") + path

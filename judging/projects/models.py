@@ -1,0 +1,186 @@
+"""A project, who belongs to it in which role, and a person's own settings."""
+
+import secrets
+from decimal import Decimal
+
+from django.conf import settings
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+# FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
+DEFAULT_WAGE_USD = Decimal("7.50")
+DEFAULT_MINUTES = Decimal("3")
+
+
+class Project(models.Model):
+    """What people are asked stands here as the current settings; a round keeps its Protocol."""
+
+    class Scale(models.TextChoices):
+        THREE = "three", "3 points: left, tie, right"
+        FIVE = "five", "5 points: much better, better, tie"
+
+    class Rendering(models.TextChoices):
+        MARKDOWN = "markdown", "Markdown, code and mathematics"
+        PLAIN = "plain", "plain text"
+
+    class NoMajority(models.TextChoices):
+        ADJUDICATE = "adjudicate", "a person decides"
+        TIE = "tie", "tie"
+        JUDGE = "judge", "the judge's label (never on audit items)"
+
+    class CostBasis(models.TextChoices):
+        ASSUMED = "assumed", "minutes a vote, as assumed"
+        MEASURED = "measured", "active time, as measured"
+
+    slug = models.SlugField(max_length=80, unique=True)
+    name = models.CharField(max_length=200)
+    description = models.TextField(blank=True)
+    is_demo = models.BooleanField(default=False)
+
+    question_asked = models.CharField(max_length=300, default="Which response is better?")
+    guidelines = models.TextField(blank=True)
+    scale = models.CharField(max_length=8, choices=Scale, default=Scale.THREE)
+    both_bad = models.BooleanField(default=False)
+    criteria = models.JSONField(default=list, blank=True)
+    rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
+    no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
+    leave_out_unblinded = models.BooleanField(default=False)
+
+    wage_usd = models.DecimalField(
+        max_digits=10,
+        decimal_places=4,
+        default=DEFAULT_WAGE_USD,
+        validators=[MinValueValidator(Decimal(0)), MaxValueValidator(Decimal(10_000))],
+    )
+    minutes_per_vote = models.DecimalField(
+        max_digits=8,
+        decimal_places=3,
+        default=DEFAULT_MINUTES,
+        validators=[MinValueValidator(Decimal(0)), MaxValueValidator(Decimal(600))],
+    )
+    cost_basis = models.CharField(max_length=8, choices=CostBasis, default=CostBasis.ASSUMED)
+
+    primary_run = models.ForeignKey(
+        "judging.Run", null=True, blank=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        permissions = [("researcher", "May create projects and start runs that cost")]
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Role(models.TextChoices):
+    OWNER = "owner", "owner"
+    RESEARCHER = "researcher", "researcher"
+    ANNOTATOR = "annotator", "annotator"
+
+
+class Membership(models.Model):
+    """`unblinded_at` is the first view of judge output here: later votes are marked by it."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships"
+    )
+    role = models.CharField(max_length=10, choices=Role)
+    unblinded_at = models.DateTimeField(null=True, blank=True)
+    joined_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "user"], name="membership_once"),
+        ]
+
+
+class LostRight(models.Model):
+    """Somebody was removed from a project, left it, or was given a smaller role there.
+
+    Links from before let them in no more, and those that they made let nobody in. What was before
+    is told by the row's number and not by the clock, which may go back.
+    """
+
+    class How(models.TextChoices):
+        REMOVED = "removed", "removed"
+        LEFT = "left", "left"
+        LOWERED = "lowered", "given a smaller role"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="lost_rights")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="lost_rights"
+    )
+    how = models.CharField(max_length=8, choices=How)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "user"], name="lost_right_of_person")]
+
+
+class PasswordLink(models.Model):
+    """A link that sets a password once: made by an owner for a member of `project`, or, where
+    neither is set, by the operator.
+
+    The link names this row and is signed over the nonce, so that it opens nothing once the number
+    belongs to another row or the nonce was renewed.
+    """
+
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
+    )
+    # Their link ends with them: without its maker it would look like the operator's.
+    made_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
+    )
+    project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="+")
+    nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+
+class Preferences(models.Model):
+    """A person's own settings, the same in every project."""
+
+    user = models.OneToOneField(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preferences"
+    )
+    one_key_submit = models.BooleanField("one key chooses and submits", default=False)
+    serif = models.BooleanField("serif type for long responses", default=False)
+    link_scroll = models.BooleanField("scroll both responses together", default=False)
+
+
+class AuditEvent(models.Model):
+    project = models.ForeignKey(
+        Project, null=True, on_delete=models.SET_NULL, related_name="audit_events"
+    )
+    project_slug = models.CharField(max_length=80, blank=True)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    actor = models.CharField(max_length=200, blank=True)
+    action = models.CharField(max_length=60)
+    subject = models.CharField(max_length=200, blank=True)
+    detail = models.JSONField(default=dict, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-at"], name="audit_latest")]
+
+
+class Export(models.Model):
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
+    run = models.ForeignKey(
+        "judging.Run", null=True, on_delete=models.SET_NULL, related_name="exports"
+    )
+    what = models.CharField(max_length=20)
+    format = models.CharField(max_length=10)
+    options = models.JSONField(default=dict)
+    n_rows = models.PositiveIntegerField(default=0)
+    sha256 = models.CharField(max_length=64, blank=True)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)

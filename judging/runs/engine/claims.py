@@ -1,0 +1,353 @@
+"""A run's money. Every call holds its upper bound before it is sent, and its cost afterwards.
+
+Invariant: spent is the sum of the calls' known costs, reserved the sum of what calls hold. A
+request that was cut off may have been billed, so its call keeps holding its upper bound, also
+where a later request of the same call brought the answer.
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q, Sum
+from django.utils import timezone
+
+from judging.core.processes import boot, is_dead
+from judging.core.sql import statements
+from judging.llm.client.messages import JudgeRequest
+from judging.llm.prices import PriceSnapshot
+from judging.runs import lifecycle
+from judging.runs.models import Batch, Call, Run, place_of
+from judging.runs.planning.agenda import Questioner
+from judging.runs.samples import Ask
+
+ZERO = Decimal(0)
+# What the columns hold; sums of rounded amounts stay equal to the rounded rows.
+SMALLEST = Decimal("1e-10")
+
+# Both are asked for with each batch, and the ORM would take longer than the database for them.
+RESERVE = """
+    UPDATE judging_run SET reserved_usd = reserved_usd + %s
+    WHERE id = %s AND holder = %s AND state = 'running'
+    AND (budget_usd IS NULL OR budget_usd >= spent_usd + reserved_usd + %s)
+"""
+RECONCILE = """
+    UPDATE judging_run SET reserved_usd = reserved_usd - %s, spent_usd = spent_usd + %s
+    WHERE id = %s
+"""
+
+
+def rounded_up(usd: Decimal) -> Decimal:
+    return usd.quantize(SMALLEST, ROUND_CEILING)
+
+
+def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
+    """Reserve for as many of the first calls as fit; the number of them.
+
+    The UPDATE holds only for the run's holder while the run is running, which also fences off
+    a worker that was given up for dead. Call it in the transaction that claims.
+    """
+    count = len(amounts)
+    with connection.cursor() as cursor:
+        while count:
+            total = sum((amount or ZERO for amount in amounts[:count]), ZERO)
+            cursor.execute(RESERVE, [total, run_id, holder, total])
+            if cursor.rowcount:
+                return count
+            count //= 2
+    return 0
+
+
+def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(RECONCILE, [released, spent, run_id])
+
+
+def recount(run_id: int) -> None:
+    """Set both sums from the calls themselves, as when a run changes hands."""
+    sums = Call.objects.filter(run_id=run_id).aggregate(
+        spent=Sum("usd"), reserved=Sum("reserved_usd")
+    )
+    Run.objects.filter(pk=run_id).update(
+        spent_usd=sums["spent"] or ZERO, reserved_usd=sums["reserved"] or ZERO
+    )
+
+
+NO_ANSWER = "The batch ended without this answer. It may have been billed."
+Place = tuple[int | None, int | None, str]
+# Asked for with each batch: the ORM would take longer than the database for it.
+LAST_SEQS = """
+    SELECT example_id, point_item_id, part, MAX(seq) FROM judging_call
+    WHERE run_id = %s AND ({}) GROUP BY example_id, point_item_id, part
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A call that is ours to send, and what it holds of the budget until it is recorded."""
+
+    call: Call
+    ask: Ask
+    request: JudgeRequest
+    reserved: Decimal | None
+
+
+def claim(
+    run_id: int,
+    holder: str,
+    asks: Sequence[Ask],
+    questioner: Questioner,
+    price: PriceSnapshot | None,
+    batch: Batch | None = None,
+) -> list[Claim]:
+    """Claim as many of the first asks as the budget holds; none once the run is no longer ours.
+
+    A call whose `seq` is taken was made by somebody else in the meantime: unique (run, example,
+    part, seq) refuses it, and with it the transaction.
+    """
+    requests = [questioner.request(ask.subject, ask.part, len(ask.slots)) for ask in asks]
+    upper_bounds = [upper_bound(request, price) for request in requests]
+    now = timezone.now()
+    with transaction.atomic():
+        affordable = reserve(run_id, holder, upper_bounds)
+        seqs = next_seqs(run_id, asks[:affordable])
+        calls = [
+            statements.new(
+                Call,
+                run_id=run_id,
+                **place_of(ask.subject),
+                part=ask.part,
+                seq=next(seqs[*place(ask), ask.part]),
+                slots=list(ask.slots),
+                attempt=ask.attempt,
+                holder=holder,
+                claimed_at=now,
+                reserved_usd=reserved,
+                batch_id=batch.pk if batch else None,
+            )
+            for ask, reserved in zip(asks[:affordable], upper_bounds[:affordable], strict=True)
+        ]
+        statements.insert(Call, calls)
+    return [
+        Claim(call, ask, request, call.reserved_usd)
+        for call, ask, request in zip(calls, asks, requests, strict=False)
+    ]
+
+
+def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[int]]:
+    """For each part of a subject, the numbers that its further calls get."""
+    seqs: defaultdict[Place, Iterator[int]] = defaultdict(count)
+    examples, items = zip(*map(place, asks), strict=True) if asks else ((), ())
+    about = [
+        f"{column} IN ({', '.join(map(str, ids))})"
+        for column, ids in (
+            ("example_id", set(examples) - {None}),
+            ("point_item_id", set(items) - {None}),
+        )
+        if ids
+    ]
+    if any(place(ask) == (None, None) for ask in asks):
+        about.append("(example_id IS NULL AND point_item_id IS NULL)")
+    if about:
+        with connection.cursor() as cursor:
+            cursor.execute(LAST_SEQS.format(" OR ".join(about)), [run_id])
+            for example_id, item_id, part, seq in cursor.fetchall():
+                seqs[example_id, item_id, part] = count(seq + 1)
+    return seqs
+
+
+def place(ask: Ask) -> tuple[int | None, int | None]:
+    found = place_of(ask.subject)
+    return found.get("example_id"), found.get("point_item_id")
+
+
+def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal | None:
+    if price is None:
+        return None
+    most = price.reserve(request.prompt_tokens, request.n, request.max_tokens)
+    return rounded_up(most)
+
+
+def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
+    """Claims whose answers never came: possibly billed, so they go on holding their reservation."""
+    with transaction.atomic():
+        ids = [claim.call.pk for claim in claims]
+        ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+        ours.update(state=Call.State.LOST, finished_at=timezone.now(), error=NO_ANSWER)
+
+
+def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
+    """Claims that were never sent, or refused each time, as if they had not been made."""
+    with transaction.atomic():
+        ids = [claim.call.pk for claim in claims]
+        ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+        ours.delete()
+        recount(run_id)
+
+
+FOLDER = "departures"
+
+
+class SentCalls:
+    """One holder's file, which an error leaves behind as a kill does.
+
+    Where it can't be kept it is removed: then nothing is certain.
+    """
+
+    def __init__(self, run_id: int, holder: str) -> None:
+        self.path = path_of(run_id, holder)
+        self.file: int | None = None
+        try:
+            self.path.parent.mkdir(exist_ok=True)
+            for earlier in self.path.parent.glob(f"{run_id}-*"):
+                earlier.unlink(missing_ok=True)
+            if boot():
+                self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        except OSError:
+            return
+        self.write(boot())
+
+    def add(self, call_id: int) -> None:
+        self.write(str(call_id))
+
+    def write(self, line: str) -> None:
+        if self.file is None:
+            return
+        content = f"{line}\n".encode()
+        try:
+            whole = os.write(self.file, content) == len(content)
+        except OSError:
+            whole = False
+        if not whole:
+            forget(self.path)
+            self.close()
+
+    def close(self) -> None:
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.close()
+        if kind is None:
+            forget(self.path)
+
+
+def departed(run_id: int, holder: str) -> set[int] | None:
+    """The calls that a holder which died began to send; None where that can't be known."""
+    if not is_dead(holder):
+        return None
+    try:
+        first, *calls = path_of(run_id, holder).read_text().splitlines()
+        return set(map(int, calls)) if first and first == boot() else None
+    except (OSError, ValueError):
+        return None
+
+
+def forget(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        # A file that can't be removed can be emptied, and an empty one tells nothing.
+        os.truncate(path, 0)
+
+
+def path_of(run_id: int, holder: str) -> Path:
+    return settings.FAIRJUDGE_DATA / FOLDER / f"{run_id}-{holder.rpartition(':')[2]}"
+
+
+State = Run.State
+AFTER_A_DEATH = {
+    State.RUNNING: State.QUEUED,
+    State.PAUSING: State.PAUSED,
+    State.CANCELLING: State.CANCELLED,
+}
+
+
+def take_over(run: Run, holder: str) -> bool:
+    """Take the lease, and mark as lost what an earlier holder had in flight."""
+    sent = departed(run.pk, run.holder)
+    with transaction.atomic():
+        if not lifecycle.take(run, holder):
+            return False
+        free_unsent(run, sent)
+        lose_claims(run.pk)
+    return True
+
+
+def free_unsent(run: Run, sent: set[int] | None) -> None:
+    """Delete claims of the run's holder, as it was read, that are not among those it has sent."""
+    if sent is None:
+        return
+    theirs = Call.objects.filter(
+        run_id=run.pk, state=Call.State.CLAIMED, batch=None, holder=run.holder
+    )
+    claimed = theirs.values_list("pk", flat=True)
+    theirs.filter(pk__in=set(claimed) - sent).delete()
+
+
+def lose_claims(run_id: int) -> int:
+    """Claims whose holder is gone: possibly billed, so they go on holding their reservation.
+
+    Calls in a batch are not lost: the endpoint keeps their answers until they are collected.
+    """
+    lost = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED, batch=None).update(
+        state=Call.State.LOST,
+        finished_at=timezone.now(),
+        error="The worker stopped before the answer was recorded. It may have been billed.",
+    )
+    recount(run_id)
+    return lost
+
+
+def recover(run: Run) -> bool:
+    """Give a run that lost its holder its next state; a running one is queued again."""
+    after = AFTER_A_DEATH.get(State(run.state))
+    if after is None:
+        return False
+    if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
+        return send_again(run)
+    sent = departed(run.pk, run.holder)
+    with transaction.atomic():
+        ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lifecycle.abandoned(run))
+        if not ownerless.update(
+            state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
+        ):
+            return False
+        free_unsent(run, sent)
+        lose_claims(run.pk)
+        if after == State.QUEUED:
+            lifecycle.send(run.pk)
+    return True
+
+
+def sweep() -> int:
+    """Called by every worker every 15 s; how many runs it set going again."""
+    held = Run.objects.filter(state__in=AFTER_A_DEATH)
+    recovered = sum(recover(run) for run in held)
+    waiting = Run.objects.filter(unheard(), state=State.QUEUED)
+    return recovered + sum(send_again(run) for run in waiting)
+
+
+def unheard() -> Q:
+    return Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+
+
+def send_again(run: Run) -> bool:
+    """Wake a worker for a run that waits for one and whose message, or worker, was lost."""
+    with transaction.atomic():
+        same = Run.objects.filter(unheard(), pk=run.pk, state=run.state, holder=run.holder)
+        if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
+            return False
+        lifecycle.send(run.pk)
+    return True

@@ -1,0 +1,136 @@
+"""What a calibration needs beyond the run itself: the judge's answers about nothing, and settings.
+
+CC and DC divide by what the judge says of contents that say nothing. These are asked as calls of
+the run, under its own template, IDs and in-context examples, paid and recorded like all others.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from judging.core.errors import UserError
+from judging.core.queries import merge
+from judging.llm.prompts.templates import token_probability
+from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
+from judging.runs import lifecycle
+from judging.runs.engine.working import Report, work_on
+from judging.runs.models import Call, Form, Method, Parse, Run
+
+NOTHING_PART = "cc:X0"
+RANDOM_PART = "dc:{}:X0"
+ASKED_BY = {"cc": "cc:", "cc_softmax": "cc:", "dc": "dc:"}
+WHOLE = 100
+# DC's words are drawn from so many examples at most.
+MOST_TEXTS = 1000
+
+
+def check(run: Run, methods: Sequence[str], share: Decimal) -> None:
+    """Raises UserError for what can't be calibrated."""
+    if run.form != Form.CHOICE:
+        raise UserError(
+            f"Run {run.name} asked for the form {run.form}, which gives no probabilities. "
+            "Calibrate a run of the form choice: manage.py judge PROJECT --form choice."
+        )
+    if unknown := set(methods) - set(NAMES):
+        raise UserError(
+            f"There is no calibration {', '.join(sorted(unknown))}. Nothing was changed. "
+            f"Choose from: {', '.join(NAMES)}, all."
+        )
+    if not 0 < share <= WHOLE:
+        raise UserError(f"The estimation share is above 0 and at most 100 percent, not {share}.")
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """Which calibrations the pages show, and on how much of the data each is fitted."""
+    usual = {"methods": list(USUAL), "estimation_share": str(WHOLE)}
+    return usual | run.parameters.get("calibration", {})
+
+
+def keep_settings(run: Run, methods: Sequence[str], share: Decimal) -> None:
+    """The plain mean stands in every comparison, since it is what has to be beaten."""
+    chosen = [name for name in NAMES if name in {"uncalibrated", "mean", *methods}]
+    keep(run, calibration={"methods": chosen, "estimation_share": str(share)})
+
+
+def keep(run: Run, **parameters: Any) -> None:
+    merge(run, "parameters", lambda kept: {**kept, **parameters})
+
+
+def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
+    """By part, the texts that these methods ask about."""
+    wanted: dict[str, list[str]] = {}
+    kinds = {ASKED_BY[name] for name in methods if name in ASKED_BY}
+    if "cc:" in kinds:
+        wanted[NOTHING_PART] = [NOTHING.question, NOTHING.response_1, NOTHING.response_2]
+    if "dc:" in kinds:
+        examples = run.project.examples.judged().order_by("number", "pk")
+        rows = list(examples.values_list("question", "response_1", "response_2")[:MOST_TEXTS])
+        questions = [row[0] for row in rows]
+        responses = [text for row in rows for text in row[1:]]
+        try:
+            drawn = random_inputs(questions, responses, np.random.default_rng(run.seed))
+        except ValueError:
+            raise UserError("The examples hold no words to draw DC's inputs from.") from None
+        for n, one in enumerate(drawn):
+            wanted[RANDOM_PART.format(n)] = [one.question, one.response_1, one.response_2]
+    return wanted
+
+
+def ask_about_nothing(
+    run: Run,
+    methods: Sequence[str],
+    *,
+    report: Report = lambda pump: None,
+    say: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Ask what these methods need and the run lacks; how many answers it has then.
+
+    A run that is at work, or waits for somebody, is left alone; a recorded one can't be asked.
+    """
+    wanted = wanted_inputs(run, methods)
+    if not wanted or run.method == Method.IMPORTED:
+        return len(answers(run))
+    if run.state != Run.State.DONE:
+        raise UserError(
+            f"Run {run.name} is {run.get_state_display()}. Its calibration can ask the judge once "
+            "the run is done; nothing was sent. Leave cc and dc out, or come back then."
+        )
+    # What was kept first stays: a recorded answer belongs to its own input.
+    merge(
+        run,
+        "parameters",
+        lambda kept: {**kept, "content_free": wanted | kept.get("content_free", {})},
+    )
+    if lacking(run):
+        lifecycle.resume(run, background=False)
+        run.refresh_from_db()
+        work_on(run, report=report, say=say, at_keyboard=True)
+        run.refresh_from_db()
+    return len(answers(run))
+
+
+def lacking(run: Run) -> bool:
+    asked = run.calls.filter(state=Call.State.DONE, example=None, point_item=None)
+    return len(set(asked.values_list("part", flat=True))) < len(run.parameters["content_free"])
+
+
+def answers(run: Run) -> dict[str, float]:
+    """P(t1) by part; the last attempt counts."""
+    rows = Parse.objects.filter(
+        current=True,
+        sample__call__run=run,
+        sample__call__example=None,
+        sample__call__point_item=None,
+        p_first__isnull=False,
+    ).order_by("sample__attempt")
+    found = rows.values_list("sample__call__part", "p_first")
+    return {part: token_probability(p_first, part) for part, p_first in found}
+
+
+def by_kind(found: dict[str, float]) -> tuple[list[float], list[float]]:
+    """CC's answer, and DC's in the order of their inputs."""
+    nothing = [p for part, p in found.items() if part == NOTHING_PART]
+    parts = [RANDOM_PART.format(n) for n in range(INPUTS)]
+    return nothing, [found[part] for part in parts if part in found]

@@ -1,0 +1,172 @@
+"""Asking a language model how likely it finds the texts of a run, each text once."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from judging.core.errors import UserError
+from judging.dataset.models import PointItem
+from judging.llm.client.errors import AttemptFailure, FailureKind
+from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
+from judging.llm.client.limits import RetryPolicy
+from judging.llm.endpoint import Endpoint
+from judging.llm.prices import Usage
+from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
+from judging.runs.engine.content_free import keep
+from judging.runs.engine.working import live_endpoint
+from judging.runs.forms.likelihood import Text, task_of, texts_of_pair
+from judging.runs.models import Form, Run, TextLikelihood
+from judging.runs.planning.start import CONCURRENCY, LOCAL_CONCURRENCY, choose_model
+
+LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
+USUAL_RETRY = RetryPolicy()
+# About the text itself: asked again it would fail alike.
+ABOUT_THE_TEXT = (FailureKind.TOO_LONG, FailureKind.FILTERED, FailureKind.BAD_REQUEST)
+
+
+@dataclass(frozen=True, slots=True)
+class LikelihoodsAsked:
+    """How many texts the run has, were asked now, and can't be told; at what cost, if known."""
+
+    texts: int
+    asked: int
+    untold: int
+    model: str
+    usd: Decimal | None
+
+
+def texts_of(run: Run) -> dict[str, Text]:
+    """By hash: both responses of each pair, or each single response."""
+    found: dict[str, Text] = {}
+    for text in _texts(run):
+        if text.output.strip():
+            found[text.sha256] = text
+    return found
+
+
+def _texts(run: Run) -> Iterator[Text]:
+    if run.form == Form.POINTWISE:
+        items = PointItem.objects.filter(project=run.project_id).visible()
+        task = task_of(run)
+        for given, output in items.order_by("number").values_list("input", "output"):
+            yield Text(task, given, output)
+        return
+    rows = run.project.examples.judged().order_by("number", "pk")
+    for row in rows.values_list("question", "response_1", "response_2").iterator(chunk_size=500):
+        yield from texts_of_pair(*row)
+
+
+def ask_likelihoods(
+    run: Run,
+    *,
+    endpoint: str = "",
+    model: str = "",
+    say: Callable[[str], None] = lambda line: None,
+    advance: Callable[[int], None] = lambda texts: None,
+) -> LikelihoodsAsked:
+    """Ask about what is not recorded yet. Raises UserError where the endpoint can't tell.
+
+    Answers are written as often as that many can be in flight: cut off, at most these are asked
+    again.
+    """
+    chosen = named_endpoint(endpoint or run.endpoint or LOCAL)
+    name = model or (run.model if chosen.base_url == run.base_url else choose_model(chosen))
+    price = find_price_of(chosen, name)
+    texts = texts_of(run)
+    # Not by their hashes, of which a query takes a limited number.
+    held = TextLikelihood.objects.filter(
+        project=run.project_id, base_url=chosen.base_url, model=name
+    )
+    known = set(held.values_list("sha256", flat=True))
+    left = {key: text for key, text in texts.items() if key not in known}
+    keep(run, likelihood={"base_url": chosen.base_url, "model": name})
+    usd = None if price is None else Decimal(0)
+    if left:
+        with live_endpoint(chosen.name, say) as live:
+            for outcomes in asked_in_chunks(live, chosen, name, left):
+                rows = [row_of(chosen, name, *one) for one in outcomes if is_final(one[1])]
+                for row in rows:
+                    row.project_id = run.project_id
+                    if price is not None and row.prompt_tokens:
+                        row.usd = price.cost(Usage(row.prompt_tokens, 0, 1))
+                        usd += row.usd
+                TextLikelihood.objects.bulk_create(rows, ignore_conflicts=True)
+                advance(len(rows))
+                stop_at_a_failure(chosen, outcomes)
+    untold = texts.keys() & held.filter(log_likelihood=None).values_list("sha256", flat=True)
+    return LikelihoodsAsked(len(texts), len(left), len(untold), name, usd)
+
+
+def asked_in_chunks(
+    live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
+) -> Iterator[list[tuple[str, ScoreOutcome]]]:
+    way = asyncio.run(way_of(live, chosen, model))
+    pairs, places = list(left.items()), places_of(chosen)
+    for start in range(0, len(pairs), places):
+        yield asyncio.run(ask(live, chosen, model, pairs[start : start + places], way))
+
+
+async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
+    async with LikelihoodClient(live, key_of(chosen), retry=retry_of(chosen)) as client:
+        refused = await client.find_way(model)
+        if refused is not None:
+            raise UserError(cannot_tell(chosen, model, refused))
+        return client.way
+
+
+def places_of(endpoint: Endpoint) -> int:
+    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
+
+
+def retry_of(endpoint: Endpoint) -> RetryPolicy:
+    return LOCAL_RETRY if endpoint.is_local else USUAL_RETRY
+
+
+async def ask(
+    live: Endpoint,
+    chosen: Endpoint,
+    model: str,
+    texts: Sequence[tuple[str, Text]],
+    way: str,
+) -> list[tuple[str, ScoreOutcome]]:
+    async def one(sha256: str, text: Text) -> tuple[str, ScoreOutcome]:
+        return sha256, await client.score(model, text.context, text.output)
+
+    key, retry = key_of(chosen), retry_of(chosen)
+    async with LikelihoodClient(live, key, retry=retry, way=way) as client:
+        return list(await asyncio.gather(*(one(*pair) for pair in texts)))
+
+
+def is_final(outcome: ScoreOutcome) -> bool:
+    """A number, or a refusal that another try would meet again."""
+    return isinstance(outcome, TextScore) or outcome.kind in ABOUT_THE_TEXT
+
+
+def stop_at_a_failure(endpoint: Endpoint, outcomes: Sequence[tuple[str, ScoreOutcome]]) -> None:
+    failed = [outcome for _, outcome in outcomes if not is_final(outcome)]
+    if failed and isinstance(failed[0], AttemptFailure):
+        raise UserError(
+            f"The endpoint {endpoint.name} did not answer about {len(failed)} texts "
+            f"({failed[0].message}). What was recorded is kept: run the command again to go on."
+        )
+
+
+def row_of(endpoint: Endpoint, model: str, sha256: str, outcome: ScoreOutcome) -> TextLikelihood:
+    made = TextLikelihood(base_url=endpoint.base_url, model=model, sha256=sha256)
+    if isinstance(outcome, AttemptFailure):
+        made.reason = outcome.message[:300]
+        return made
+    made.log_likelihood = outcome.log_likelihood
+    made.tokens = outcome.tokens
+    made.prompt_tokens = outcome.prompt_tokens
+    return made
+
+
+def cannot_tell(endpoint: Endpoint, model: str, refused: AttemptFailure) -> str:
+    return (
+        f"{model} at {endpoint.name} does not tell how likely a given text is "
+        f"({refused.message.rstrip('.')}). Nothing was recorded. Use an endpoint that gives the "
+        "log-probabilities of a prompt, such as vLLM, or --endpoint local: the likelihood may "
+        "come from another model than the judge."
+    )

@@ -1,0 +1,308 @@
+"""What an endpoint said to the calls of a run that ended as errors, the most frequent first."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from django.db.models import Count, Max, Min, Q
+from django.utils import timezone
+
+from judging.core.models import Worker
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.errors import FailureKind
+from judging.methods.portia.stages import Stage
+from judging.runs.engine.batches import BatchStanding, standing_of
+from judging.runs.forms.portia import PortiaSettings, slots_expected
+from judging.runs.models import Call, Parse, Run, Sample, subject_field, subjects_of
+
+MOST = 3
+# These have a status of their own, or stop the run and are its reason.
+TOLD_ELSEWHERE = [kind.value for kind in FailureKind if kind.pauses_run or kind.status != "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    message: str
+    calls: int
+
+
+def complaints_of(run: Run) -> tuple[Complaint, ...]:
+    failed = run.calls.filter(state=Call.State.FAILED).exclude(error_kind__in=TOLD_ELSEWHERE)
+    counted = failed.order_by().values_list("error").annotate(n=Count("pk"))
+    return tuple(Complaint(*row) for row in counted.order_by("-n", "error")[:MOST])
+
+
+def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
+    kept = run.parameters.get("adaptive")
+    notes = [portia_note(run)] if run.stages else []
+    if run.parameters.get("batch"):
+        notes.append("In batches: half the price, and done within 24 hours of each.")
+    if kept is not None:
+        notes += [
+            "Adaptive: an example is asked until its label can no longer change, or is with "
+            f"{kept['confidence']:.0%} confidence the one that all samples would give. That is "
+            "about this judge, not about the truth. It is ranked by its smoothed entropy.",
+            rules_note(kept),
+        ]
+        if run.state == Run.State.DONE:
+            notes.append(f"{samples_left} samples of the full run were not needed.")
+    return tuple(notes)
+
+
+def portia_note(run: Run) -> str:
+    said = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
+    # The whole responses come last only where nothing else can be shown.
+    asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
+    stages = ", then ".join(said[Stage(stage)] for stage in asked)
+    split = PortiaSettings.of(run)
+    parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
+    return (
+        f"PORTIA{parts}: an example is asked until both orders agree, {stages}. Whole responses "
+        "are shown where one is too short to split or nothing is alike."
+    )
+
+
+def rules_note(kept: dict[str, object]) -> str:
+    pilot, rules = kept.get("pilot"), kept.get("rules")
+    if not isinstance(pilot, list) or rules is None:
+        return "Its pilot is being asked in full, to calibrate when others may stop."
+    if not isinstance(rules, list) or not rules:
+        why = f": {kept['why']}" if kept.get("why") else ""
+        return f"The pilot of {len(pilot)} gave no rule{why}; only certain labels stop early."
+    stated = "; ".join(
+        f"after {rule['rounds']} where its differences add up to {rule['lead']:g} or more "
+        f"({rule['lower']:.1%} at least)"
+        for rule in rules
+    )
+    return f"Rounds after which a label is kept, by a pilot of {len(pilot)}: {stated}."
+
+
+RATE_WINDOW = timedelta(seconds=60)
+EVIDENCES = 3
+EVIDENCE_LETTERS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class OrderCounts:
+    """One order's slots by status, so that a failure of one order alone is seen."""
+
+    expected: int
+    statuses: dict[str, int]
+
+    @property
+    def settled(self) -> int:
+        return sum(self.statuses.values())
+
+    @property
+    def valid(self) -> int:
+        return self.statuses.get(Parse.Status.VALID, 0)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """What brought no verdict."""
+        return {name: n for name, n in self.statuses.items() if name != Parse.Status.VALID}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What the judge wrote lately, turned back to responses 1 and 2."""
+
+    example_id: int
+    external_id: str
+    part: str
+    score_1: Decimal | None
+    score_2: Decimal | None
+    outcome: str | None
+    status: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunProgress:
+    """Counts are of sample slots unless they say calls. Dollars are None for an unknown price."""
+
+    state: str
+    reason: str
+    examples: int
+    expected: int
+    settled: int
+    statuses: dict[str, int]
+    by_order: dict[str, OrderCounts]
+    calls_done: int
+    calls_failed: int
+    calls_lost: int
+    in_flight: int
+    calls_per_minute: float | None
+    eta_seconds: float | None
+    spent_usd: Decimal | None
+    reserved_usd: Decimal | None
+    budget_usd: Decimal | None
+    concurrency: int
+    paused_for: float
+    paused_why: str
+    learned: tuple[str, ...]
+    recent: tuple[Evidence, ...]
+    worker_missing: bool
+    batches: Sequence[BatchStanding] = ()
+    notes: tuple[str, ...] = ()
+    complaints: tuple[Complaint, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.state in (
+            Run.State.DONE,
+            Run.State.CANCELLED,
+            Run.State.PAUSED,
+            Run.State.FAILED,
+        )
+
+    @property
+    def share(self) -> float:
+        if self.state == Run.State.DONE:
+            return 1.0
+        return min(1.0, self.settled / self.expected) if self.expected else 1.0
+
+
+def progress_of(run: Run) -> RunProgress:
+    run.refresh_from_db()
+    examples = subjects_of(run).count()
+    counts = slot_counts(run)
+    by_order = {
+        part: OrderCounts(slots, status_counts(counts, part))
+        for part, slots in expected_slots(run, examples).items()
+    }
+    expected = sum(order.expected for order in by_order.values())
+    settled = sum(order.settled for order in by_order.values())
+    calls = Counter(dict(run.calls.order_by().values_list("state").annotate(n=Count("pk"))))
+    statuses, rate = status_counts(counts), calls_per_minute(run)
+    priced = run.price is not None
+    return RunProgress(
+        state=run.state,
+        reason=run.reason,
+        examples=examples,
+        expected=expected,
+        settled=settled,
+        statuses=statuses,
+        by_order=by_order,
+        calls_done=calls[Call.State.DONE],
+        calls_failed=calls[Call.State.FAILED],
+        calls_lost=calls[Call.State.LOST],
+        in_flight=int(run.progress.get("in_flight", 0)),
+        calls_per_minute=rate,
+        eta_seconds=eta(run, expected - settled, rate),
+        spent_usd=run.spent_usd if priced else None,
+        reserved_usd=run.reserved_usd if priced else None,
+        budget_usd=run.budget_usd,
+        concurrency=int(run.progress.get("window") or run.concurrency),
+        paused_for=pause_left(run),
+        paused_why=str(run.progress.get("paused_why", "")),
+        learned=EndpointCapabilities.from_json(run.learned).notes() if run.learned else (),
+        recent=recent_evidence(run),
+        worker_missing=worker_is_missing(run),
+        batches=standing_of(run),
+        notes=notes_of(run, expected - settled),
+        complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
+    )
+
+
+def expected_slots(run: Run, examples: int) -> dict[str, int]:
+    """By part; what PORTIA asks depends on what comes back."""
+    if run.stages:
+        return slots_expected(run, examples)
+    return dict.fromkeys(run.parts, examples * run.k)
+
+
+def slot_counts(run: Run) -> Counter[tuple[str, str]]:
+    """Slots by order and status, the last attempt of each only."""
+    about_nothing = Q(sample__call__example=None, sample__call__point_item=None)
+    parses = Parse.objects.filter(~about_nothing, sample__call__run=run, current=True)
+    retried = Sample.objects.filter(call__run=run, attempt__gt=0).exists()
+    rows = parses.order_by().values_list("sample__call__part", "status").annotate(n=Count("pk"))
+    counts = Counter({(part, status): n for part, status, n in rows})
+    if retried:
+        counts.subtract(superseded(run))
+    return counts
+
+
+def superseded(run: Run) -> Counter[tuple[str, str]]:
+    """Attempts that a later one replaced. Few, since only failures are asked again."""
+    later = Sample.objects.filter(call__run=run, attempt__gt=0)
+    subject = f"call__{subject_field(run)}"
+    places = set(later.exclude(**{subject: None}).values_list(subject, "call__part", "slot"))
+    rows = Parse.objects.filter(
+        sample__call__run=run,
+        current=True,
+        **{f"sample__{subject}__in": {subject_id for subject_id, _, _ in places}},
+    ).order_by("sample__attempt")
+    last: dict[tuple[int, str, int], str] = {}
+    replaced: Counter[tuple[str, str]] = Counter()
+    for *place, status in rows.values_list(
+        f"sample__{subject}", "sample__call__part", "sample__slot", "status"
+    ):
+        example_id, part, slot = place
+        if (earlier := last.get((example_id, part, slot))) is not None:
+            replaced[part, earlier] += 1
+        last[example_id, part, slot] = status
+    return replaced
+
+
+def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> dict[str, int]:
+    """Of one order, or of all."""
+    totals: Counter[str] = Counter()
+    for (order, status), n in counts.items():
+        totals[status] += n if part in (None, order) else 0
+    return {status: totals[status] for status in Parse.Status.values if totals[status]}
+
+
+def calls_per_minute(run: Run) -> float | None:
+    """Over the last minute, or since the first call when that is shorter."""
+    now = timezone.now()
+    recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW)
+    found = recent.aggregate(
+        n=Count("pk", filter=~Q(state=Call.State.LOST)),
+        first=Min("claimed_at"),
+        last=Max("finished_at"),
+    )
+    if not found["n"] or run.state != Run.State.RUNNING:
+        return None
+    span = min(RATE_WINDOW, now - found["first"]).total_seconds()
+    return found["n"] / max(span, 1.0) * 60
+
+
+def eta(run: Run, slots_left: int, rate: float | None) -> float | None:
+    if not rate:
+        return None
+    most = (run.learned or {}).get("max_n") or run.k
+    return max(0, slots_left) / min(most, run.k) / rate * 60 + pause_left(run)
+
+
+def pause_left(run: Run) -> float:
+    until = run.progress.get("paused_until")
+    if not until or run.state != Run.State.RUNNING:
+        return 0.0
+    return max(0.0, (datetime.fromisoformat(until) - timezone.now()).total_seconds())
+
+
+def recent_evidence(run: Run) -> tuple[Evidence, ...]:
+    parses = Parse.objects.filter(sample__call__run=run, current=True).exclude(evidence="")
+    rows = parses.order_by("-pk").values_list(
+        "sample__call__example_id",
+        "sample__call__example__external_id",
+        "sample__call__part",
+        "score_1",
+        "score_2",
+        "outcome",
+        "status",
+        "evidence",
+    )
+    return tuple(Evidence(*values, text[:EVIDENCE_LETTERS]) for *values, text in rows[:EVIDENCES])
+
+
+def worker_is_missing(run: Run) -> bool:
+    """Whether a run that waits for a worker, or lost its own, has nobody to take it."""
+    held = run.lease_until is not None and run.lease_until > timezone.now() and run.holder
+    if run.state not in (Run.State.QUEUED, Run.State.RUNNING) or held:
+        return False
+    return not Worker.objects.alive().filter(queues__contains="runs").exists()

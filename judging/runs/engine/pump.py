@@ -1,0 +1,352 @@
+"""An endpoint's limits with a stop: whoever waits for a turn when the run stops gives up."""
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from django.db import connections
+from django.utils import timezone
+
+from judging.core.errors import stop_requested
+from judging.core.incidents import DATABASE_AWAY
+from judging.llm.client.errors import CallFailure
+from judging.llm.client.judge_client import JudgeClient
+from judging.llm.client.limits import GaveUp, Limits, Pause, SharedLimits
+from judging.llm.client.messages import Reply
+from judging.runs import lifecycle
+from judging.runs.engine.claims import Claim, SentCalls
+from judging.runs.engine.recording import Arrival
+from judging.runs.engine.store import PumpStatus, RunStore
+from judging.runs.models import Run
+
+
+class Stopped(GaveUp):
+    """The run stopped before this request's turn came."""
+
+
+class StoppableRateLimiter:
+    """Waits in place of the client, so that nothing more is sent after the stop.
+
+    `sent` holds the calls that have had a turn: only these, cut off, may have been billed.
+    """
+
+    def __init__(self, limits: SharedLimits, departures: SentCalls) -> None:
+        self.limits = limits
+        self.departures = departures
+        self.stopped = asyncio.Event()
+        self.calls: dict[asyncio.Task[Any], int] = {}
+        self.sent: set[int] = set()
+
+    def expect(self, task: asyncio.Task[Any], call_id: int) -> None:
+        """The task is to send the call."""
+        self.calls[task] = call_id
+
+    def ended(self, task: asyncio.Task[Any]) -> bool:
+        """The task is over; whether it had a turn."""
+        call_id = self.calls.pop(task)
+        had_a_turn = call_id in self.sent
+        self.sent.discard(call_id)
+        return had_a_turn
+
+    @property
+    def halvings(self) -> int:
+        return self.limits.halvings
+
+    async def halve(self, seen: int) -> int:
+        return await self.limits.halve(seen)
+
+    async def reserve(self, limits: Limits, tokens: int) -> float:
+        wait = await self.limits.reserve(limits, tokens)
+        while wait > 0 and not self.stopped.is_set():
+            try:
+                async with asyncio.timeout(wait):
+                    await self.stopped.wait()
+            except TimeoutError:
+                wait = (await self.limits.paused()).seconds
+        if self.stopped.is_set():
+            raise Stopped
+        self.note_departure()
+        return 0.0
+
+    def note_departure(self) -> None:
+        task = asyncio.current_task()
+        call_id = self.calls.get(task) if task else None
+        if call_id is not None and call_id not in self.sent:
+            self.departures.add(call_id)
+            self.sent.add(call_id)
+
+    async def settle(self, limits: Limits, unused_tokens: int) -> None:
+        await self.limits.settle(limits, unused_tokens)
+
+    async def pause(self, seconds: float, why: str = "") -> None:
+        await self.limits.pause(seconds, why)
+
+    async def paused(self) -> Pause:
+        return await self.limits.paused()
+
+    async def close(self) -> None:
+        await self.limits.close()
+
+
+# A transaction costs as much as the rows of some calls.
+GATHER_SECONDS = 0.1
+WATCH_SECONDS = 0.5
+# What came back is paid for, so a database that is away is waited for, and no longer than that.
+DATABASE_PATIENCE = 60.0
+DATABASE_WAIT = 1.0
+# After a stop, calls in flight get this long to end, or twice the longest call so far.
+LEAST_PATIENCE = 30.0
+# A worker that ends is itself ended by force soon after.
+WORKER_PATIENCE = 10.0
+INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
+
+CallOutcome = Reply | CallFailure
+
+
+@dataclass
+class Pump:
+    """`open` counts the calls that are claimed and not yet written."""
+
+    desk: RunStore
+    client: JudgeClient
+    turns: StoppableRateLimiter
+    thread: Executor
+    concurrency: int
+    report: Callable[["Pump"], None] = lambda pump: None
+    open: int = 0
+    paused: Pause = field(default_factory=Pause)
+    longest: float = 0.0
+    stopped_at: float | None = None
+    worker_ends: bool = False
+    away: Exception | None = None
+    arrived: list[Arrival] = field(default_factory=list)
+    unsent: list[Claim] = field(default_factory=list)
+    sending: set[asyncio.Task[CallOutcome]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.waiting: asyncio.Queue[Claim | None] = asyncio.Queue(self.batch)
+        self.something_arrived = asyncio.Event()
+        self.something_written = asyncio.Event()
+        self.all_arrived = asyncio.Event()
+        self.ended = False
+
+    @property
+    def batch(self) -> int:
+        """Half a batch waits and half is being claimed: one call ahead for each caller."""
+        return max(1, self.concurrency // 2)
+
+    async def run(self) -> None:
+        """Ask until nothing is left or the run is stopped, and write everything that came back.
+
+        Raises what the database failed with, if it did; the run is then queued to go on, or still
+        this holder's where the database has not come back.
+        """
+        async with asyncio.TaskGroup() as group:
+            watcher = group.create_task(self.watch())
+            writer = group.create_task(self.write())
+            callers = [group.create_task(self.call()) for _ in range(self.concurrency)]
+            try:
+                await self.feed()
+            except DATABASE_AWAY as error:
+                self.miss_database(error)
+            for _ in callers:
+                await self.waiting.put(None)
+            await asyncio.wait(callers)
+            self.ended = True
+            self.something_arrived.set()
+            self.all_arrived.set()
+            await writer
+            watcher.cancel()
+        goes_on = self.worker_ends or self.away is not None
+        after = Run.State.QUEUED if goes_on else Run.State.DONE
+        await self.on_desk(self.desk.settle, self.unsent, after)
+        if self.away is not None:
+            raise self.away
+
+    @property
+    def note(self) -> str:
+        if self.paused.seconds:
+            why = f" ({self.paused.why})" if self.paused.why else ""
+            return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
+        return f"{self.client.under_way} in flight"
+
+    async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self.thread, partial(work, *values))
+        except DATABASE_AWAY:
+            # The next attempt connects anew.
+            await loop.run_in_executor(self.thread, connections.close_all)
+            raise
+
+    def miss_database(self, error: Exception) -> None:
+        """What was planned may be half claimed: send nothing more, and write what comes back."""
+        self.away = self.away or error
+        self.stop()
+
+    async def ask_alone(self) -> None:
+        """A judge that has not answered lately gets one call first: a bad key costs no more."""
+        for claim in await self.claim(1):
+            await self.send(claim)
+            if self.arrived:
+                self.something_written.clear()
+                await self.something_written.wait()
+
+    async def claim(self, most: int) -> list[Claim]:
+        self.something_written.clear()
+        claimed: list[Claim] = await self.on_desk(self.desk.next_claims, most)
+        self.open += len(claimed)
+        return claimed
+
+    async def feed(self) -> None:
+        """Keep the callers supplied until there is nothing more to ask."""
+        if not self.desk.known_good:
+            await self.ask_alone()
+        while self.stopped_at is None:
+            claimed = await self.claim(self.batch)
+            for claim in claimed:
+                await self.waiting.put(claim)
+            if claimed:
+                continue
+            if self.open:
+                await self.something_written.wait()
+            elif await self.on_desk(self.desk.everything_asked):
+                return
+            elif self.desk.ready:
+                await self.nothing_claimed()
+
+    async def nothing_claimed(self) -> None:
+        """Something is left, and yet it could not be claimed: stopped, taken over, or no money."""
+        state = await self.on_desk(self.desk.look, self.standing())
+        if state == Run.State.RUNNING:
+            await self.on_desk(self.desk.pause_for_budget)
+        self.stop()
+
+    async def call(self) -> None:
+        while (claim := await self.waiting.get()) is not None:
+            if self.stopped_at is None:
+                await self.send(claim)
+            else:
+                self.unsent.append(claim)
+
+    async def send(self, claim: Claim) -> None:
+        sending = asyncio.create_task(self.client.complete(claim.request))
+        self.sending.add(sending)
+        self.turns.expect(sending, claim.call.pk)
+        started = time.monotonic()
+        await asyncio.wait([sending])
+        self.sending.discard(sending)
+        sent = self.turns.ended(sending)
+        self.longest = max(self.longest, time.monotonic() - started)
+        stopped = None if sending.cancelled() else sending.exception()
+        if sending.cancelled() or isinstance(stopped, Stopped):
+            # What was sent and cut off may be billed: it stays claimed, and becomes lost.
+            billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
+            self.unsent.extend([] if billed else [claim])
+            return
+        outcome = sending.result()
+        self.arrived.append(Arrival(claim, outcome))
+        if self.desk.trouble.note(outcome):
+            # Not when it is written: a server that refuses at once would be asked much meanwhile.
+            self.stop()
+        self.something_arrived.set()
+        if len(self.arrived) == self.open:
+            self.all_arrived.set()
+
+    async def write(self) -> None:
+        while True:
+            await self.something_arrived.wait()
+            await self.gather()
+            self.something_arrived.clear()
+            arrivals, self.arrived = self.arrived, []
+            if arrivals:
+                await self.write_down(arrivals)
+                self.open -= len(arrivals)
+            self.something_written.set()
+            if self.ended and not self.arrived:
+                return
+
+    async def write_down(self, arrivals: Sequence[Arrival]) -> None:
+        known = self.client.learned(arrivals[0].claim.request.model)
+        started = time.monotonic()
+        while True:
+            try:
+                return await self.on_desk(self.desk.write, arrivals, known)
+            except DATABASE_AWAY as error:
+                self.miss_database(error)
+                if time.monotonic() - started > DATABASE_PATIENCE:
+                    raise
+            await asyncio.sleep(DATABASE_WAIT)
+
+    async def gather(self) -> None:
+        """Let more arrive, unless all have that were claimed."""
+        self.all_arrived.clear()
+        if self.ended or len(self.arrived) == self.open:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_SECONDS):
+                await self.all_arrived.wait()
+
+    async def watch(self) -> None:
+        """See a pause, a cancel or a take-over within half a second."""
+        while True:
+            await asyncio.sleep(WATCH_SECONDS)
+            self.paused = await self.client.paused()
+            state = await self.look()
+            if state != Run.State.RUNNING:
+                self.stop()
+            elif stop_requested.is_set() and self.stopped_at is None:
+                self.worker_ends = True
+                self.stop()
+            self.report(self)
+            if self.stopped_at is not None and (state is None or self.out_of_patience):
+                self.abandon()
+
+    async def look(self) -> str | None:
+        """The state of the run, as far as can be told."""
+        try:
+            return await self.on_desk(self.desk.look, self.standing())
+        except DATABASE_AWAY as error:
+            self.miss_database(error)
+            return Run.State.RUNNING
+
+    def stop(self) -> None:
+        """Send nothing more."""
+        if self.stopped_at is None:
+            self.stopped_at = time.monotonic()
+        self.turns.stopped.set()
+        self.something_written.set()
+
+    @property
+    def out_of_patience(self) -> bool:
+        waited = time.monotonic() - (self.stopped_at or time.monotonic())
+        patience = max(LEAST_PATIENCE, 2 * self.longest)
+        return waited > (WORKER_PATIENCE if self.worker_ends else patience)
+
+    def abandon(self) -> None:
+        """Cut off what is in flight: it becomes lost, and is asked again by a resume."""
+        self.stop()
+        for sending in self.sending:
+            sending.cancel()
+
+    def interrupt(self) -> None:
+        """Ctrl-C: pause, and when pressed again cut off what is in flight."""
+        if self.stopped_at is not None:
+            self.abandon()
+            return
+        self.stop()
+        self.pausing = asyncio.ensure_future(
+            self.on_desk(lifecycle.pause, self.desk.run, INTERRUPTED)
+        )
+
+    def standing(self) -> PumpStatus:
+        left = self.paused.seconds
+        ends = timezone.now() + timedelta(seconds=round(left))
+        until = ends.replace(microsecond=0) if left else None
+        return PumpStatus(self.client.under_way, self.client.concurrency, until, self.paused.why)

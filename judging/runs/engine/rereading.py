@@ -1,0 +1,226 @@
+"""Reading the stored replies again with today's parser, without a call."""
+
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from judging.core import waking
+from judging.core.errors import UserError
+from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
+from judging.core.models import Worker
+from judging.llm.parsing.parse import PARSER_VERSION
+from judging.projects.access import record_event
+from judging.runs.engine.recording import read_again
+from judging.runs.lifecycle import RESUMABLE
+from judging.runs.models import Method, Parse, Run, content_free, subject_of
+from judging.runs.planning.agenda import Questioner
+from judging.runs.verdicts.rebuild import rebuild_verdicts
+
+CHUNK = 500
+COMPARED = ("status", "score_1", "score_2", "rating", "p_first", "outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class ReparseCounts:
+    read: int
+    changed: int
+
+
+def reparse(
+    run: Run, advance: Callable[[ReparseCounts], None] = lambda counts: None
+) -> ReparseCounts:
+    """Add a version to every reply that an older parser read, and rebuild the verdicts.
+
+    Interrupted and repeated it goes on where it was: what today's parser has read is left alone.
+    `advance` is told with each chunk how far it is; where it raises, the chunk is not written.
+    """
+    check_replies(run)
+    counts = ReparseCounts(0, 0)
+    while chunk := next_chunk(run):
+        newer = read_chunk(run, chunk)
+        changed = sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
+        counts = ReparseCounts(counts.read + len(chunk), counts.changed + changed)
+        with transaction.atomic():
+            Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
+            Parse.objects.bulk_create(newer)
+            advance(counts)
+    rebuild_verdicts(run)
+    return counts
+
+
+def check_replies(run: Run) -> None:
+    if run.method == Method.IMPORTED:
+        raise UserError(f"Run {run.name} was recorded elsewhere: it holds no replies to read.")
+
+
+def older(run: Run) -> QuerySet[Parse]:
+    """What an older parser read."""
+    return Parse.objects.filter(
+        sample__call__run=run,
+        sample__raw_text__isnull=False,
+        current=True,
+        version__lt=PARSER_VERSION,
+    )
+
+
+def next_chunk(run: Run) -> list[Parse]:
+    about = "sample__call__example", "sample__call__point_item"
+    return list(older(run).select_related(*about).order_by("pk")[:CHUNK])
+
+
+def read_chunk(run: Run, chunk: Sequence[Parse]) -> list[Parse]:
+    asked, inputs = Questioner.of(run), content_free(run)
+    newer = []
+    for old in chunk:
+        call = old.sample.call
+        quoted = asked.quoted(subject_of(call, inputs), call.part)
+        newer.append(read_again(old.sample, asked.template, call.part, quoted))
+    return newer
+
+
+def values(parse: Parse) -> tuple[object, ...]:
+    return tuple(getattr(parse, name) for name in COMPARED)
+
+
+log = logging.getLogger(__name__)
+
+# A chunk is read within a second or two; a reader that is silent for so long is dead.
+SILENT_AFTER = timedelta(seconds=60)
+WAITING, READING, DONE, FAILED = "waiting", "reading", "done", "failed"
+
+
+class ReadingTakenOver(Exception):
+    """The run goes on, or somebody began anew: this reading ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rereading:
+    """`at` is the last sign of life; `token` names this one reading."""
+
+    token: str
+    state: str
+    total: int
+    at: str
+    read: int = 0
+    changed: int = 0
+    reason: str = ""
+
+    @property
+    def under_way(self) -> bool:
+        return self.state in (WAITING, READING)
+
+    @property
+    def silent(self) -> bool:
+        """Its worker died, or none was told of it: another one takes it up."""
+        heard = datetime.fromisoformat(self.at)
+        return self.under_way and timezone.now() - heard > SILENT_AFTER
+
+    @property
+    def worker_missing(self) -> bool:
+        workers = Worker.objects.alive().filter(queues__contains="quick")
+        return (self.state == WAITING or self.silent) and not workers.exists()
+
+
+def rereading_of(run: Run) -> Rereading | None:
+    kept: Mapping[str, Any] | None = run.progress.get("rereading")
+    return Rereading(**kept) if kept else None
+
+
+def begin(run: Run, user: Any) -> Rereading:
+    """Leave it to a worker; one that is under way already goes on."""
+    check_replies(run)
+    run.refresh_from_db()
+    if run.state not in RESUMABLE:
+        raise UserError(
+            f"Run {run.name} is still at work. Nothing was changed. Its replies can be read again "
+            "once it has ended."
+        )
+    before = rereading_of(run)
+    if before and before.under_way:
+        return before
+    token = uuid.uuid4().hex
+    reading = Rereading(token, WAITING, older(run).count(), timezone.now().isoformat())
+    with transaction.atomic():
+        ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress=run.progress)
+        if ended.update(progress={"rereading": asdict(reading)}):
+            record_event(run.project, user, "replies read again", run.name, replies=reading.total)
+            send(run.pk, token)
+    return reading
+
+
+def send(run_id: int, token: str) -> None:
+    waking.wake_on_commit(waking.REPARSE_RUN, run_id, token)
+
+
+def resume_readings() -> int:
+    """Called by every worker every 15 s; how many readings it set going again."""
+    begun = Run.objects.filter(
+        state__in=RESUMABLE, progress__rereading__state__in=(WAITING, READING)
+    )
+    return sum(take_up(run) for run in begun)
+
+
+def take_up(run: Run) -> bool:
+    """Have a worker read what one that is gone left over; that one can write no more."""
+    before = rereading_of(run)
+    if before is None or not before.silent:
+        return False
+    token, moment = uuid.uuid4().hex, timezone.now().isoformat()
+    anew = replace(before, token=token, state=WAITING, at=moment)
+    as_it_was = Run.objects.filter(
+        pk=run.pk,
+        state__in=RESUMABLE,
+        progress__rereading__token=before.token,
+        progress__rereading__at=before.at,
+    )
+    with transaction.atomic():
+        taken = as_it_was.update(progress={"rereading": asdict(anew)}) == 1
+        if taken:
+            send(run.pk, token)
+    return taken
+
+
+def work_on(run: Run, token: str) -> None:
+    """Read what is left. A message that comes twice, or too late, finds nothing to do."""
+    reading = rereading_of(run)
+    if reading is None or (reading.token, reading.state) != (token, WAITING):
+        return
+
+    def advanced(counts: ReparseCounts) -> Rereading:
+        read, changed = reading.read + counts.read, reading.changed + counts.changed
+        return replace(reading, state=READING, read=read, changed=changed)
+
+    try:
+        note(run, replace(reading, state=READING), before=WAITING)
+        counts = reparse(run, lambda counts: note(run, advanced(counts)))
+        note(run, replace(advanced(counts), state=DONE))
+    except ReadingTakenOver:
+        return
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        note(run, replace(reading, state=FAILED, reason=failure_reason(run)))
+
+
+def failure_reason(run: Run) -> str:
+    reference = incident(log, f"reading the replies of run {run.pk} again stopped")
+    return stopped_by(reference, safe="What was read is kept.", go_on="Read again to go on")
+
+
+def note(run: Run, now: Rereading, before: str = READING) -> None:
+    kept = asdict(replace(now, at=timezone.now().isoformat()))
+    ours = Run.objects.filter(
+        pk=run.pk,
+        state__in=RESUMABLE,
+        progress__rereading__token=now.token,
+        progress__rereading__state=before,
+    )
+    if not ours.update(progress={"rereading": kept}):
+        raise ReadingTakenOver

@@ -1,0 +1,196 @@
+"""Working on a run from taking its lease to giving it back: in a worker, or in a command."""
+
+import asyncio
+import gc
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from threading import current_thread, main_thread
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+
+from judging.core import processes
+from judging.core.errors import UserError
+from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
+from judging.core.processes import room_for
+from judging.llm.client.adaptation import EndpointCapabilities
+from judging.llm.client.batches import BatchClient
+from judging.llm.client.judge_client import JudgeClient
+from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits
+from judging.llm.endpoint import Endpoint
+from judging.local_judge import running_local_judge
+from judging.runs import lifecycle
+from judging.runs.endpoints import LOCAL, key_of, named_endpoint
+from judging.runs.engine import claims
+from judging.runs.engine.batches import BatchPump, default_price, wants_batches
+from judging.runs.engine.claims import SentCalls
+from judging.runs.engine.pump import Pump, StoppableRateLimiter
+from judging.runs.engine.recording import Arrival
+from judging.runs.engine.store import RunStore
+from judging.runs.models import Run
+
+log = logging.getLogger(__name__)
+
+USUAL_RETRY = RetryPolicy()
+# A small machine that is busy with other things takes minutes for a call, and still ends it.
+LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
+# A batch is polled again soon anyway.
+BATCH_RETRY = RetryPolicy(deadline=300.0, tries=4)
+Report = Callable[[Any], None]
+
+
+def work_on(
+    run: Run,
+    *,
+    report: Report = lambda pump: None,
+    say: Callable[[str], None] = log.info,
+    at_keyboard: bool = False,
+) -> bool:
+    """Pump the run until it is done or stopped. False when another holder has it, or it is over.
+
+    Where the database went away the run is queued again, or its lease is left to run out, and the
+    sweep goes on with it; any other error would meet the next attempt too, and fails the run.
+    """
+    holder = processes.new_holder()
+    if not claims.take_over(run, holder):
+        return False
+    run.refresh_from_db()
+    try:
+        with (
+            lifecycle.kept(run.pk, holder),
+            live_endpoint(run.endpoint, say) as endpoint,
+            what_is_loaded_left_alone(),
+        ):
+            work = pumped(run, holder, endpoint, report, at_keyboard=at_keyboard)
+            asyncio.run(work)
+    except UserError as error:
+        lifecycle.fail(run.pk, holder, str(error))
+    except Exception as error:
+        cause = first_cause(error)
+        if isinstance(cause, DATABASE_AWAY):
+            raise cause from error
+        if isinstance(cause, UserError):
+            lifecycle.fail(run.pk, holder, str(cause))
+            return True
+        lifecycle.fail(run.pk, holder, failure_reason(incident(log, f"run {run.pk} stopped")))
+    return True
+
+
+async def pumped(
+    run: Run, holder: str, endpoint: Endpoint, report: Report, *, at_keyboard: bool
+) -> None:
+    with ThreadPoolExecutor(1, "run database") as thread:
+        loop = asyncio.get_running_loop()
+        try:
+            desk = await loop.run_in_executor(thread, RunStore, run, holder)
+            made = batch_pump if wants_batches(run) else call_pump
+            async with made(desk, endpoint, thread, report) as pump:
+                with interrupted_by_keyboard(pump, loop, at_keyboard):
+                    await pump.run()
+        finally:
+            await loop.run_in_executor(thread, connections.close_all)
+
+
+@asynccontextmanager
+async def call_pump(
+    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+) -> AsyncIterator[Pump]:
+    run, places = desk.run, room_for(desk.run.concurrency)
+    with SentCalls(run.pk, desk.holder) as departures:
+        turns = StoppableRateLimiter(shared_limits(endpoint), departures)
+        async with JudgeClient(
+            endpoint,
+            key_of(endpoint),
+            Limits(places, run.rpm, run.tpm),
+            shared=turns,
+            retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+            # The pump itself asks a judge alone that has not answered lately.
+            learned={run.model: desk.known or EndpointCapabilities()},
+        ) as client:
+            yield Pump(desk, client, turns, thread, places, report)
+
+
+async def ask_alone(desk: RunStore, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:
+    """One ordinary call at the usual price, which learns what this judge takes.
+
+    A batch of which each line is refused for one parameter's sake would come back hours later.
+    """
+    async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
+        for claim in await on_desk(desk.next_claims, 1):
+            outcome = await client.complete(claim.request)
+            desk.trouble.note(outcome)
+            learned, price = client.learned(desk.run.model), default_price(desk.run)
+            await on_desk(desk.write, [Arrival(claim, outcome)], learned, price)
+
+
+@asynccontextmanager
+async def batch_pump(
+    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+) -> AsyncIterator[BatchPump]:
+    loop = asyncio.get_running_loop()
+    if desk.known is None:
+        await ask_alone(desk, endpoint, partial(loop.run_in_executor, thread))
+    known = {desk.run.model: desk.known or EndpointCapabilities()}
+    async with BatchClient(endpoint, key_of(endpoint), learned=known, retry=BATCH_RETRY) as client:
+        yield BatchPump(desk, client, thread, report)
+
+
+@contextmanager
+def interrupted_by_keyboard(
+    pump: Pump | BatchPump, loop: asyncio.AbstractEventLoop, at_keyboard: bool
+) -> Iterator[None]:
+    signals = (signal.SIGINT, signal.SIGTERM)
+    mine = at_keyboard and current_thread() is main_thread()
+    for number in signals if mine else ():
+        loop.add_signal_handler(number, pump.interrupt)
+    try:
+        yield
+    finally:
+        for number in signals if mine else ():
+            loop.remove_signal_handler(number)
+
+
+@contextmanager
+def what_is_loaded_left_alone() -> Iterator[None]:
+    """Garbage is looked for among what the run makes: all modules are a fifth of a second of it."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@contextmanager
+def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
+    """The endpoint as it can be reached now; the local judge is started where it isn't running."""
+    if name != LOCAL:
+        yield named_endpoint(name)
+        return
+    with running_local_judge(settings.FAIRJUDGE_DATA, say) as base_url:
+        yield Endpoint(LOCAL, base_url)
+
+
+def shared_limits(endpoint: Endpoint) -> SharedLimits:
+    """With Redis as the broker, all workers share an endpoint's pause and its minute."""
+    broker = settings.CELERY_BROKER_URL
+    if not broker.startswith(("redis:", "rediss:")):
+        return ProcessLimits()
+    # The redis extra is installed only where Redis is the broker.
+    from judging.llm.client.limits import RedisLimits
+
+    return RedisLimits(broker, endpoint.base_url)
+
+
+def first_cause(error: BaseException) -> BaseException:
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def failure_reason(reference: str) -> str:
+    return stopped_by(reference, safe="What was recorded is kept.", go_on="Resume the run to go on")

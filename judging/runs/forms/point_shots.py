@@ -1,0 +1,150 @@
+"""In-context examples: solved pairs of the project that are shown before the one asked about.
+
+They are drawn at random (by the run's seed) among the examples whose known label is win or lose,
+as many of the one as of the other where the number is even, each about another question. One more
+is drawn than is shown: an example is never shown its own answer, nor one to its own question, so
+that all examples can be asked about and N stays all of them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judging.core.errors import UserError
+from judging.dataset.models import PointItem
+from judging.llm.prompts.templates import PointShot, Scale
+from judging.methods.likelihood.bias import most_biased, random_examples, train_rows
+from judging.methods.likelihood.permutation_test import before_after
+from judging.projects.models import Project
+from judging.runs.forms.likelihood import PointwiseScores, pointwise_report, pointwise_scores
+from judging.runs.models import Form, Run, find_run
+
+Json = dict[str, Any]
+
+
+def draw_point_shots(
+    project: Project, name: str, criteria: list[str], scale: Scale, *, at_random: bool = False
+) -> Json:
+    """What the new run keeps. Raises UserError where the earlier run can't teach it."""
+    earlier = find_run(project, name)
+    if earlier.form != Form.POINTWISE:
+        raise UserError(f"Run {earlier.name} scored no single responses. Nothing was started.")
+    points = pointwise_scores(earlier)
+    if np.isnan(points.likelihood).all():
+        raise UserError(
+            f"The likelihoods of run {earlier.name} are not known. Nothing was started. Ask for "
+            f"them first: manage.py likelihood {project.slug} --run {earlier.number}"
+        )
+    train = training_part(earlier, points)
+    pks = list(
+        PointItem.objects.filter(project=project)
+        .visible()
+        .order_by("number", "pk")
+        .values_list("pk", flat=True)
+    )
+    drawn = {}
+    for criterion in criteria:
+        if criterion not in points.judge:
+            raise UserError(
+                f"Run {earlier.name} was not asked about {criterion}. Nothing was started."
+            )
+        human = points.human[criterion]
+        if at_random:
+            rng = np.random.default_rng([abs(earlier.seed), 1])
+            places = random_examples(train & ~np.isnan(human), rng)
+        else:
+            places = most_biased(points.likelihood, points.judge[criterion], human, train=train)
+        if not len(places):
+            raise UserError(
+                f"No item has a likelihood and both scores of {criterion} in run {earlier.name}. "
+                "Nothing was started."
+            )
+        drawn[criterion] = [[pks[place], as_score(human[place], scale)] for place in places]
+    kept = {"from": earlier.pk, "run": earlier.name, "at_random": at_random}
+    return kept | {"drawn": drawn}
+
+
+def training_part(run: Run, points: PointwiseScores) -> NDArray[np.bool_]:
+    return train_rows(len(points), np.random.default_rng(abs(run.seed)), group=points.group)
+
+
+def as_score(mean: float, scale: Scale) -> str:
+    """As a judge would write it: the nearest whole score, halves up."""
+    whole = Decimal(int(np.floor(mean + 0.5)))
+    return str(min(max(whole, scale.low), scale.high).to_integral_value())
+
+
+@dataclass(frozen=True, slots=True)
+class PointShots:
+    """By criterion, the items shown before and the scores that people gave them."""
+
+    drawn: Mapping[str, tuple[tuple[PointItem, str], ...]]
+
+    @classmethod
+    def of(cls, run: Run) -> Self:
+        kept = run.parameters.get("point_shots", {}).get("drawn", {})
+        pks = {pk for rows in kept.values() for pk, _ in rows}
+        items = PointItem.objects.in_bulk(pks)
+        if len(items) < len(pks):
+            raise UserError(
+                f"In-context examples of run {run.name} are no longer in the project. Answers "
+                "given with and without them are never mixed: start a new run."
+            )
+        return cls(
+            {name: tuple((items[pk], score) for pk, score in rows) for name, rows in kept.items()}
+        )
+
+    def before(self, item: PointItem, criterion: str) -> tuple[PointShot, ...]:
+        """What is shown before this item: never itself."""
+        return tuple(
+            PointShot(shot.input, shot.output, score)
+            for shot, score in self.drawn.get(criterion, ())
+            if shot.pk != item.pk
+        )
+
+
+def comparison(run: Run, points: PointwiseScores) -> Json | None:
+    """Before and after, on the test part; None for a run that was shown nothing."""
+    kept = run.parameters.get("point_shots")
+    if not kept:
+        return None
+    earlier = run.project.runs.filter(pk=kept["from"]).first()
+    if earlier is None:
+        return {"reason": f"run {kept['run']}, whose items were shown, is no longer there"}
+    if len(pointwise_scores(earlier)) != len(points):
+        return {"reason": "items were imported since, so that the split is another one"}
+    test = ~training_part(earlier, points)
+    compared = None if kept["at_random"] else shown_at_random(run, earlier)
+    before = pointwise_scores(compared or earlier)
+    found = before_after(
+        points.likelihood[test],
+        {name: values[test] for name, values in before.judge.items()},
+        {name: values[test] for name, values in points.judge.items()},
+        {name: values[test] for name, values in points.human.items()},
+        np.random.default_rng(abs(run.seed)),
+    )
+    criteria = {name: one.as_json() for name, one in found.items()}
+    return {
+        "before": (compared or earlier).name,
+        "test_items": int(test.sum()),
+        "criteria": criteria,
+    }
+
+
+def shown_at_random(run: Run, earlier: Run) -> Run | None:
+    """The newest run of the same judge that was shown items of the same split at random."""
+    same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
+    for one in same.exclude(pk=run.pk).order_by("-number"):
+        kept = one.parameters.get("point_shots", {})
+        if kept.get("from") == earlier.pk and kept.get("at_random"):
+            return one
+    return None
+
+
+def whole_report(run: Run) -> Json:
+    """The run's own report, and what the items shown before it changed."""
+    return pointwise_report(run) | {"comparison": comparison(run, pointwise_scores(run))}

@@ -1,0 +1,472 @@
+"""The operator's sentence model, by which parts may be aligned in place of shared tokens."""
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache, lru_cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from django.conf import settings
+from django.db.models import Count, Q, Sum
+
+from judging.core.errors import UserError
+from judging.dataset.models import Example
+from judging.llm.prompts.marks import disarm
+from judging.llm.prompts.templates import (
+    UNSPLIT,
+    NoResponseBlocks,
+    Template,
+    response_blocks,
+    stage_of,
+    stage_parts,
+)
+from judging.llm.sentence_models import load_sentence_model
+from judging.methods.portia.alignment import (
+    NAMED,
+    Alignment,
+    EmbeddingSimilarity,
+    Similarity,
+    length_aligned,
+    semantically_aligned,
+)
+from judging.methods.portia.splitting import GrammarsMissing, boundaries, check_grammars
+from judging.methods.portia.stages import (
+    ALIGNMENTS,
+    Settled,
+    Stage,
+    StageResult,
+    next_stage,
+    stages,
+)
+from judging.methods.verdicts.verdicts import Label, Number, outcome_of
+from judging.runs.models import Call, Form, Method, Run, Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceModel:
+    """`name` says which one it is wherever it lies: its folder, and a digest of what is in it."""
+
+    name: str
+    similarity: Similarity
+
+
+def sentence_model() -> SentenceModel:
+    """The operator's own. Raises UserError where there is none."""
+    path = settings.FAIRJUDGE_SENTENCE_MODEL
+    if not path:
+        raise UserError(
+            "Embeddings need a sentence model: name its folder by FAIRJUDGE_SENTENCE_MODEL. "
+            "Nothing was started."
+        )
+    return _loaded(Path(path))
+
+
+@cache
+def _loaded(path: Path) -> SentenceModel:
+    similarity = EmbeddingSimilarity(load_sentence_model(path))
+    digest = hashlib.sha256()
+    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+        digest.update(str(file.relative_to(path)).encode())
+        with file.open("rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return SentenceModel(f"{path.resolve().name} {digest.hexdigest()[:12]}", similarity)
+
+
+FEWEST_PARTS, MOST_PARTS = 2, 10
+EMBEDDING = "embedding"
+TOKENS = (*NAMED, EMBEDDING)
+PARTS = 3
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT)
+WITHOUT = tuple(stage.value for stage in ALIGNMENTS)
+
+
+@dataclass(frozen=True, slots=True)
+class PortiaSettings:
+    """`parts`: into how many each response is split; `tokens`: what two parts have in common.
+
+    `unsplit_first`: whether the whole responses are shown before any part. `alignments`: the two
+    of the paper, or one alone (its Figure 3). `splitter`: the library that found the sentences.
+    """
+
+    parts: int = PARTS
+    tokens: str = "word"
+    unsplit_first: bool = False
+    alignments: tuple[Stage, ...] = ALIGNMENTS
+    splitter: str = ""
+
+    @classmethod
+    def of(cls, run: Run) -> Self | None:
+        """None for another method, and for a run that was recorded elsewhere."""
+        kept = run.parameters.get("portia")
+        if not kept or "parts" not in kept:
+            return None
+        return cls(
+            kept["parts"],
+            kept["tokens"],
+            kept["unsplit_first"],
+            tuple(Stage(name) for name in kept["alignments"]),
+            kept["splitter"],
+        )
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        """All that an example may come to, in the order of asking."""
+        if self.unsplit_first:
+            return (Stage.UNSPLIT, *self.alignments)
+        return (*self.alignments, Stage.UNSPLIT)
+
+    def plan(self, splittable: bool, overlapping: bool) -> tuple[Stage, ...]:
+        return stages(splittable, overlapping, self.unsplit_first, self.alignments)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "parts": self.parts,
+            "tokens": self.tokens,
+            "unsplit_first": self.unsplit_first,
+            "alignments": [stage.value for stage in self.alignments],
+            "splitter": self.splitter,
+            "stages": [stage.value for stage in self.stages],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PortiaOptions:
+    """What a person may say of PORTIA; None where it is left open."""
+
+    parts: int | None = None
+    tokens: str = ""
+    unsplit_first: bool = False
+    without: str = ""
+
+
+def chosen_settings(
+    method: str, form: str, template: Template, options: PortiaOptions
+) -> PortiaSettings | None:
+    """None for another method. Raises UserError for what can't be asked or split so."""
+    if method != Method.PORTIA:
+        if options != PortiaOptions():
+            raise UserError(
+                f"Parts, tokens and stages are settings of the method portia, and the method is "
+                f"{method}. Nothing was started."
+            )
+        return None
+    check_options(form, options)
+    try:
+        response_blocks(template)
+    except NoResponseBlocks as error:
+        raise UserError(f"{error} Nothing was started.") from None
+    tokens = options.tokens or "word"
+    return PortiaSettings(
+        options.parts or PARTS,
+        tokens,
+        options.unsplit_first,
+        tuple(stage for stage in ALIGNMENTS if stage != options.without),
+        splitter(tokens),
+    )
+
+
+def check_options(form: str, options: PortiaOptions) -> None:
+    if form not in FORMS:
+        raise UserError(
+            f"PORTIA asks for the forms {', '.join(FORMS)}, not {form}. Nothing was started."
+        )
+    if options.parts is not None and not FEWEST_PARTS <= options.parts <= MOST_PARTS:
+        raise UserError(
+            f"PORTIA splits a response into {FEWEST_PARTS} to {MOST_PARTS} parts, not "
+            f"{options.parts}. Nothing was started."
+        )
+    if options.tokens not in ("", *TOKENS):
+        raise UserError(
+            f"Tokens {options.tokens} are not known. Nothing was started. Choose from: "
+            f"{', '.join(TOKENS)}."
+        )
+    if options.without not in ("", *WITHOUT):
+        raise UserError(
+            f"PORTIA aligns by {' and by '.join(WITHOUT)}; {options.without} can't be left out. "
+            "Nothing was started."
+        )
+
+
+def splitter(tokens: str) -> str:
+    """What found the sentences, and what is alike in them. Raises UserError if it is missing."""
+    try:
+        check_grammars()
+    except GrammarsMissing as error:
+        raise UserError(f"{error}. Nothing was started.") from None
+    sentences = f"sentencex {version('sentencex')}"
+    return sentences if tokens in NAMED else f"{sentences}, {sentence_model().name}"
+
+
+def check_splitter(run: Run) -> None:
+    """A run goes on only under the sentence model that it was started with."""
+    kept = PortiaSettings.of(run)
+    if kept:
+        splitter(kept.tokens)
+    if kept and kept.tokens == EMBEDDING and sentence_model().name not in kept.splitter:
+        raise UserError(
+            f"Run {run.name} was split by {kept.splitter}, and the sentence model is now "
+            f"{sentence_model().name}. Nothing was sent."
+        )
+
+
+REMEMBERED = 64
+
+
+def aligned(example: Example, stage: str, settings: PortiaSettings) -> Alignment | None:
+    """None where a response is too short to split, or where nothing is alike."""
+    texts = example.response_1, example.response_2
+    if stage == Stage.LENGTH:
+        return _by_length(*texts, settings.parts)
+    return _by_meaning(*texts, settings.parts, settings.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ExampleSplits:
+    """Whether the responses can be split, and whether anything in them is alike."""
+
+    example: Example
+    settings: PortiaSettings
+
+    @property
+    def splittable(self) -> bool:
+        return aligned(self.example, Stage.LENGTH, self.settings) is not None
+
+    @property
+    def overlapping(self) -> bool:
+        return aligned(self.example, Stage.SEMANTIC, self.settings) is not None
+
+
+@lru_cache(maxsize=2 * REMEMBERED)
+def _boundaries(text: str) -> tuple[int, ...]:
+    return boundaries(text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _by_length(text_1: str, text_2: str, k: int) -> Alignment | None:
+    return length_aligned(text_1, _boundaries(text_1), text_2, _boundaries(text_2), k)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _by_meaning(text_1: str, text_2: str, k: int, tokens: str) -> Alignment | None:
+    given = text_1, _boundaries(text_1), text_2, _boundaries(text_2)
+    by = sentence_model().similarity if tokens == EMBEDDING else tokens
+    return semantically_aligned(*given, k, by)
+
+
+Pair = tuple[Number, Number]
+Results = Mapping[Stage, StageResult]
+
+
+class Splits(Protocol):
+    """Whether both responses can be split, and whether anything in their parts is alike."""
+
+    @property
+    def splittable(self) -> bool: ...
+
+    @property
+    def overlapping(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StageProgress:
+    """`last`: the stage whose samples speak; None where nothing was asked.
+
+    `stage`: the one that settled the example, `none` where none did, None as long as one is due.
+    """
+
+    last: Stage | None
+    stage: Stage | None
+
+
+def stage_due(
+    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: Splits
+) -> Stage | Settled:
+    """What is asked next, or how the example ended.
+
+    results: of the stages that were asked in full; begun: of which something was recorded.
+    The responses are split and aligned only where the records leave the answer open.
+    """
+    possible = list(_possible(settings, begun))
+    found = {_next(settings, results, one) for one in possible}
+    if len(found) != 1:
+        likewise = [one for one in possible if one[0] == splits.splittable]
+        found = {_next(settings, results, one) for one in likewise}
+    if len(found) != 1:
+        found = {_next(settings, results, (splits.splittable, splits.overlapping))}
+    return found.pop()
+
+
+def stage_progress(
+    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: Splits
+) -> StageProgress:
+    """As far as a verdict needs it: which stage is due plays no role."""
+    possible = {_next(settings, results, one) for one in _possible(settings, begun)}
+    pending = bool(possible) and all(isinstance(one, Stage) for one in possible)
+    end = None if pending else stage_due(settings, results, begun, splits)
+    if isinstance(end, Settled):
+        return StageProgress(end.last, end.stage)
+    asked = [stage for stage in settings.stages if stage in begun]
+    return StageProgress(asked[-1] if asked else None, None)
+
+
+def standing_of_recorded(stages: Sequence[Stage], results: Results) -> StageProgress:
+    """Of a run that was recorded elsewhere: nothing is due, and the last stage asked speaks."""
+    last = None
+    for stage in stages:
+        if stage in results:
+            last = stage
+            if results[stage].consistent:
+                return StageProgress(stage, stage)
+    return StageProgress(last, Stage.NONE if last else None)
+
+
+def begun_stages(parts: Iterable[str]) -> set[Stage]:
+    return {Stage(stage_of(part)) for part in parts}
+
+
+def label_of(pairs: Sequence[Pair | None]) -> Label | None:
+    """The label of the mean within an order; None without a valid sample."""
+    valid = [pair for pair in pairs if pair is not None]
+    if not valid:
+        return None
+    return outcome_of((sum(pair[0] for pair in valid), sum(pair[1] for pair in valid)))
+
+
+def _next(settings: PortiaSettings, results: Results, splits: tuple[bool, bool]) -> Stage | Settled:
+    return next_stage(
+        results,
+        splittable=splits[0],
+        overlapping=splits[1],
+        unsplit_first=settings.unsplit_first,
+        alignments=settings.alignments,
+    )
+
+
+def _possible(settings: PortiaSettings, begun: Collection[Stage]) -> Iterable[tuple[bool, bool]]:
+    """What may be true of the responses: by its plan exactly these stages come first."""
+    for splits in ((False, False), (True, False), (True, True)):
+        if set(settings.plan(*splits)[: len(begun)]) == set(begun):
+            yield splits
+
+
+@dataclass(frozen=True, slots=True)
+class StageCalls:
+    """One stage: examples begun, calls and cost, and how many of the examples it settled.
+
+    `usd` is None where the price is unknown.
+    """
+
+    stage: str
+    examples: int
+    calls: int
+    usd: Decimal | None
+    settled: int
+
+
+def stage_calls(run: Run) -> tuple[StageCalls, ...]:
+    """The stages that were asked, in the order of asking. Two queries."""
+    counted = {
+        stage: (
+            Count("example", distinct=True, filter=Q(part__in=stage_parts(stage))),
+            Count("pk", filter=Q(part__in=stage_parts(stage))),
+            Sum("usd", filter=Q(part__in=stage_parts(stage)), default=Decimal(0)),
+        )
+        for stage in run.stages
+    }
+    names = ("examples", "calls", "usd")
+    sums = run.calls.aggregate(
+        **{
+            f"{stage}_{name}": sum_
+            for stage, sums in counted.items()
+            for name, sum_ in zip(names, sums, strict=True)
+        }
+    )
+    priced = run.price is not None
+    ended = Verdict.objects.filter(run=run).order_by().values_list("stage").annotate(n=Count("pk"))
+    settled = dict(ended)
+    return tuple(
+        StageCalls(
+            stage,
+            sums[f"{stage}_examples"],
+            sums[f"{stage}_calls"],
+            sums[f"{stage}_usd"] if priced else None,
+            settled.get(stage, 0),
+        )
+        for stage in run.stages
+        if sums[f"{stage}_calls"]
+    )
+
+
+def slots_expected(run: Run, examples: int) -> dict[str, int]:
+    """By part the slots that are asked by now, or as good as asked; it grows while the run goes on.
+
+    Examples not begun are counted with the first stage, and an order whose twin was claimed too.
+    """
+    asked = run.calls.exclude(example=None).order_by()
+    by_part = dict(asked.values_list("part").annotate(n=Count("example", distinct=True)))
+    waiting = examples - asked.aggregate(n=Count("example", distinct=True))["n"]
+    expected = {}
+    for stage in run.stages:
+        begun = max(by_part.get(part, 0) for part in stage_parts(stage))
+        begun += max(0, waiting) if stage == run.stages[0] else 0
+        expected |= {part: begun * run.k for part in stage_parts(stage) if begun}
+    return expected
+
+
+def last_stages(run: Run) -> dict[int, str]:
+    """By example the stage whose samples speak, for those with a verdict: two queries, no text."""
+    verdicts = Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage")
+    found = {pk: stage for pk, stage in verdicts if stage != Stage.NONE}
+    open_ones = Verdict.objects.filter(run=run, stage__in=("", Stage.NONE)).values("example")
+    asked = Call.objects.filter(run=run, example__in=open_ones).values_list("example", "part")
+    places = {stage: place for place, stage in enumerate(run.stages)}
+    last: dict[int, int] = {}
+    for pk, part in asked.distinct().order_by():
+        last[pk] = max(last.get(pk, 0), places.get(stage_of(part), 0))
+    return found | {pk: run.stages[place] for pk, place in last.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ShownStage:
+    """Part i of both responses side by side. `similarity`: the sum over the parts, by meaning only.
+
+    `other_splitter`: the version that split them then, where today's is another.
+    """
+
+    stage: str
+    pairs: tuple[tuple[str, str], ...]
+    similarity: float | None
+    other_splitter: str
+
+
+def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[ShownStage, ...]:
+    """Of the stages that these parts of the run belong to; none where responses stood whole.
+
+    None either where the sentence model is gone by which they were aligned.
+    """
+    settings = PortiaSettings.of(run)
+    if settings is None:
+        return ()
+    stages = dict.fromkeys(stage_of(part) for part in parts)
+    try:
+        today = splitter(settings.tokens)
+    except UserError:
+        return ()
+    other = settings.splitter if settings.splitter != today else ""
+    found = ((stage, aligned(example, stage, settings)) for stage in stages if stage != UNSPLIT)
+    return tuple(
+        ShownStage(
+            stage,
+            tuple(
+                (disarm(one), disarm(two))
+                for one, two in zip(alignment.parts_1, alignment.parts_2, strict=True)
+            ),
+            alignment.similarity,
+            other,
+        )
+        for stage, alignment in found
+        if alignment is not None
+    )

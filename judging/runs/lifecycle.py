@@ -1,0 +1,248 @@
+"""Who works on a run. A lease is taken by conditional UPDATE and must be renewed to be kept."""
+
+import logging
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import Max, Q
+from django.db.models.functions import Coalesce, Now
+from django.utils import timezone
+
+from judging.core import waking
+from judging.core.errors import UserError
+from judging.core.incidents import DATABASE_AWAY
+from judging.core.processes import is_dead
+from judging.core.queries import merge
+from judging.projects import access
+from judging.projects.access import record_event
+from judging.projects.models import Project
+from judging.runs.endpoints import stored_url
+from judging.runs.forms.portia import check_splitter
+from judging.runs.models import Batch, Form, Method, Parse, Run, Verdict
+
+log = logging.getLogger(__name__)
+
+LEASE = timedelta(seconds=20)
+RENEW_SECONDS = 5.0
+# A queued run has no holder: its `lease_until` says when to wake a worker once more.
+SEND_AGAIN = timedelta(seconds=60)
+
+
+def abandoned(run: Run) -> Q:
+    """The condition under which `run`, as it was read, has lost its holder."""
+    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
+    return gone | Q(holder=run.holder) if is_dead(run.holder) else gone
+
+
+def has_open_batches(run_id: int) -> bool:
+    """Whether an endpoint may hold calls of the run, so that stopping it takes a worker."""
+    return Batch.objects.filter(run=run_id, collected_at=None).exists()
+
+
+def take(run: Run, holder: str) -> bool:
+    """Make `holder` the only one who may claim calls of the run. False when another one is."""
+    held = {"holder": holder, "lease_until": timezone.now() + LEASE, "finished_at": None}
+    ours = Run.objects.filter(pk=run.pk).filter(abandoned(run))
+    to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
+    started = Coalesce("started_at", Now())
+    if to_work_on.update(state=Run.State.RUNNING, started_at=started, reason="", **held):
+        return True
+    to_stop = ours.filter(state=Run.State.CANCELLING)
+    return has_open_batches(run.pk) and to_stop.update(**held) == 1
+
+
+def renew(run_id: int, holder: str) -> bool:
+    """Keep the lease for another while. False when another holder took the run over."""
+    until = timezone.now() + LEASE
+    return Run.objects.filter(pk=run_id, holder=holder).update(lease_until=until) == 1
+
+
+@contextmanager
+def kept(run_id: int, holder: str) -> Iterator[None]:
+    """Renew the lease from a thread of its own, whatever else takes long."""
+    ended = threading.Event()
+
+    def keep() -> None:
+        held = True
+        while held and not ended.wait(RENEW_SECONDS):
+            try:
+                held = renew(run_id, holder)
+            except DATABASE_AWAY as error:
+                # It may be back before the lease has run out.
+                log.warning("The lease of run %s was not renewed: %s", run_id, error)
+                connection.close()
+        connection.close()
+
+    keeper = threading.Thread(target=keep, name=f"lease of run {run_id}", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
+
+
+State = Run.State
+
+RESUMABLE = (State.PAUSED, State.CANCELLED, State.DONE, State.FAILED)
+# Statuses that a person may have asked for again; an error is asked again by every resume.
+RETRIABLE = frozenset(Parse.Status.values) - {Parse.Status.VALID}
+
+
+def change(run_id: int, moves: dict[str, str], **fields: Any) -> bool:
+    """Move the run along the one of `moves` that starts at its state."""
+    return any(
+        Run.objects.filter(pk=run_id, state=before).update(state=after, **fields)
+        for before, after in moves.items()
+    )
+
+
+def pause(run: Run, reason: str = "", user: Any = None) -> bool:
+    """Send nothing more; what is in flight is still recorded."""
+    moves = {State.RUNNING: State.PAUSING, State.QUEUED: State.PAUSED}
+    changed = change(run.pk, moves, reason=reason)
+    if changed and user is not None:
+        record_event(run.project, user, "run paused", run.name)
+    return changed
+
+
+def cancel(run: Run, user: Any = None) -> bool:
+    """Stop for good. Answers stay, and the run can still be resumed.
+
+    Batches at the endpoint go on without the run, so a worker has to cancel them there: of a run
+    that failed too, and of one whose endpoint did not end them the last time.
+    """
+    at_endpoint = has_open_batches(run.pk)
+    waiting = State.CANCELLING if at_endpoint else State.CANCELLED
+    moves = {
+        State.RUNNING: State.CANCELLING,
+        State.PAUSING: State.CANCELLING,
+        State.QUEUED: waiting,
+        State.PAUSED: waiting,
+    }
+    if at_endpoint:
+        moves |= {State.FAILED: waiting, State.CANCELLED: waiting}
+    with transaction.atomic():
+        changed = change(run.pk, moves, reason="")
+        unheld = Run.objects.filter(pk=run.pk, state=State.CANCELLING, holder="")
+        if changed and unheld.update(lease_until=timezone.now() + SEND_AGAIN):
+            send(run.pk)
+        if changed:
+            record_event(run.project, user, "run stopped", run.name)
+    return changed
+
+
+def resume(
+    run: Run,
+    user: Any = None,
+    *,
+    retry: Iterable[str] = (Parse.Status.ERROR,),
+    max_tokens: int | None = None,
+    budget: Decimal | None = None,
+    background: bool = True,
+) -> bool:
+    """Queue the run again, for what has no answer yet and for the statuses in `retry`.
+
+    Raises UserError for a recorded run, for a status that can't be asked again, and where the
+    endpoint's address is no longer the one that the run was started with.
+    """
+    statuses = set(retry)
+    check_resumable(run, statuses)
+    if budget is not None:
+        check_budget(run)
+    fields: dict[str, Any] = {"reason": "", "holder": ""}
+    fields["lease_until"] = timezone.now() + SEND_AGAIN
+    if max_tokens is not None:
+        fields["max_tokens"] = max_tokens
+    if budget is not None:
+        fields["budget_usd"] = budget
+    with transaction.atomic():
+        changed = change(run.pk, dict.fromkeys(RESUMABLE, State.QUEUED), **fields)
+        if changed:
+            last = run.calls.aggregate(last=Max("pk"))["last"] or 0
+            retried = {"statuses": sorted(statuses), "through": last}
+            merge(run, "parameters", lambda kept: {**kept, "retry": retried})
+            raised = None if budget is None else str(budget)
+            detail = {"retry": sorted(statuses), "max_tokens": max_tokens, "budget": raised}
+            record_event(run.project, user, "run resumed", run.name, **detail)
+            if background:
+                send(run.pk)
+    return changed
+
+
+def check_resumable(run: Run, statuses: set[str]) -> None:
+    if run.method == Method.IMPORTED:
+        raise UserError(f"Run {run.name} was recorded elsewhere: there is nothing to ask again.")
+    if unknown := statuses - RETRIABLE:
+        raise UserError(
+            f"{', '.join(sorted(unknown))} can't be asked again. Nothing was changed. "
+            f"Choose from: {', '.join(sorted(RETRIABLE))}."
+        )
+    check_splitter(run)
+    now = stored_url(run.endpoint)
+    if now != run.base_url:
+        raise UserError(
+            f"Run {run.name} was started at {run.base_url}, and endpoint {run.endpoint} is now at "
+            f"{now}. Answers of two judges are never mixed in a run: start a new run, or set the "
+            "endpoint's address back."
+        )
+
+
+def check_budget(run: Run) -> None:
+    if run.price is None:
+        raise UserError(
+            f"The price of {run.model} is unknown, so run {run.name} can't keep a budget. "
+            "Nothing was changed. Start a new run with its price given."
+        )
+
+
+def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
+    check_budget(run)
+    Run.objects.filter(pk=run.pk).update(budget_usd=usd)
+    record_event(run.project, user, "run budget changed", run.name, usd=str(usd))
+
+
+def send(run_id: int) -> None:
+    """Wake a worker once the transaction is committed; the database stays the truth."""
+    waking.wake_on_commit(waking.PUMP_RUN, run_id)
+
+
+def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bool:
+    """The holder's last word on a run: its end state, and the lease given back."""
+    ended = Run.objects.filter(pk=run_id, holder=holder)
+    fields |= {"holder": "", "lease_until": None, "finished_at": timezone.now()}
+    return any(
+        ended.filter(state=before).update(state=after, **fields) for before, after in moves.items()
+    )
+
+
+def make_primary(run: Run) -> None:
+    """The first run that is done is its project's primary one until a person chooses another."""
+    about_pairs = Run.objects.exclude(form=Form.POINTWISE)
+    done = about_pairs.filter(pk=run.pk, state=State.DONE).exists()
+    if done:
+        Project.objects.filter(pk=run.project_id, primary_run=None).update(primary_run=run.pk)
+
+
+def fail(run_id: int, holder: str, reason: str) -> bool:
+    """Stopped by something that another attempt would most likely meet again."""
+    moves = dict.fromkeys((State.RUNNING, State.PAUSING, State.CANCELLING), State.FAILED)
+    return settle(run_id, holder, moves, reason=reason)
+
+
+def choose_primary(run: Run, user: Any) -> bool:
+    """False where it is the primary one already. Raises UserError where it judged no example."""
+    judged = Verdict.objects.filter(run=run, state=Verdict.State.JUDGED)
+    if run.ranked_at is None or not judged.exists():
+        raise UserError(f"Run {run.name} has no verdicts yet. Nothing was changed.")
+    with transaction.atomic():
+        others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
+        changed = others.update(primary_run=run)
+        if changed:
+            access.record_event(run.project, user, "primary run chosen", run.name)
+    return bool(changed)

@@ -1,0 +1,484 @@
+"""A run: one judge, one method, one template, asked about every example of a project."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q, QuerySet
+
+from judging.core.errors import UserError
+from judging.dataset.models import Example, Label, PointItem
+from judging.llm.prompts.templates import balanced, stage_parts
+from judging.projects.models import Project
+
+
+class Method(models.TextChoices):
+    VANILLA = "vanilla", "VANILLA: scores first"
+    EC = "ec", "EC: evidence first, one sample"
+    MEC = "mec", "MEC: evidence first, k samples"
+    MEC_BPC = "mec_bpc", "MEC + BPC: k samples in each order"
+    PORTIA = "portia", "PORTIA: split, align, merge"
+    IMPORTED = "imported", "recorded elsewhere"
+
+
+class Form(models.TextChoices):
+    SCORE = "score", "two scores, 1 to 10"
+    RELATION = "relation", "better one or tie"
+    LIKERT = "likert", "rating 1 to 7"
+    CHOICE = "choice", "one ID token with log-probabilities"
+    POINTWISE = "pointwise", "one response alone"
+
+
+class RunQuerySet(models.QuerySet["Run"]):
+    def at_work(self) -> "RunQuerySet":
+        """Return the runs that ask or may be about to ask, so hold examples in memory."""
+        busy = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+        return self.filter(state__in=busy)
+
+
+class Run(models.Model):
+    class State(models.TextChoices):
+        QUEUED = "queued", "waiting for a worker"
+        RUNNING = "running", "running"
+        PAUSING = "pausing", "pausing"
+        PAUSED = "paused", "paused"
+        CANCELLING = "cancelling", "stopping"
+        CANCELLED = "cancelled", "stopped"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=120)
+
+    method = models.CharField(max_length=10, choices=Method)
+    form = models.CharField(max_length=10, choices=Form, default=Form.SCORE)
+    endpoint = models.CharField(max_length=80, blank=True)
+    base_url = models.CharField(max_length=500, blank=True)
+    model = models.CharField(max_length=200, blank=True)
+    k = models.PositiveSmallIntegerField(default=3)
+    temperature = models.DecimalField(max_digits=4, decimal_places=2, default=1)
+    max_tokens = models.PositiveIntegerField(default=1024)
+    seed = models.BigIntegerField(default=0)
+    template_name = models.CharField(max_length=80, blank=True)
+    template_text = models.TextField(blank=True)
+    template_hash = models.CharField(max_length=64, blank=True)
+    template_source = models.CharField(max_length=300, blank=True)
+    schema = models.JSONField(null=True, blank=True)
+    parameters = models.JSONField(default=dict, blank=True)
+    learned = models.JSONField(default=dict, blank=True)
+
+    # USD a million tokens; a null price is unknown, and never 0. The snapshot keeps the tiers.
+    price = models.JSONField(null=True, blank=True)
+    price_source = models.CharField(max_length=200, blank=True)
+    budget_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
+    spent_usd = models.DecimalField(max_digits=18, decimal_places=10, default=0)
+    reserved_usd = models.DecimalField(max_digits=18, decimal_places=10, default=0)
+
+    concurrency = models.PositiveSmallIntegerField(default=8)
+    rpm = models.PositiveIntegerField(null=True, blank=True)
+    tpm = models.PositiveIntegerField(null=True, blank=True)
+
+    state = models.CharField(max_length=10, choices=State, default=State.QUEUED)
+    reason = models.TextField(blank=True)
+    progress = models.JSONField(default=dict, blank=True)
+    holder = models.CharField(max_length=200, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    source_files = models.JSONField(default=list, blank=True)
+
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(null=True, blank=True)
+    ranked_at = models.DateTimeField(null=True, blank=True)
+
+    objects = RunQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "number"], name="run_number_once"),
+            models.UniqueConstraint(fields=["project", "name"], name="run_name_once"),
+        ]
+        indexes = [models.Index(fields=["state", "lease_until"], name="run_expired")]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def orders(self) -> tuple[str, ...]:
+        """The orders that the method asks for (FairEval, section 3.2)."""
+        if self.method in (Method.MEC_BPC, Method.PORTIA):
+            return ("original", "swapped")
+        if self.method == Method.IMPORTED:
+            return tuple(self.parameters.get("orders", ("original", "swapped")))
+        return ("original",)
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """The stages that PORTIA may come to, in the order of asking; other methods have none."""
+        return tuple(self.parameters.get("portia", {}).get("stages", ()))
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """What every example is asked: the orders, or the permutations of a choice.
+
+        Of PORTIA what an example may be asked, in the order of asking; of single responses one
+        part a criterion.
+        """
+        if self.stages:
+            return tuple(part for stage in self.stages for part in stage_parts(stage))
+        if items := self.parameters.get("items"):
+            return tuple(f"item:{criterion}" for criterion, _ in items)
+        return tuple(self.parameters.get("permutations") or self.orders)
+
+    @property
+    def counted_parts(self) -> tuple[str, ...]:
+        """The parts by which the verdict speaks: of the permutations a balanced set."""
+        permutations = self.parameters.get("permutations")
+        return balanced(permutations) if permutations else self.orders
+
+    @property
+    def band(self) -> Fraction:
+        """A probability within this much of 1/2 is a tie."""
+        return Fraction(self.parameters.get("output", {}).get("band", 0))
+
+    @property
+    def samples_an_order(self) -> int:
+        """How many samples of each order the verdict waits for."""
+        return self.k * len(self.counted_parts) // len(self.orders)
+
+
+class Batch(models.Model):
+    """Calls handed to an endpoint's batch service together."""
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
+    remote_id = models.CharField(max_length=200, blank=True)
+    input_file = models.CharField(max_length=200, blank=True)
+    output_file = models.CharField(max_length=200, blank=True)
+    error_file = models.CharField(max_length=200, blank=True)
+    state = models.CharField(max_length=30, blank=True)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+    collected_at = models.DateTimeField(null=True, blank=True)
+
+
+class Call(models.Model):
+    """Claimed before it is sent. No recorded answer is ever asked for twice.
+
+    `part` is canonical text (`original`, `swapped`, `X2`, `portia:semantic:swapped`,
+    `item:fluency`); `seq` counts top-ups and re-asks; `slots` are the sample slots asked for,
+    `attempt` their attempt. A call about contents that say nothing (`dc:3:X0`) is about neither an
+    example nor a point item.
+    """
+
+    class State(models.TextChoices):
+        CLAIMED = "claimed", "claimed"
+        DONE = "done", "done"
+        FAILED = "failed", "failed"
+        LOST = "lost", "lost: possibly billed"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
+    example = models.ForeignKey(Example, null=True, on_delete=models.CASCADE, related_name="calls")
+    point_item = models.ForeignKey(
+        PointItem, null=True, on_delete=models.CASCADE, related_name="calls"
+    )
+    batch = models.ForeignKey(Batch, null=True, on_delete=models.SET_NULL, related_name="calls")
+    part = models.CharField(max_length=60)
+    seq = models.PositiveSmallIntegerField(default=0)
+    slots = models.JSONField(default=list)
+    attempt = models.PositiveSmallIntegerField(default=0)
+    state = models.CharField(max_length=8, choices=State, default=State.CLAIMED)
+    holder = models.CharField(max_length=200, blank=True)
+    claimed_at = models.DateTimeField()
+    finished_at = models.DateTimeField(null=True)
+    duration_ms = models.PositiveIntegerField(null=True)
+    requests = models.PositiveSmallIntegerField(default=0)
+
+    prompt_tokens = models.PositiveIntegerField(null=True)
+    cached_tokens = models.PositiveIntegerField(null=True)
+    completion_tokens = models.PositiveIntegerField(null=True)
+    estimated = models.BooleanField(default=False)
+    reserved_usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
+    usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
+    model = models.CharField(max_length=200, blank=True)
+    request_id = models.CharField(max_length=200, blank=True)
+    http_status = models.PositiveSmallIntegerField(null=True)
+    error_kind = models.CharField(max_length=30, blank=True)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(example__isnull=True) | Q(point_item__isnull=True),
+                name="call_about_one_thing_at_most",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "part", "seq"],
+                condition=Q(example__isnull=True, point_item__isnull=True),
+                name="call_about_nothing_once",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "example", "part", "seq"],
+                condition=Q(example__isnull=False),
+                name="call_on_example_once",
+            ),
+            models.UniqueConstraint(
+                fields=["run", "point_item", "part", "seq"],
+                condition=Q(point_item__isnull=False),
+                name="call_on_point_item_once",
+            ),
+        ]
+        indexes = [models.Index(fields=["run", "state"], name="call_by_state")]
+
+
+class Sample(models.Model):
+    """One completion, as it came. `index` is its place in the reply, `slot` in the run's k."""
+
+    call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="samples")
+    index = models.PositiveSmallIntegerField()
+    slot = models.PositiveSmallIntegerField()
+    attempt = models.PositiveSmallIntegerField(default=0)
+    raw_text = models.TextField(null=True)
+    reasoning = models.TextField(blank=True)
+    refusal = models.TextField(blank=True)
+    finish_reason = models.CharField(max_length=40, blank=True)
+    logprobs = models.JSONField(null=True)
+    completion_tokens = models.PositiveIntegerField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["call", "index"], name="sample_once"),
+        ]
+
+
+class Parse(models.Model):
+    """What was read in a sample, turned back to responses 1 and 2. A better parser adds a version.
+
+    `current` marks the version that counts; failure is a status and never a number.
+    """
+
+    class Status(models.TextChoices):
+        VALID = "valid", "valid"
+        UNPARSED = "unparsed", "unparsed"
+        TRUNCATED = "truncated", "truncated"
+        REFUSED = "refused", "refused"
+        FILTERED = "filtered", "filtered"
+        TOO_LONG = "too_long", "too long"
+        ERROR = "error", "error"
+
+    sample = models.ForeignKey(Sample, on_delete=models.CASCADE, related_name="parses")
+    version = models.PositiveSmallIntegerField()
+    parser = models.CharField(max_length=40, blank=True)
+    current = models.BooleanField(default=True)
+    status = models.CharField(max_length=10, choices=Status)
+    score_1 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    score_2 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
+    p_first = models.FloatField(null=True)
+    mass = models.FloatField(null=True)
+    # One option's token was missing from the top ones: its probability is an upper bound.
+    bounded = models.BooleanField(default=False)
+    outcome = models.CharField(max_length=4, choices=Label, null=True)
+    evidence = models.TextField(blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["sample", "version"], name="parse_version_once"),
+            models.UniqueConstraint(
+                fields=["sample"], condition=Q(current=True), name="parse_current_once"
+            ),
+        ]
+
+
+class VerdictQuerySet(models.QuerySet["Verdict"]):
+    def that_use_examples(self) -> "VerdictQuerySet":
+        """Leave out the rows of a run that has not come to the example: they go with it."""
+        return self.filter(models.Q(n_asked__gt=0) | models.Q(label__isnull=False))
+
+
+class Verdict(models.Model):
+    """CS and BPDE as floats for reading and sorting; the label comes from the exact fractions."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "pending"
+        JUDGED = "judged", "judged"
+        UNJUDGED = "unjudged", "unjudged"
+        INCONSISTENT = "inconsistent", "inconsistent"
+
+    run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="verdicts")
+    example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="verdicts")
+    state = models.CharField(max_length=12, choices=State, default=State.PENDING)
+    label = models.CharField(max_length=4, choices=Label, null=True)
+    cs_1 = models.FloatField(null=True)
+    cs_2 = models.FloatField(null=True)
+    gap = models.FloatField(null=True)
+    bpde = models.FloatField(null=True)
+    rank = models.PositiveIntegerField(null=True)
+    routing_score = models.FloatField(null=True)
+    stage = models.CharField(max_length=12, blank=True)
+    n_valid = models.PositiveSmallIntegerField(default=0)
+    n_asked = models.PositiveSmallIntegerField(default=0)
+    conflict = models.BooleanField(null=True)
+    outcomes = models.JSONField(default=dict, blank=True)
+    usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
+
+    objects = VerdictQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["run", "example"], name="verdict_once"),
+        ]
+        indexes = [models.Index(fields=["run", "rank"], name="verdict_by_rank")]
+
+
+class EndpointLearned(models.Model):
+    """How an endpoint differs, found out once from its own refusals (n capped, a name, ...)."""
+
+    base_url = models.CharField(max_length=500)
+    model = models.CharField(max_length=200)
+    learned = models.JSONField(default=dict)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["base_url", "model"], name="endpoint_learned_once"),
+        ]
+
+
+class JudgeTemplate(models.Model):
+    """One version of a template written in the UI. A run keeps its own copy of the text.
+
+    `sha256` is of the text and of how replies are read. A version is never changed; the newest
+    one that is not retired is what the name stands for.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="templates")
+    name = models.SlugField(max_length=80)
+    form = models.CharField(max_length=10)
+    text = models.TextField()
+    output = models.JSONField(default=dict)
+    sha256 = models.CharField(max_length=64)
+    created_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    retired_at = models.DateTimeField(null=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "name", "sha256"], name="judge_template_version_once"
+            ),
+        ]
+
+
+class TextLikelihood(models.Model):
+    """log P(output | task, input) in nats, and its tokens.
+
+    `sha256` is of task, input and output, so that a text that stands in several places is asked
+    about once. Where the model could not say, `reason` says why and there is no number.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="likelihoods")
+    base_url = models.CharField(max_length=500)
+    model = models.CharField(max_length=200)
+    sha256 = models.CharField(max_length=64)
+    log_likelihood = models.FloatField(null=True)
+    tokens = models.PositiveIntegerField(null=True)
+    reason = models.CharField(max_length=300, blank=True)
+    prompt_tokens = models.PositiveIntegerField(null=True)
+    usd = models.DecimalField(max_digits=18, decimal_places=10, null=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["project", "base_url", "model", "sha256"], name="text_likelihood_once"
+            ),
+        ]
+
+
+LATEST = "latest"
+# More digits than any number has; Python refuses to read thousands of them.
+_LONGEST_NUMBER = 9
+
+
+def find_run(project: Project, text: str) -> Run:
+    """By its number in the project, its name, or `latest`."""
+    runs = project.runs.select_related("project")
+    text = text.replace("\x00", "")
+    if text == LATEST:
+        found = runs.order_by("-number").first()
+    elif text.isdecimal() and len(text) <= _LONGEST_NUMBER:
+        found = runs.filter(number=int(text)).first() or runs.filter(name=text).first()
+    else:
+        found = runs.filter(name=text).first()
+    if found is None:
+        known = ", ".join(f"{run.number} ({run.name})" for run in runs.order_by("-number")[:5])
+        raise UserError(
+            f"Project {project.slug} has no run {text[:120]}. "
+            + (f"The last ones are: {known}." if known else "It has no run yet.")
+        )
+    return found
+
+
+# Before a criterion, in the part of a call about a single response.
+ITEM = "item:"
+
+
+@dataclass(frozen=True, slots=True)
+class ContentFree:
+    """One of the inputs kept in the run's parameters, by its part."""
+
+    question: str
+    response_1: str
+    response_2: str
+    pk: ClassVar[None] = None
+    reference: ClassVar[str] = ""
+
+
+Subject = Example | PointItem | ContentFree
+
+
+def subjects_of(run: Run) -> QuerySet[Any]:
+    """What every part of the run is asked about."""
+    if run.form == Form.POINTWISE:
+        return PointItem.objects.filter(project_id=run.project_id).visible()
+    return Example.objects.filter(project_id=run.project_id).judged()
+
+
+def subject_field(run: Run) -> str:
+    """The field of a Call that holds it."""
+    return "point_item" if run.form == Form.POINTWISE else "example"
+
+
+def content_free(run: Run) -> dict[str, ContentFree]:
+    """By part; empty unless a calibration asked for them."""
+    kept = run.parameters.get("content_free", {})
+    return {part: ContentFree(*texts) for part, texts in kept.items()}
+
+
+def place_of(subject: Subject) -> dict[str, int]:
+    """The fields of a Call that say what it is about."""
+    if isinstance(subject, ContentFree):
+        return {}
+    return {"point_item_id" if isinstance(subject, PointItem) else "example_id": subject.pk}
+
+
+def subject_of(call: Call, inputs: dict[str, ContentFree]) -> Subject:
+    """inputs: `content_free` of the call's run."""
+    return call.example or call.point_item or inputs[call.part]
+
+
+def shown_texts(subject: Subject) -> tuple[str, ...]:
+    """What the judge is shown: a verdict that it repeats from there is not its own."""
+    if isinstance(subject, PointItem):
+        texts: tuple[str, ...] = (subject.input, subject.output)
+    else:
+        responses = subject.response_1, subject.response_2
+        texts = (subject.question, *responses, subject.reference)
+    return tuple(text for text in texts if text)

@@ -1,0 +1,321 @@
+"""The forms on a run's page: another budget, and going on."""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, Max, QuerySet, Sum
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from django_htmx.http import HttpResponseClientRefresh
+
+from judging.core.caching import cached
+from judging.core.errors import UserError
+from judging.dataset.models import HumanScore, PointItem
+from judging.methods.intervals.estimates import Undefined
+from judging.projects.access import Access, project_for
+from judging.projects.models import Role
+from judging.runs import lifecycle
+from judging.runs.endpoints import LOCAL
+from judging.runs.engine import rereading
+from judging.runs.engine.progress import RunProgress, progress_of
+from judging.runs.forms.likelihood import Json, pointwise_report
+from judging.runs.forms.point_shots import whole_report
+from judging.runs.forms.portia import stage_calls
+from judging.runs.lifecycle import RETRIABLE, choose_primary
+from judging.runs.models import Form, Parse, Run
+from judging.runs.pages.runs import MAY_NOT_START
+from judging.runs.pages.start_form import MOST_TOKENS, dollars, plainly, whole
+from judging.runs.planning.start import BY_LOGPROBS
+from judging.runs.verdicts.judge_figures import Bar, report_on
+
+
+class BudgetForm(forms.Form):
+    budget = dollars("Budget, USD", required=True)
+
+    def __init__(self, run: Run, data: Any = None) -> None:
+        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
+
+
+class ResumeForm(forms.Form):
+    """Errors are always asked again; other statuses only when a person says so."""
+
+    retry = forms.MultipleChoiceField(
+        label="Ask again what ended as", required=False, widget=forms.CheckboxSelectMultiple
+    )
+    max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
+    budget = dollars("Budget, USD")
+
+    def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
+        super().__init__(data, initial={"budget": plainly(run.budget_usd)})
+        self.fields["retry"].choices = [
+            (status, f"{status.replace('_', ' ')}: {n}")
+            for status, n in statuses.items()
+            if status in RETRIABLE - {Parse.Status.ERROR}
+        ]
+        # What this machine's own judge costs is nothing, and no budget holds it.
+        self.priced = run.price is not None and run.endpoint != LOCAL
+
+    def shown_fields(self) -> list[forms.BoundField]:
+        shown = {"retry": bool(self.fields["retry"].choices), "budget": self.priced}
+        return [field for field in self if shown.get(field.name, True)]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The arguments of `resume`."""
+        return {
+            "retry": {Parse.Status.ERROR, *self.cleaned_data["retry"]},
+            "max_tokens": self.cleaned_data["max_tokens"],
+            "budget": self.cleaned_data["budget"] if self.priced else None,
+        }
+
+
+HEIGHT, TOP = 150, 18
+GAP = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnBar:
+    """`x`, `width` and `middle` in per cent; the selected part stands at the bottom."""
+
+    bar: Bar
+    x: float
+    width: float
+    middle: float
+    y: float
+    height: float
+    selected_y: float
+    selected_height: float
+
+    @property
+    def label_y(self) -> float:
+        return self.y - 4
+
+
+def drawn(bars: Sequence[Bar]) -> list[DrawnBar]:
+    step = 100 / len(bars)
+    scale = HEIGHT / max(1, *(bar.n for bar in bars))
+    bottom = TOP + HEIGHT
+    return [
+        DrawnBar(
+            bar,
+            x=round(step * (place + GAP / 2), 3),
+            width=round(step * (1 - GAP), 3),
+            middle=round(step * (place + 0.5), 3),
+            y=round(bottom - bar.n * scale, 2),
+            height=round(bar.n * scale, 2),
+            selected_y=round(bottom - bar.selected * scale, 2),
+            selected_height=round(bar.selected * scale, 2),
+        )
+        for place, bar in enumerate(bars)
+    ]
+
+
+MOST_ON_PAGE = 2_000
+TOO_MANY = (
+    "above {} items the correlations take minutes: manage.py report {} --run {} --json has them"
+)
+
+
+def shown_points(run: Run) -> Json:
+    """As `whole_report`; with many items a reason in place of what takes long."""
+    items = PointItem.objects.filter(project=run.project_id).visible().count()
+    if items > MOST_ON_PAGE:
+        reason = TOO_MANY.format(f"{MOST_ON_PAGE:,}", run.project.slug, run.number)
+        found = pointwise_report(run, with_bias=False)
+        return found | {"likelihood": Undefined(reason).as_json(), "comparison": None}
+    return cached("points", run, state_of(run), lambda: whole_report(run))
+
+
+def state_of(run: Run) -> str:
+    """Changes with every reply, score and likelihood, and with the runs compared."""
+    scores = HumanScore.objects.filter(point_item__project=run.project_id)
+    state = [
+        run.name,
+        run.parameters,
+        list(run.project.runs.order_by("pk").values_list("pk", "name", "state", "finished_at")),
+        size(Parse.objects.filter(sample__call__run__project=run.project_id, current=True)),
+        size(scores) | scores.aggregate(total=Sum("value")),
+        size(run.project.likelihoods.all()),
+    ]
+    return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()
+
+
+def size(rows: QuerySet) -> dict[str, object]:
+    return rows.aggregate(n=Count("pk"), last=Max("pk"))
+
+
+BETA = Decimal(20)
+
+
+def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
+    """The run, on pages that show what the judge said."""
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    run = get_object_or_404(
+        Run.objects.select_related("created_by"), project=access.project, number=number
+    )
+    return access, run
+
+
+@require_GET
+def run(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    return run_page(request, access, found)
+
+
+@require_GET
+def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """The part of the page that changes; the whole page once the run has ended."""
+    access, found = run_for(request, slug, number)
+    progress = progress_of(found)
+    if progress.finished:
+        asked_by_page = request.htmx  # type: ignore[attr-defined]
+        return HttpResponseClientRefresh() if asked_by_page else redirect("run", slug, number)
+    context = {"project": access.project, "run": found, **shown(found, progress)}
+    return render(request, "judging/runs/_detail_progress.html", context)
+
+
+@require_POST
+def run_pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    lifecycle.pause(found, user=access.user)
+    return redirect("run", slug, number)
+
+
+@require_POST
+def run_cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    lifecycle.cancel(found, access.user)
+    return redirect("run", slug, number)
+
+
+@require_POST
+def run_resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    form = ResumeForm(found, progress_of(found).statuses, request.POST)
+    if not form.is_valid():
+        return run_page(request, access, found, resume_form=form, status=422)
+    return spend(request, access, found, lambda: lifecycle.resume(found, access.user, **form.asked))
+
+
+@require_POST
+def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    form = BudgetForm(found, request.POST)
+    if not form.is_valid():
+        return run_page(request, access, found, budget_form=form, status=422)
+    return spend(
+        request,
+        access,
+        found,
+        lambda: lifecycle.raise_budget(found, form.cleaned_data["budget"], access.user),
+    )
+
+
+@require_http_methods(["GET", "POST"])
+def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Have the stored replies read again, which costs nothing; and the part that says how far."""
+    access, found = run_for(request, slug, number)
+    if request.method == "POST":
+        try:
+            rereading.begin(found, access.user)
+        except UserError as error:
+            return refused(request, access, found, error)
+        return redirect("run", slug, number)
+    reading = rereading.rereading_of(found)
+    if not request.htmx:  # type: ignore[attr-defined]
+        return redirect("run", slug, number)
+    if reading is None or not reading.under_way:
+        return HttpResponseClientRefresh()
+    context = {"project": access.project, "run": found, "reading": reading}
+    return render(request, "judging/runs/_detail_rereading.html", context)
+
+
+@require_POST
+def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access, found = run_for(request, slug, number)
+    try:
+        choose_primary(found, access.user)
+    except UserError as error:
+        return refused(request, access, found, error)
+    messages.success(request, f"{found.name} is the primary run now.")
+    return redirect("run", slug, number)
+
+
+def spend(
+    request: HttpRequest, access: Access, found: Run, change: Callable[[], object]
+) -> HttpResponse:
+    """Do what may cost, for somebody who may."""
+    if not access.may_start_runs:
+        raise PermissionDenied(MAY_NOT_START)
+    try:
+        change()
+    except UserError as error:
+        return refused(request, access, found, error)
+    return redirect("run", access.project.slug, found.number)
+
+
+def refused(request: HttpRequest, access: Access, found: Run, error: UserError) -> HttpResponse:
+    messages.error(request, str(error))
+    return run_page(request, access, found, status=422)
+
+
+def run_page(
+    request: HttpRequest,
+    access: Access,
+    found: Run,
+    *,
+    resume_form: ResumeForm | None = None,
+    budget_form: BudgetForm | None = None,
+    status: int = 200,
+) -> HttpResponse:
+    progress = progress_of(found)
+    of_points = found.form == Form.POINTWISE
+    report = report_on(found, beta_of(request)) if found.ranked_at and progress.finished else None
+    context = {
+        **access.under("runs"),
+        "run": found,
+        **shown(found, progress),
+        "report": report,
+        "stages": stage_calls(found) if report and found.stages else (),
+        "points": shown_points(found) if of_points and progress.finished else None,
+        "bars": drawn(report.spread.bars) if report else (),
+        "is_primary": access.project.primary_run_id == found.pk,
+        "resume_form": resume_form or ResumeForm(found, progress.statuses),
+        "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
+        "budget_form": budget_form or BudgetForm(found),
+        "reading": rereading.rereading_of(found),
+    }
+    return render(request, "judging/runs/detail.html", context, status=status)
+
+
+def shown(found: Run, progress: RunProgress) -> dict[str, Any]:
+    """What the fragment of the progress takes."""
+    orders = progress.by_order.items()
+    return {
+        "progress": progress,
+        "orders": [(part, counts, in_words(counts.failures)) for part, counts in orders],
+        "statuses": in_words(progress.statuses),
+        # Such a judge answers with one token.
+        "writes_evidence": found.form not in BY_LOGPROBS,
+    }
+
+
+def in_words(statuses: Mapping[str, int]) -> list[tuple[str, int]]:
+    return [(name.replace("_", " "), n) for name, n in statuses.items()]
+
+
+def beta_of(request: HttpRequest) -> Decimal:
+    """The share to route to people that the plot shows; whatever is no percentage is the usual."""
+    try:
+        beta = Decimal(request.GET.get("beta", ""))
+    except InvalidOperation:
+        return BETA
+    return beta if beta.is_finite() and 0 <= beta <= 100 else BETA

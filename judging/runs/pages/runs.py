@@ -1,0 +1,130 @@
+"""The list of runs, and the form that starts one and says what it will cost."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.core.paginator import Paginator
+from django.db.models import OuterRef, QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from judging.core.errors import UserError
+from judging.core.queries import count_of
+from judging.projects.access import Access, project_for
+from judging.projects.models import Project, Role
+from judging.runs.endpoints import models_at
+from judging.runs.models import Run, Verdict
+from judging.runs.pages.start_form import StartForm
+from judging.runs.planning.estimate import RunEstimate, estimate_run
+from judging.runs.planning.start import start_run
+
+PAGE = 50
+MAY_NOT_START = (
+    "Runs cost money. Starting, resuming and budgets need the site permission “researcher”: "
+    "ask the operator."
+)
+
+
+def starter(request: HttpRequest, slug: str) -> Access:
+    """The project, for somebody who may spend on it."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    if not access.may_start_runs:
+        raise PermissionDenied(MAY_NOT_START)
+    return access
+
+
+def listed(project: Project) -> QuerySet[Run]:
+    """Runs with the number of examples that each has judged, the latest first."""
+    judged = Verdict.objects.filter(run=OuterRef("pk"), state=Verdict.State.JUDGED)
+    runs = Run.objects.filter(project=project).defer("template_text", "schema")
+    return runs.annotate(n_judged=count_of(judged, "run")).order_by("-number")
+
+
+@require_GET
+def runs(request: HttpRequest, slug: str) -> HttpResponse:
+    """Shows nothing that the judge said, so looking at it unblinds nobody."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    context = {
+        **access.under("runs"),
+        "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
+        **judgeable(access.project),
+    }
+    return render(request, "judging/runs/list.html", context)
+
+
+def judgeable(project: Project) -> dict[str, int]:
+    """How many pairs and how many single responses a run could be about."""
+    return {
+        "n_examples": project.examples.judged().count(),
+        "n_points": project.point_items.visible().count(),
+    }
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def run_start(request: HttpRequest, slug: str) -> HttpResponse:
+    access = starter(request, slug)
+    if request.method != "POST":
+        like = Run.objects.filter(project=access.project, number=number_of(request)).first()
+        return start_page(request, access, StartForm(access.project, like=like))
+    form = StartForm(access.project, request.POST)
+    if form.is_valid():
+        try:
+            run = start_run(access.project, access.user, **form.judge, **form.pace)
+        except UserError as error:
+            form.add_error(None, str(error))
+        else:
+            return redirect("run", slug, run.number)
+    return start_page(request, access, form, status=422)
+
+
+@require_POST
+def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
+    """What the form as it stands will cost; the page around it where there is no script."""
+    access = starter(request, slug)
+    form = StartForm(access.project, request.POST)
+    estimate, problem = None, "Something in the form is not right yet."
+    if form.is_valid():
+        try:
+            pace = {name: value for name, value in form.pace.items() if name != "seed"}
+            estimate = estimate_run(access.project, **form.judge, **pace)
+        except UserError as error:
+            problem = str(error)
+    return start_page(request, access, form, estimate, problem if estimate is None else "")
+
+
+@require_GET
+def run_models(request: HttpRequest, slug: str) -> HttpResponse:
+    """The models of an endpoint, as suggestions for the form."""
+    starter(request, slug)
+    context: dict[str, Any] = {"endpoint": request.GET.get("endpoint", "")}
+    try:
+        context["models"] = models_at(context["endpoint"])
+    except UserError as error:
+        context["problem"] = str(error)
+    return render(request, "judging/runs/_start_models.html", context)
+
+
+def number_of(request: HttpRequest) -> int | None:
+    text = request.GET.get("like", "")
+    return int(text) if text.isdecimal() and len(text) < 10 else None
+
+
+def start_page(
+    request: HttpRequest,
+    access: Access,
+    form: StartForm,
+    estimate: RunEstimate | None = None,
+    problem: str = "",
+    status: int = 200,
+) -> HttpResponse:
+    context = {
+        **access.under("runs"),
+        "form": form,
+        "estimate": estimate,
+        "problem": problem,
+        **judgeable(access.project),
+    }
+    part = request.htmx and request.htmx.target == "estimate"  # type: ignore[attr-defined]
+    template = "_start_estimate.html" if part else "start.html"
+    return render(request, f"judging/runs/{template}", context, status=status)

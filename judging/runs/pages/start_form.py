@@ -1,0 +1,375 @@
+"""Fields for money and whole numbers, with the limits that the run forms share."""
+
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Any
+
+from django import forms
+from django.conf import settings
+
+from judging.llm.prompts.templates import JudgeForm as TemplateForm
+from judging.llm.prompts.templates import templates_of
+from judging.projects.models import Project
+from judging.runs.endpoints import default_endpoint_name, endpoint_names
+from judging.runs.forms.choice import MOST_SHOTS, PERMUTATIONS, USUAL_PERMUTATIONS
+from judging.runs.forms.portia import (
+    FEWEST_PARTS,
+    MOST_PARTS,
+    PARTS,
+    WITHOUT,
+    PortiaOptions,
+    PortiaSettings,
+)
+from judging.runs.models import Form, JudgeTemplate, Method, Run
+from judging.runs.planning.start import (
+    CONCURRENCY,
+    FORMS,
+    LEAST_CONFIDENCE,
+    LOCAL_CONCURRENCY,
+    LOCAL_MAX_TOKENS,
+    MAX_TOKENS,
+    METHODS,
+    MOST_K,
+    ONE_SAMPLE,
+    K,
+)
+
+MOST_USD = Decimal(1_000_000)
+MOST_TOKENS = 200_000
+
+
+def dollars(label: str, help_text: str = "", *, required: bool = False) -> forms.DecimalField:
+    return forms.DecimalField(
+        label=label,
+        help_text=help_text,
+        required=required,
+        min_value=Decimal(0),
+        max_value=MOST_USD,
+        decimal_places=6,
+        widget=forms.NumberInput(attrs={"step": "any", "min": "0"}),
+    )
+
+
+def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.IntegerField:
+    return forms.IntegerField(
+        label=label, help_text=help_text, required=False, min_value=least, max_value=most
+    )
+
+
+def plainly(amount: Decimal | None) -> str | None:
+    """Without the zeros that the database keeps."""
+    return None if amount is None else format(amount.normalize(), "f")
+
+
+CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
+
+
+class ChoiceForm(forms.Form):
+    permutations = forms.TypedChoiceField(
+        label="Permutations",
+        required=False,
+        coerce=int,
+        choices=[(n, ", ".join(names)) for n, names in PERMUTATIONS.items()],
+        initial=USUAL_PERMUTATIONS,
+        empty_value=None,
+        help_text="X1 and X2 show response 2 first; X2 and X3 give it the first ID.",
+    )
+    ids = forms.CharField(
+        label="Option IDs", required=False, max_length=40, help_text="A,B when left out."
+    )
+    band = forms.DecimalField(
+        label="Band around ½ that is a tie",
+        required=False,
+        min_value=Decimal(0),
+        max_value=Decimal("0.499"),
+        decimal_places=6,
+        help_text="None when left out, as in the paper.",
+        widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
+    )
+    shots = whole(
+        "Examples shown before",
+        MOST_SHOTS,
+        "Solved ones of this project; none when left out.",
+        least=0,
+    )
+
+    def choice_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in CHOICE_FIELDS]
+
+    def choice_is_meant(self) -> bool:
+        """Whether what concerns a choice alone must not stay folded."""
+        return self["form"].value() == Form.CHOICE
+
+
+def choice_settings_of(run: Run) -> dict[str, Any]:
+    permutations = run.parameters.get("permutations")
+    if not permutations:
+        return {}
+    # A run that was recorded elsewhere does not say under which IDs and examples it was asked.
+    return {
+        "permutations": len(permutations),
+        "ids": ",".join(run.parameters.get("output", {}).get("ids", ())),
+        "band": float(run.band) or None,
+        "shots": run.parameters.get("shots", {}).get("shown"),
+    }
+
+
+MOST_CONFIDENCE = Decimal("0.999")
+ECONOMY_FIELDS = ("batch", "adaptive")
+
+
+class EconomyForm(forms.Form):
+    batch = forms.BooleanField(
+        label="Hand the calls in as batches",
+        required=False,
+        help_text="Half the price, and up to 24 hours for each batch. The endpoint must take "
+        "OpenAI’s batches; local does not.",
+    )
+    adaptive = forms.DecimalField(
+        label="Stop early, at a confidence of",
+        required=False,
+        min_value=Decimal(str(LEAST_CONFIDENCE)),
+        max_value=MOST_CONFIDENCE,
+        widget=forms.NumberInput(
+            attrs={"step": "any", "min": str(LEAST_CONFIDENCE), "max": str(MOST_CONFIDENCE)}
+        ),
+        help_text="0.95 is usual; left out, every sample is asked. An example is asked until its "
+        "label can’t change, or is this surely the one that all samples would give. That is about "
+        "the judge, not the truth. For k of 2 or more in both orders.",
+    )
+
+    @property
+    def economy(self) -> dict[str, Any]:
+        """The arguments of `choose_judge`."""
+        confidence = self.cleaned_data["adaptive"]
+        return {
+            "batch": self.cleaned_data["batch"],
+            "adaptive": None if confidence is None else float(confidence),
+        }
+
+    def economy_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in ECONOMY_FIELDS]
+
+    def economy_is_meant(self) -> bool:
+        """Whether something of it was chosen, and must not stay folded."""
+        return any(field.value() or field.errors for field in self.economy_fields())
+
+
+def economy_settings_of(run: Run) -> dict[str, Any]:
+    adaptive = run.parameters.get("adaptive") or {}
+    return {"batch": bool(run.parameters.get("batch")), "adaptive": adaptive.get("confidence")}
+
+
+POINT_FIELDS = ("criteria", "scale")
+
+
+class PointsForm(forms.Form):
+    criteria = forms.CharField(
+        label="Criteria",
+        required=False,
+        max_length=400,
+        help_text="Such as fluency, relevance; those that people scored by when left out.",
+    )
+    scale = forms.CharField(
+        label="Scale",
+        required=False,
+        max_length=20,
+        help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
+    )
+
+    def point_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in POINT_FIELDS]
+
+    def points_are_meant(self) -> bool:
+        return self["form"].value() == Form.POINTWISE
+
+
+def points_settings_of(run: Run) -> dict[str, Any]:
+    items = run.parameters.get("items")
+    if not items:
+        return {}
+    low, high = run.parameters["output"]["scale"][:2]
+    return {"criteria": ", ".join(name for name, _ in items), "scale": f"{low},{high}"}
+
+
+PORTIA_FIELDS = ("parts", "tokens", "unsplit_first", "without")
+
+
+class PortiaForm(forms.Form):
+    parts = forms.IntegerField(
+        label="Parts",
+        required=False,
+        min_value=FEWEST_PARTS,
+        max_value=MOST_PARTS,
+        help_text=f"Of each response; {PARTS} when left out.",
+    )
+    tokens = forms.ChoiceField(
+        label="Alike by",
+        required=False,
+        choices=[
+            ("word", "words in lower case"),
+            ("split", "what stands between spaces"),
+            ("embedding", "sentences' meaning, by the operator's model"),
+        ],
+    )
+    unsplit_first = forms.BooleanField(
+        label="Show the whole responses first",
+        required=False,
+        help_text="So that fixed coverage can be told: two calls more for each example.",
+    )
+    without = forms.ChoiceField(
+        label="Alignments",
+        required=False,
+        choices=[
+            ("", "by length, then by what is alike"),
+            ("semantic", "by length alone"),
+            ("length", "by what is alike alone"),
+        ],
+    )
+
+    def portia_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in PORTIA_FIELDS]
+
+    def portia_is_meant(self) -> bool:
+        return self["method"].value() == Method.PORTIA
+
+
+def portia_settings_of(run: Run) -> dict[str, Any]:
+    kept = PortiaSettings.of(run)
+    if kept is None:
+        return {}
+    without = [name for name in WITHOUT if name not in kept.alignments]
+    given = {"parts": kept.parts, "tokens": kept.tokens, "unsplit_first": kept.unsplit_first}
+    return given | {"without": "".join(without)}
+
+
+MOST_AT_ONCE = 1000
+LARGEST_SEED = 2**31 - 1
+JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
+KEPT_FIELDS = (
+    *(name for name in JUDGE_FIELDS if name != "template"),
+    *("temperature", "concurrency", "rpm", "tpm"),
+)
+PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+
+
+class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
+    """What is left open is decided by `start_run`, for the page as for the command."""
+
+    endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
+    model = forms.CharField(
+        label="Model",
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"list": "models", "autocomplete": "off"}),
+    )
+    method = forms.ChoiceField(
+        label="Method",
+        choices=[(name, Method(name).label) for name in METHODS],
+        initial=Method.MEC_BPC,
+    )
+    form = forms.ChoiceField(
+        label="What the judge is asked for",
+        choices=[(name, Form(name).label) for name in FORMS],
+        initial=Form.SCORE,
+    )
+    template = forms.ChoiceField(label="Template", required=False)
+    k = whole(
+        "k",
+        MOST_K,
+        f"Samples in each order: {K}, of PORTIA 1, unless said. VANILLA, EC, choice: 1.",
+    )
+    temperature = forms.DecimalField(
+        label="Temperature",
+        help_text="1 when left out, and 0 for a choice.",
+        required=False,
+        min_value=Decimal(0),
+        max_value=Decimal(2),
+        decimal_places=2,
+        widget=forms.NumberInput(attrs={"step": "0.05", "min": "0", "max": "2"}),
+    )
+    name = forms.CharField(label="Name", required=False, max_length=120)
+    budget = dollars("Budget, USD", "The run pauses when it is reached. It can be raised later.")
+    price_in = dollars("Price of prompts", "USD a million tokens. Only where it is not known.")
+    price_out = dollars("Price of completions", "USD a million tokens.")
+    max_tokens = whole(
+        "Most tokens a sample", MOST_TOKENS, f"{MAX_TOKENS}, and {LOCAL_MAX_TOKENS} on local."
+    )
+    concurrency = whole(
+        "Calls at a time", MOST_AT_ONCE, f"{CONCURRENCY}, and {LOCAL_CONCURRENCY} on local."
+    )
+    rpm = whole("Requests a minute at most", 10**6)
+    tpm = whole("Tokens a minute at most", 10**9)
+    seed = whole(
+        "Seed", LARGEST_SEED, "Settles the order of equal ranks. Drawn when left out.", least=0
+    )
+
+    def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
+        super().__init__(data, initial=settings_of(like) if like else None)
+        self.fields["endpoint"].choices = [(name, name) for name in endpoint_names()]
+        self.fields["endpoint"].initial = default_endpoint_name()
+        if not settings.FAIRJUDGE_SENTENCE_MODEL:
+            self.fields["tokens"].choices = self.fields["tokens"].choices[:-1]
+        self.fields["template"].choices = list(template_choices(project))
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean() or self.cleaned_data
+        if (values.get("price_in") is None) != (values.get("price_out") is None):
+            raise forms.ValidationError("Give both prices, or neither.")
+        if values.get("method") in ONE_SAMPLE:
+            values["k"] = None
+        if values.get("form") == Form.CHOICE:
+            # The permutations say how many orders are asked.
+            values["method"] = ""
+        else:
+            values |= dict.fromkeys(CHOICE_FIELDS)
+        if values.get("form") == Form.POINTWISE:
+            values["method"] = ""
+        else:
+            values |= dict.fromkeys(POINT_FIELDS, "")
+        return values
+
+    @property
+    def judge(self) -> dict[str, Any]:
+        """The arguments of `choose_judge`."""
+        names = (*JUDGE_FIELDS, *CHOICE_FIELDS, *POINT_FIELDS)
+        given = {name: self.cleaned_data[name] for name in names}
+        prices = self.cleaned_data["price_in"], self.cleaned_data["price_out"]
+        given |= {"price": None if prices[0] is None else prices, **self.economy}
+        if given["method"] == Method.PORTIA:
+            of_portia = {name: self.cleaned_data[name] for name in PORTIA_FIELDS}
+            given["portia"] = PortiaOptions(**of_portia)
+        return given
+
+    @property
+    def pace(self) -> dict[str, Any]:
+        """The other arguments of `start_run`."""
+        return {name: self.cleaned_data[name] for name in PACE_FIELDS}
+
+    def more_fields(self) -> list[forms.BoundField]:
+        names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
+        return [self[name] for name in names]
+
+    def more_is_wrong(self) -> bool:
+        """Whether the folded part holds a mistake, and must not stay folded."""
+        return any(field.errors for field in self.more_fields())
+
+
+def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
+    """The default first, then the project's own and the catalogue's, by form."""
+    yield "", "the usual one for method and form"
+    own = JudgeTemplate.objects.filter(project=project, form__in=FORMS, retired_at=None)
+    names = sorted(set(own.values_list("name", flat=True)))
+    if names:
+        yield "of this project", [(name, name) for name in names]
+    for form in FORMS:
+        shipped = templates_of(TemplateForm(form))
+        yield Form(form).label, [(found.name, found.name) for found in shipped]
+
+
+def settings_of(run: Run) -> dict[str, Any]:
+    """What another run like this one starts from; its name and seed are its own."""
+    kept = {name: getattr(run, name) for name in KEPT_FIELDS}
+    kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
+    kept |= economy_settings_of(run)
+    return kept | choice_settings_of(run) | points_settings_of(run) | portia_settings_of(run)

@@ -1,0 +1,267 @@
+"""What a run will cost and how long it will take, before anything is sent."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from django.db.models import Avg, QuerySet, Sum
+
+from judging.core.formatting import percent, usd
+from judging.llm.client.limits import SECONDS_PER_MINUTE
+from judging.llm.client.messages import JudgeRequest
+from judging.llm.prices import Usage
+from judging.llm.prompts.templates import stage_parts
+from judging.projects.models import Project
+from judging.runs import endpoints
+from judging.runs.forms.pointwise import check_subjects
+from judging.runs.forms.portia import ExampleSplits, PortiaSettings
+from judging.runs.models import Call, Form, Run, Sample, Subject, subjects_of
+from judging.runs.planning.agenda import FEWEST_PILOT, Questioner, pilot_size
+from judging.runs.planning.start import (
+    Judge,
+    check_pace,
+    choose_judge,
+    default_concurrency,
+    default_temperature,
+    run_fields,
+)
+
+# As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
+RENDERED = 200
+# Evidence and two scores, where no earlier run of this judge says better.
+TOKENS_A_SAMPLE = 200
+IN_BATCHES = "Batches cost half, and are done within 24 hours each."
+BY_STAGES = (
+    "PORTIA asks on where the two orders disagree: the fewest calls are two an example, the most "
+    "are made where no stage makes them agree. Tokens and time are of the fewest."
+)
+AT_MOST = (
+    "Adaptive: these are the most calls. {pilot} of the {n} examples are asked in full; of the "
+    "others each sample is a call and pays for its prompt, so where an endpoint gives several "
+    "samples a call it saves completion tokens alone."
+)
+NOTHING_TO_SAVE = (
+    "Adaptive: a pilot of at least {fewest} examples is asked in full, and there are no more than "
+    "that, so nothing is saved."
+)
+BATCH_HOURS = 24
+ONE_A_CALL = (
+    "Whether this endpoint gives {k} samples a call has not been seen: one that gives fewer is "
+    "called more often, up to {k} times, and bills the prompt each time. The most that it may "
+    "cost is reckoned so."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunEstimate:
+    """Dollars are None where the price is unknown, seconds where this judge has not run before.
+
+    Calls are from `n_calls` to `n_calls_most`; tokens, `usd` and `seconds` are of the fewest.
+    `usd_most` is reached when every sample is as long as `max_tokens` allows; `batch_hours` is the
+    longest that batches take, one after the other; `basis` says where the figures come from.
+    """
+
+    n_examples: int
+    n_calls: int
+    n_calls_most: int
+    prompt_tokens: int
+    completion_tokens: int
+    usd: Decimal | None
+    usd_most: Decimal | None
+    seconds: float | None
+    basis: str
+    model: str
+    endpoint: str
+    batch_hours: int | None = None
+    budget: Decimal | None = None
+
+    @property
+    def of_budget(self) -> str:
+        """How far the budget reaches; nothing where there is none."""
+        if self.budget is None:
+            return ""
+        if self.usd is None or self.usd_most is None:
+            return (
+                "The price is unknown, so a run with a budget will be refused. Give the price too "
+                "(USD a million prompt and completion tokens), or leave the budget out."
+            )
+        holds = f"The budget of {usd(self.budget)}"
+        if self.budget >= self.usd_most:
+            return f"{holds} holds the whole run."
+        if self.budget >= self.usd:
+            return f"{holds} holds what is expected. The run pauses where it costs more."
+        share = percent(float(self.budget / self.usd))
+        return f"{holds} holds about {share} of that. The run pauses there."
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What bounds a run's speed."""
+
+    places: int
+    rpm: int | None
+    tpm: int | None
+
+    def seconds(self, a_call: float, calls: int, tokens: int) -> float:
+        """The longest of what latency, requests and tokens a minute allow."""
+        needed = [a_call * calls / self.places]
+        needed += [calls * SECONDS_PER_MINUTE / self.rpm] if self.rpm else []
+        needed += [tokens * SECONDS_PER_MINUTE / self.tpm] if self.tpm else []
+        return max(needed)
+
+
+def estimate_run(
+    project: Project,
+    *,
+    name: str = "",
+    temperature: Decimal | None = None,
+    budget: Decimal | None = None,
+    concurrency: int | None = None,
+    rpm: int | None = None,
+    tpm: int | None = None,
+    **choices: object,
+) -> RunEstimate:
+    """`choices` are those of `choose_judge`; what a start would refuse is refused here too."""
+    check_subjects(project, str(choices.get("form", Form.SCORE)))
+    judge = choose_judge(project, **choices)
+    check_pace(name, temperature or default_temperature(judge.form), concurrency)
+    run = Run(project=project, **run_fields(judge))
+    examples = subjects_of(run)
+    n_examples = examples.count()
+    asked = list(rendered(run, examples, n_examples, judge.k))
+    requests = [request for one in asked for request in one]
+    full = n_examples if judge.adaptive is None else pilot_size(n_examples)
+    least = 2 if run.stages else len(run.parts)
+    most_parts = sum(map(len, asked)) / max(1, len(asked))
+    past = calls_like(run)
+    together = samples_a_call(judge, past)
+    calls_a_part, most_a_part = (
+        full * math.ceil(judge.k / (together or unseen)) + (n_examples - full) * judge.k
+        for unseen in (judge.k, 1)
+    )
+    n_calls = least * calls_a_part
+    prompt = round(sum(r.prompt_tokens for r in requests) / max(1, len(requests)) * n_calls)
+    timed = past.filter(batch=None) if not judge.batch else past.none()
+    tokens, known = tokens_a_sample(past)
+    completion = round(min(tokens, judge.max_tokens) * judge.k * least * n_examples)
+    pace = Pace(concurrency or default_concurrency(judge.endpoint), rpm, tpm)
+    return RunEstimate(
+        n_examples,
+        n_calls,
+        round(most_parts * calls_a_part),
+        prompt,
+        completion,
+        cost(judge, prompt, completion, n_calls),
+        most(judge, requests, most_parts * n_examples, most_parts * most_a_part),
+        seconds(timed, pace, n_calls, prompt + completion),
+        basis(judge, known, n_examples, seen=together is not None),
+        judge.model,
+        judge.endpoint.name,
+        batch_hours(judge, n_examples > full),
+        budget,
+    )
+
+
+def calls_like(run: Run) -> QuerySet[Call]:
+    """What this judge has answered so far, in any project."""
+    judge = {"run__base_url": run.base_url, "run__model": run.model}
+    return Call.objects.filter(**judge, state=Call.State.DONE)
+
+
+def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
+    """How many samples this judge gives at once; None where that has not been seen."""
+    known, _ = endpoints.recall_for(judge.endpoint.base_url, judge.model)
+    if known and known.max_n:
+        return min(judge.k, known.max_n)
+    gave_several = judge.k == 1 or Sample.objects.filter(call__in=past, index__gt=0).exists()
+    return judge.k if gave_several else None
+
+
+def rendered(
+    run: Run, examples: QuerySet[Any], count: int, samples: int
+) -> Iterator[list[JudgeRequest]]:
+    """The requests of examples evenly spread over the project: all that each may come to."""
+    questioner = Questioner.of(run)
+    step = max(1, count // RENDERED)
+    ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
+    for example in examples.filter(pk__in=ids).order_by().iterator(chunk_size=50):
+        parts = parts_of(run, example)
+        yield [questioner.request(example, part, samples) for part in parts]
+
+
+def parts_of(run: Run, example: Subject) -> tuple[str, ...]:
+    portia = PortiaSettings.of(run)
+    if portia is None:
+        return run.parts
+    splits = ExampleSplits(example, portia)
+    plan = portia.plan(splits.splittable, splits.overlapping)
+    return tuple(part for stage in plan for part in stage_parts(stage))
+
+
+def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
+    """What this judge has written a sample so far, and whether it has."""
+    sums = past.aggregate(tokens=Sum("completion_tokens"))
+    samples = past.filter(samples__isnull=False).count()
+    if not samples or not sums["tokens"]:
+        return TOKENS_A_SAMPLE, False
+    return sums["tokens"] / samples, True
+
+
+def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | None:
+    """Priced as calls of average size, since prices may depend on a call's size."""
+    if judge.price is None:
+        return None
+    if not n_calls:
+        return Decimal(0)
+    average = Usage(prompt // n_calls, 0, completion // n_calls)
+    return judge.price.cost(average) * n_calls
+
+
+def most(
+    judge: Judge, requests: list[JudgeRequest], questions: float, calls: float
+) -> Decimal | None:
+    """Each of the `questions` brings all samples, and each of the `calls` bills its prompt."""
+    if judge.price is None:
+        return None
+    total = Decimal(0)
+    for samples, times in ((judge.k, questions), (0, calls - questions)):
+        bounds = [judge.price.reserve(r.prompt_tokens, samples, r.max_tokens) for r in requests]
+        total += sum(bounds, Decimal(0)) / max(1, len(bounds)) * Decimal(times)
+    return total
+
+
+def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
+    """A round waits for the batch of the one before it, and so does a stage."""
+    if not judge.batch:
+        return None
+    stages = len(judge.portia.stages) if judge.portia else 1
+    return BATCH_HOURS * max(judge.k if by_rounds else 1, stages)
+
+
+def seconds(past: QuerySet[Call], pace: Pace, n_calls: int, tokens: int) -> float | None:
+    average = past.aggregate(ms=Avg("duration_ms"))["ms"]
+    return None if average is None else pace.seconds(average / 1000, n_calls, tokens)
+
+
+def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
+    assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
+    sentences = [
+        "Tokens and times a call are those of this judge's earlier calls."
+        if known
+        else f"This judge has not run here before: {assumed} tokens a sample are assumed, and the "
+        "time is not known."
+    ]
+    sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
+    sentences += [BY_STAGES] if judge.portia else []
+    sentences += [IN_BATCHES] if judge.batch else []
+    sentences += [adaptive_note(n_examples)] if judge.adaptive else []
+    return " ".join(sentences)
+
+
+def adaptive_note(n_examples: int) -> str:
+    pilot = pilot_size(n_examples)
+    if pilot == n_examples:
+        return NOTHING_TO_SAVE.format(fewest=FEWEST_PILOT)
+    return AT_MOST.format(pilot=pilot, n=n_examples)

@@ -1,0 +1,350 @@
+"""What a run is started with where nothing is said."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from judging.core.errors import UserError
+from judging.llm.client.judge_client import ListingError, list_models, only_model
+from judging.llm.endpoint import Endpoint
+from judging.llm.prices import PriceSnapshot
+from judging.llm.prompts.templates import Template
+from judging.local_judge.running import MODEL_NAME
+from judging.projects import access
+from judging.projects.access import next_number
+from judging.projects.models import Project
+from judging.runs import endpoints, lifecycle
+from judging.runs.endpoints import (
+    ModelNotChosen,
+    default_endpoint_name,
+    find_price_of,
+    key_of,
+    named_endpoint,
+)
+from judging.runs.forms import choice, pointwise
+from judging.runs.forms import choice as forms_choice
+from judging.runs.forms.choice import ChoiceOptions, draw_shots
+from judging.runs.forms.point_shots import draw_point_shots
+from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
+from judging.runs.lifecycle import SEND_AGAIN
+from judging.runs.models import Form, Method, Run
+from judging.runs.templates import chosen_criteria, kept_fields, output_of
+
+ONE_SAMPLE = (Method.VANILLA, Method.EC)
+USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
+K = 3
+# What is read in these is a token's log-probability.
+BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
+LEAST_CONFIDENCE = 0.5
+# Two requests of three samples keep the local model's four places busy.
+LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
+LOCAL_MAX_TOKENS, MAX_TOKENS = 300, 1024
+
+
+def default_concurrency(endpoint: Endpoint) -> int:
+    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
+
+
+def default_method(method: str, form: str, k: int | None, options: ChoiceOptions) -> str:
+    if form == Form.POINTWISE:
+        return Method.VANILLA if k in (None, 1) else Method.MEC
+    if form != Form.CHOICE:
+        return method or Method.MEC_BPC
+    found = forms_choice.method_of(options, k)
+    forms_choice.check_method(method, found)
+    return found
+
+
+def default_k(method: str, form: str) -> int:
+    """A token's probability is the same in every sample, but for the server's rounding."""
+    return 1 if method in USUALLY_ONE_SAMPLE or form in BY_LOGPROBS else K
+
+
+def default_max_tokens(form: str, endpoint: Endpoint) -> int:
+    if form in BY_LOGPROBS:
+        return forms_choice.MAX_TOKENS
+    return LOCAL_MAX_TOKENS if endpoint.is_local else MAX_TOKENS
+
+
+def default_temperature(form: str) -> Decimal:
+    """Samples differ by temperature; log-probabilities do without."""
+    return Decimal(0) if form in BY_LOGPROBS else Decimal(1)
+
+
+METHODS = (Method.VANILLA, Method.EC, Method.MEC, Method.MEC_BPC, Method.PORTIA)
+FORMS = (Form.SCORE, Form.RELATION, Form.LIKERT, Form.CHOICE, Form.POINTWISE)
+MOST_K = 100
+LONGEST_MODEL = 200
+Price = tuple[Decimal, Decimal]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Who is asked what, and at which price; None where the price is unknown."""
+
+    project: Project
+    endpoint: Endpoint
+    model: str
+    method: str
+    form: str
+    template: Template
+    k: int
+    max_tokens: int
+    usual_price: PriceSnapshot | None
+    batch: bool
+    adaptive: float | None
+    permutations: tuple[str, ...] = ()
+    shots: int = 0
+    portia: PortiaSettings | None = None
+    criteria: str = ""
+    items: Mapping[str, str] = field(default_factory=dict)
+    point_shots: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def price(self) -> PriceSnapshot | None:
+        return self.usual_price.half() if self.usual_price and self.batch else self.usual_price
+
+
+def choose_judge(
+    project: Project,
+    *,
+    endpoint: str = "",
+    model: str = "",
+    method: str = "",
+    form: str = Form.SCORE,
+    template: str | Template = "",
+    k: int | None = None,
+    max_tokens: int | None = None,
+    price: Price | None = None,
+    batch: bool = False,
+    adaptive: float | None = None,
+    portia: PortiaOptions | None = None,
+    criteria: str = "",
+    scale: str = "",
+    shots_from: str = "",
+    shots_random: bool = False,
+    **of_choice: Any,
+) -> Judge:
+    """Fill in what was left open, and refuse what can't be asked. `of_choice`: ChoiceOptions."""
+    options = ChoiceOptions.of(form, of_choice)
+    method = default_method(method, form, k, options)
+    check_kind(method, form, k, adaptive)
+    pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
+    chosen = endpoint_for(endpoint, batch)
+    wording, items = pointwise.choose_wording(
+        project, template, method, form, criteria, scale, chosen
+    )
+    wording = choice.worded(wording, options) if form == Form.CHOICE else wording
+    name = named_model(model or choose_model(chosen))
+    return Judge(
+        project=project,
+        endpoint=chosen,
+        model=name,
+        method=method,
+        form=form,
+        template=wording,
+        k=k or default_k(method, form),
+        max_tokens=max_tokens or default_max_tokens(form, chosen),
+        usual_price=find_price_of(chosen, name, price),
+        batch=batch,
+        adaptive=adaptive,
+        permutations=choice.permutations_of(options) if form == Form.CHOICE else (),
+        shots=options.shots or 0,
+        portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
+        criteria="" if items else chosen_criteria(project, wording, criteria),
+        items=items,
+        point_shots=point_shots(project, wording, list(items), shots_from, shots_random),
+    )
+
+
+def point_shots(
+    project: Project, wording: Template, items: list[str], source: str, at_random: bool
+) -> Mapping[str, Any]:
+    """Scored responses that are shown to the judge before it scores others."""
+    if not source:
+        return {}
+    return draw_point_shots(project, source, items, wording.scale, at_random=at_random)
+
+
+def check_kind(method: str, form: str, k: int | None, adaptive: float | None) -> None:
+    if method not in METHODS:
+        raise UserError(f"Method {method} is not available. Choose from: {', '.join(METHODS)}.")
+    if form not in FORMS:
+        raise UserError(f"Form {form} is not available. Choose from: {', '.join(FORMS)}.")
+    if k is not None and not 1 <= k <= MOST_K:
+        raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
+    if method in ONE_SAMPLE and k not in (None, 1):
+        raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
+    check_adaptive(method, form, k, adaptive)
+
+
+def check_adaptive(method: str, form: str, k: int | None, confidence: float | None) -> None:
+    if confidence is None:
+        return
+    if form == Form.CHOICE:
+        raise UserError(
+            "A choice gives its probability in one sample, so there is nothing to stop early. "
+            "Leave adaptive out. Nothing was started."
+        )
+    if method != Method.MEC_BPC or k == 1:
+        raise UserError("An adaptive run needs mec_bpc and k of at least 2. Nothing was started.")
+    if not LEAST_CONFIDENCE <= confidence < 1:
+        raise UserError(
+            f"The confidence lies between {LEAST_CONFIDENCE} and 1, not at {confidence}. "
+            "Nothing was started."
+        )
+
+
+def endpoint_for(name: str, batch: bool) -> Endpoint:
+    endpoint = named_endpoint(name or default_endpoint_name())
+    if batch and endpoint.is_local:
+        raise UserError("The local judge takes no batches. Choose another endpoint.")
+    return endpoint
+
+
+def named_model(name: str) -> str:
+    if len(name) > LONGEST_MODEL or not name.isprintable():
+        raise UserError(
+            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
+            "Nothing was started."
+        )
+    return name
+
+
+def choose_model(endpoint: Endpoint) -> str:
+    """The operator's model, else the only one that the endpoint lists."""
+    if endpoint.is_local:
+        return MODEL_NAME
+    if settings.FAIRJUDGE_JUDGE_MODEL:
+        return settings.FAIRJUDGE_JUDGE_MODEL
+    try:
+        return only_model(asyncio.run(list_models(endpoint, key_of(endpoint))))
+    except ListingError as error:
+        raise ModelNotChosen(str(error)) from None
+
+
+LARGEST_SEED = 2**31
+LONGEST_NAME = 120
+HOTTEST = 5
+MOST_AT_ONCE = 1000
+
+
+def start_run(
+    project: Project,
+    user: Any,
+    *,
+    name: str = "",
+    seed: int | None = None,
+    temperature: Decimal | None = None,
+    budget: Decimal | None = None,
+    concurrency: int | None = None,
+    rpm: int | None = None,
+    tpm: int | None = None,
+    background: bool = True,
+    **choices: Any,
+) -> Run:
+    """Make the run, and wake a worker unless the caller pumps it. `choices`: see choose_judge."""
+    pointwise.check_subjects(project, choices.get("form", Form.SCORE))
+    judge = choose_judge(project, **choices)
+    temperature = default_temperature(judge.form) if temperature is None else temperature
+    check_pace(name, temperature, concurrency)
+    if budget is not None and judge.price is None:
+        raise UserError(
+            f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
+            "be kept. Nothing was started. Give the price (USD a million prompt and completion "
+            "tokens) or leave the budget out."
+        )
+    if judge.form in BY_LOGPROBS:
+        choice.check_logprobs(judge.endpoint, judge.model)
+    known, _ = endpoints.recall_for(judge.endpoint.base_url, judge.model)
+    seed = secrets.randbelow(LARGEST_SEED) if seed is None else seed
+    fields = run_fields(judge, seed) | {
+        "project": project,
+        "seed": seed,
+        "learned": known.to_json() if known else {},
+        "temperature": temperature,
+        "budget_usd": budget,
+        "concurrency": concurrency or default_concurrency(judge.endpoint),
+        "rpm": rpm,
+        "tpm": tpm,
+        "lease_until": timezone.now() + SEND_AGAIN,
+        "created_by": user,
+    }
+    with transaction.atomic():
+        run = create(name, fields)
+        access.record_event(
+            project, user, "run started", run.name, model=run.model, method=run.method
+        )
+        if background:
+            lifecycle.send(run.pk)
+    return run
+
+
+def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None:
+    if len(name) > LONGEST_NAME:
+        raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
+    if not 0 <= temperature <= HOTTEST:
+        raise UserError(f"The temperature lies between 0 and {HOTTEST}, not at {temperature}.")
+    if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
+        raise UserError(f"Calls at once: from 1 to {MOST_AT_ONCE}, not {concurrency}.")
+
+
+def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:
+    return kept_fields(judge.template, judge.max_tokens) | {
+        "method": judge.method,
+        "form": judge.form,
+        "endpoint": judge.endpoint.name,
+        "base_url": judge.endpoint.base_url,
+        "model": judge.model,
+        "k": judge.k,
+        "max_tokens": judge.max_tokens,
+        "price": judge.price.to_json() if judge.price else None,
+        "price_source": judge.price.source if judge.price else "",
+        "parameters": parameters(judge, seed),
+    }
+
+
+def parameters(judge: Judge, seed: int) -> dict[str, Any]:
+    kept: dict[str, Any] = {"output": output_of(judge.template)}
+    if judge.batch:
+        usual = judge.usual_price
+        kept["batch"] = {"usual_price": usual.to_json() if usual else None}
+    if judge.adaptive is not None:
+        kept["adaptive"] = {"confidence": judge.adaptive}
+    if judge.portia is not None:
+        kept["portia"] = judge.portia.to_json()
+    if judge.criteria:
+        kept["criteria"] = judge.criteria
+    if judge.items:
+        # Pairs, since a database may order the keys of an object as it likes.
+        kept["items"] = [list(pair) for pair in judge.items.items()]
+    if judge.point_shots:
+        kept["point_shots"] = dict(judge.point_shots)
+    if judge.permutations:
+        kept["permutations"] = list(judge.permutations)
+        kept["shots"] = draw_shots(judge.project, judge.shots, seed)
+    return kept
+
+
+def create(name: str, fields: dict[str, Any]) -> Run:
+    """Number the run; a name that is taken is the user's to change."""
+    project = fields["project"]
+    number = next_number(project, Run)
+    model = fields["model"].rpartition("/")[2][:80]
+    kind = fields["form"] if fields["form"] in BY_LOGPROBS else fields["method"]
+    default = f"{model} {kind} {number}".strip()
+    try:
+        with transaction.atomic():
+            return Run.objects.create(number=number, name=name or default, **fields)
+    except IntegrityError:
+        raise UserError(
+            f"Project {project.slug} has a run named {name or default} already. "
+            "Nothing was started. Choose another name."
+        ) from None

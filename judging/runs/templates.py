@@ -1,0 +1,287 @@
+"""The template of a run: chosen once, kept with the run, and never looked up again."""
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from django.db.models import OuterRef
+from django.utils import timezone
+
+from judging.core.errors import UserError
+from judging.core.queries import count_of
+from judging.dataset.models import Example
+from judging.llm.own_templates import TemplateRefused, read_template
+from judging.llm.parsing.parse import Reading, parse, turn_back
+from judging.llm.prompts.templates import (
+    JudgeForm,
+    NoResponseBlocks,
+    ReplyFormat,
+    Scale,
+    Template,
+    UnknownTemplate,
+    default_template,
+    render,
+    reply_schema,
+    response_blocks,
+    template,
+)
+from judging.llm.prompts.templates import names as catalogue_names
+from judging.projects import access
+from judging.projects.models import Project
+from judging.runs.models import JudgeTemplate, Method, Run
+
+# FairEval's Table 1 asks for the scores first, which is what VANILLA is.
+VANILLA_TEMPLATE = "faireval-table1"
+
+
+def template_from(path: Path) -> Template:
+    """An operator's own, from a TOML file: form, reply, text, and where they matter scale and ids.
+
+    Named for the file. Raises UserError, with all that is wrong with it.
+    """
+    try:
+        return read_template(path.stem, path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
+        raise UserError(f"{path} can't be read: {reason}. Nothing was started.") from None
+    except TemplateRefused as refused:
+        raise UserError(f"{path} is no judge template. {refused} Nothing was started.") from None
+
+
+def choose_template(
+    project: Project, name: str | Template, method: str, form: str, *, local: bool
+) -> Template:
+    """The named template of the project or the catalogue, else the default of method and form."""
+    if isinstance(name, Template):
+        return of_form(name, form)
+    if not name:
+        if method == Method.VANILLA and form == JudgeForm.SCORE:
+            return template(VANILLA_TEMPLATE)
+        return default_template(JudgeForm(form), json=local)
+    kept = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
+    own = kept.order_by("-pk").first()
+    try:
+        found = restored(own.name, own.text, own.form, own.output) if own else template(name)
+    except UnknownTemplate as error:
+        raise UserError(f"{error} Nothing was started.") from None
+    return of_form(found, form)
+
+
+def of_form(found: Template, form: str) -> Template:
+    if found.form != form:
+        raise UserError(
+            f"Template {found.name} asks for the form {found.form}, and the run for {form}. "
+            "Choose another template or another form."
+        )
+    return found
+
+
+def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
+    """What fills {criteria}: what this run says, else the criteria that people rate by."""
+    if "criteria" not in chosen.slots:
+        if criteria:
+            raise UserError(
+                f"Template {chosen.name} has no slot {{criteria}} for them. Nothing was started."
+            )
+        return ""
+    text = criteria.strip() or criteria_of(project)
+    if not text:
+        raise UserError(
+            f"Template {chosen.name} asks for criteria, and there are none. Give them with the "
+            "run, or in the project's settings. Nothing was started."
+        )
+    return text
+
+
+def criteria_of(project: Project) -> str:
+    """The criteria that people rate by, one a line."""
+    return "\n".join(f"- {name}" for name in project.criteria)
+
+
+def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
+    """The fields of a Run that hold its template whole."""
+    in_json = chosen.reply is ReplyFormat.SCORE_JSON
+    return {
+        "template_name": chosen.name,
+        "template_text": chosen.text,
+        "template_hash": chosen.sha256,
+        "template_source": chosen.source,
+        "schema": reply_schema(chosen, max_tokens) if in_json else None,
+    }
+
+
+def output_of(chosen: Template) -> dict[str, Any]:
+    """How replies are read, as JSON."""
+    scale = chosen.scale
+    return {
+        "reply": chosen.reply.value,
+        "scale": [str(scale.low), str(scale.high), scale.whole],
+        "ids": list(chosen.ids),
+        "task": chosen.task,
+        "band": str(chosen.band),
+    }
+
+
+def template_of(run: Run) -> Template:
+    """The run's own copy."""
+    output = run.parameters["output"]
+    return restored(run.template_name, run.template_text, run.form, output)
+
+
+def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Template:
+    optional: dict[str, Any] = {}
+    if "scale" in output:
+        low, high, whole = output["scale"]
+        optional["scale"] = Scale(Decimal(low), Decimal(high), bool(whole))
+    if "ids" in output:
+        first, second = output["ids"]
+        optional["ids"] = (first, second)
+    if "band" in output:
+        optional["band"] = Fraction(output["band"])
+    return Template(
+        name=name,
+        text=text,
+        form=JudgeForm(form),
+        reply=ReplyFormat(output["reply"]),
+        task=output.get("task", ""),
+        **optional,
+    )
+
+
+# Shown where the project has no example yet.
+PLACEHOLDER = Example(
+    question="What is the capital of France?",
+    response_1="It is Paris. Paris lies on the Seine.",
+    response_2="Lyon, I think.",
+    reference="Paris.",
+)
+MOST_VERSIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateTrial:
+    """The messages of one call, and what is read in a reply to it.
+
+    `first`, `second`: the reading where response 1 was shown first, and where it was second.
+    `whole`: why PORTIA could not show responses in parts; empty where it can.
+    """
+
+    messages: tuple[str, ...]
+    first: Reading
+    second: Reading
+    whole: str
+
+
+def try_out(project: Project, template: Template, sample_reply: str) -> TemplateTrial:
+    """On the project's first example; nothing is sent."""
+    example = project.examples.judged().order_by("number", "pk").first() or PLACEHOLDER
+    texts = example.question, example.response_1, example.response_2
+    messages = render(
+        template,
+        *texts,
+        "original",
+        reference=example.reference,
+        criteria=criteria_of(project) or "(the criteria that the run names)",
+    )
+    parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])
+    first, second = (turn_back(parsed, template, part) for part in ("original", "swapped"))
+    return TemplateTrial(
+        tuple(message.content for message in messages), first, second, whole(template)
+    )
+
+
+def whole(template: Template) -> str:
+    try:
+        response_blocks(template)
+    except NoResponseBlocks as error:
+        return str(error)
+    return ""
+
+
+def keep(project: Project, user: Any, template: Template, sample_reply: str) -> JudgeTemplate:
+    """A new version under the template's name. What is the same as an earlier one is that one.
+
+    Raises UserError for a name of the catalogue, and where a later version stands before it.
+    """
+    if template.name in catalogue_names():
+        raise UserError(f"{template.name} ships with FairJudge. Choose another name.")
+    output = output_of(template)
+    digest = version_hash(template.text, output)
+    output["sample_reply"] = sample_reply
+    version, created = JudgeTemplate.objects.get_or_create(
+        project=project,
+        name=template.name,
+        sha256=digest,
+        defaults={
+            "form": template.form.value,
+            "text": template.text,
+            "output": output,
+            "created_by": user,
+        },
+    )
+    if created:
+        access.record_event(
+            project, user, "judge template written", template.name, version=version.pk
+        )
+    elif version.retired_at or version != current(project, template.name):
+        raise UserError(
+            f"An earlier version of {template.name} is the same. Nothing was changed. To use it, "
+            "restore it and retire the later ones."
+        )
+    return version
+
+
+def version_hash(text: str, output: dict[str, Any]) -> str:
+    """Of the text and of how replies to it are read."""
+    return hashlib.sha256(json.dumps([text, output], sort_keys=True).encode()).hexdigest()
+
+
+def current(project: Project, name: str) -> JudgeTemplate | None:
+    """What the name stands for in a new run."""
+    own = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
+    return own.order_by("-pk").first()
+
+
+def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:
+    """Runs keep their own copy, so that neither changes anything that was judged."""
+    same = JudgeTemplate.objects.filter(pk=version.pk, retired_at__isnull=retired)
+    if same.update(retired_at=timezone.now() if retired else None):
+        said = "judge template retired" if retired else "judge template restored"
+        access.record_event(version.project, user, said, version.name, version=version.pk)
+
+
+def versions(project: Project, name: str = "") -> list[JudgeTemplate]:
+    """The newest first, each with the number of runs that used its text: `n_runs`."""
+    used = Run.objects.filter(
+        project=project, template_name=OuterRef("name"), template_text=OuterRef("text")
+    )
+    found = JudgeTemplate.objects.filter(project=project, **({"name": name} if name else {}))
+    found = found.annotate(n_runs=count_of(used, "project"))
+    return list(found.select_related("created_by").order_by("name", "-pk")[:MOST_VERSIONS])
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A name of the project: its versions, the newest first, and the one that it stands for."""
+
+    name: str
+    versions: tuple[JudgeTemplate, ...]
+    current: JudgeTemplate | None
+
+
+def own_templates(project: Project) -> Iterator[Own]:
+    by_name: dict[str, list[JudgeTemplate]] = {}
+    for version in versions(project):
+        by_name.setdefault(version.name, []).append(version)
+    for name, found in by_name.items():
+        standing = next((one for one in found if one.retired_at is None), None)
+        yield Own(name, tuple(found), standing)
+
+
+def template_in(version: JudgeTemplate) -> Template:
+    return restored(version.name, version.text, version.form, version.output)

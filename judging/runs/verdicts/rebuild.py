@@ -1,0 +1,181 @@
+"""Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import islice
+
+from django.db import transaction
+from django.db.models import Sum
+from django.utils import timezone
+
+from judging.core.sql import statements
+from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
+from judging.methods.verdicts.verdicts import VerdictFigures as Result
+from judging.runs.models import Form, Method, Run, Verdict
+from judging.runs.planning.agenda import Adaptive, adaptive_of
+from judging.runs.samples import ExampleSamples, Pair, samples_of
+
+CHUNK = 500
+UNIQUE = ("run", "example")
+JUDGED_FIELDS = tuple(
+    field.name
+    for field in Verdict._meta.concrete_fields
+    if field.name not in ("id", "rank", *UNIQUE)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictCounts:
+    judged: int = 0
+    unjudged: int = 0
+    inconsistent: int = 0
+    pending: int = 0
+
+
+def rebuild_verdicts(run: Run) -> VerdictCounts:
+    """Judge and write every example in chunks, then give all their ranks.
+
+    For all examples at once only what they are ranked by is held in memory.
+    """
+    if run.form == Form.POINTWISE:
+        # Single responses have scores, and no verdict.
+        return VerdictCounts()
+    candidates, ids, adaptive = [], [], adaptive_of(run)
+    examples = samples_of(run)
+    while chunk := list(islice(examples, CHUNK)):
+        results = [judge(run, example, adaptive) for example in chunk]
+        scores = [routing_score(result, adaptive) for result in results]
+        write(run, chunk, results, scores)
+        candidates += map(candidate, chunk, results, scores)
+        ids += [example.example_id for example in chunk]
+    write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
+    Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
+    Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
+    return VerdictCounts(**Counter(str(c.state) for c in candidates))
+
+
+def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
+    """The run's verdict on one example, by its method."""
+    k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
+    original, *swapped = (example.pairs(part, run.form) for part in run.orders)
+    found = verdict(
+        original,
+        swapped[0] if swapped else None,
+        k=None if run.method == Method.IMPORTED else k,
+        band=2 * run.band,
+        probabilities=run.form == Form.CHOICE,
+        must_agree=bool(run.stages),
+    )
+    if example.standing and example.standing.stage is None:
+        return Result(VerdictState.PENDING, found.outcomes, found.n_valid, found.n_asked)
+    if found.state == VerdictState.JUDGED and lacks_a_permutation(run, example):
+        return Result(VerdictState.UNJUDGED, found.outcomes, found.n_valid, found.n_asked)
+    return found
+
+
+def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
+    """Whether one of a choice's balanced set has no valid sample.
+
+    Of four, two show the same order: the mean of the others would not cancel the ID token.
+    """
+    if run.form != Form.CHOICE:
+        return False
+    parts = (example.of_part(part) for part in run.counted_parts)
+    return any(all(sample.pair(run.form) is None for sample in samples) for samples in parts)
+
+
+def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
+    """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
+    return result.smoothed_bpde if adaptive else result.bpde
+
+
+def candidate(example: ExampleSamples, result: Result, score: float | None) -> Candidate:
+    return Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
+
+
+def write(
+    run: Run,
+    examples: Sequence[ExampleSamples],
+    results: Sequence[Result],
+    scores: Sequence[float | None],
+) -> None:
+    """All but the ranks; a pending example has none."""
+    usd = costs(run, [example.example_id for example in examples])
+    pending = [
+        example.example_id
+        for example, result in zip(examples, results, strict=True)
+        if result.state == VerdictState.PENDING
+    ]
+    with transaction.atomic():
+        judged = [
+            row(run, example, result, score, usd.get(example.example_id))
+            for example, result, score in zip(examples, results, scores, strict=True)
+        ]
+        statements.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
+        Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
+
+
+def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
+    """The first to be reviewed first."""
+    for start in range(0, len(ranked_ids), CHUNK):
+        places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
+        ranked = [
+            statements.new(Verdict, run_id=run.pk, example_id=pk, rank=place)
+            for place, pk in places
+        ]
+        with transaction.atomic():
+            statements.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
+
+
+def row(
+    run: Run,
+    example: ExampleSamples,
+    result: Result,
+    score: float | None,
+    usd: Decimal | None,
+) -> Verdict:
+    return statements.new(
+        Verdict,
+        run_id=run.pk,
+        example_id=example.example_id,
+        state=result.state.value,
+        label=result.label.value if result.label else None,
+        cs_1=as_float(result.cs_1),
+        cs_2=as_float(result.cs_2),
+        gap=as_float(result.gap),
+        bpde=result.bpde,
+        routing_score=score,
+        stage=(example.standing.stage or "") if example.standing else "",
+        n_valid=result.n_valid,
+        n_asked=result.n_asked,
+        conflict=conflict(run, example),
+        outcomes=dict(zip(run.orders, map(list, result.outcomes), strict=True)),
+        usd=usd,
+    )
+
+
+def conflict(run: Run, example: ExampleSamples) -> bool | None:
+    """Whether the two orders, each by its own mean, give different labels (FairEval, §2.2)."""
+    labels = set()
+    for part in run.orders:
+        valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
+        if not valid or len(run.orders) < 2:
+            return None
+        labels.add(outcome_of(total(valid), 2 * run.band * len(valid)))
+    return len(labels) > 1
+
+
+def total(pairs: list[Pair]) -> Pair:
+    """The sums, whose difference has the sign of the means' difference."""
+    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
+
+
+def costs(run: Run, example_ids: list[int]) -> dict[int, Decimal]:
+    calls = run.calls.filter(example__in=example_ids).values("example").order_by("example")
+    return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
+
+
+def as_float(value: object) -> float | None:
+    return None if value is None else float(value)

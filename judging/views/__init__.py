@@ -1,1 +1,0 @@
-"""Pages of projects, examples, imports and runs."""

@@ -1,0 +1,157 @@
+from decimal import Decimal
+
+import pytest
+from django.urls import reverse
+
+from annotation.results.tables.exports import label_rows
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.projects.models import Membership
+from judging.runs.models import Call, Parse, Sample
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_project,
+    make_run,
+    make_verdict,
+    make_vote,
+)
+from tests.judging.runs.verdicts.test_judge_figures import record
+
+pytestmark = pytest.mark.django_db
+
+HOSTILE = "<script>window.fired = 1</script>"
+
+
+@pytest.fixture
+def example(project):
+    return make_examples(project, 3)[1]
+
+
+@pytest.fixture
+def page(as_researcher, project, example):
+    def page(**query):
+        url = reverse("example", args=[project.slug, example.pk])
+        response = as_researcher.get(url, query)
+        assert response.status_code == 200
+        return response.content.decode()
+
+    return page
+
+
+def test_strangers_and_annotators_see_no_example(client, project, example, outsider, annotator):
+    url = reverse("example", args=[project.slug, example.pk])
+    client.force_login(outsider)
+    assert client.get(url).status_code == 404
+    client.force_login(annotator)
+    assert client.get(url).status_code == 403
+
+
+def test_an_example_of_another_project_is_not_found(as_researcher, project):
+    (other,) = make_examples(make_project(), 1)
+    assert as_researcher.get(reverse("example", args=[project.slug, other.pk])).status_code == 404
+
+
+def test_without_a_run_the_judge_is_not_shown_and_nobody_is_unblinded(
+    page, project, example, researcher
+):
+    run = make_run(project)
+    record(run, example, "original", 0, evidence="Response 1 is better.", outcome="win")
+    html = page()
+    assert "First response to 1." in html
+    assert "Response 1 is better." not in html
+    assert Membership.objects.get(user=researcher).unblinded_at is None
+    assert "Response 1 is better." in page(run="1")
+    assert Membership.objects.get(user=researcher).unblinded_at is not None
+
+
+def test_samples_stand_by_order_with_their_scores_and_failures(page, project, example):
+    run = make_run(project, k=2)
+    make_verdict(run, example, 0.451, cs_1=8.25, rank=7)
+    record(run, example, "original", 0, score_1=9, score_2="7.5", outcome="win", evidence="why")
+    record(run, example, "original", 1, status=Parse.Status.UNPARSED)
+    record(run, example, "swapped", 0, score_1=4, score_2=6, outcome="lose")
+    Call.objects.create(
+        run=run,
+        example=example,
+        part="swapped",
+        seq=1,
+        state=Call.State.LOST,
+        claimed_at=run.created_at,
+    )
+    html = page(run="1")
+    first, second = html.split("Response 2 shown first")
+    assert "9 : 7.5" in first
+    assert "unparsed" in first
+    assert "4 : 6" in second
+    assert "lost: possibly billed" in second
+    assert "8.25" in first
+    assert ".451" in first
+
+
+def test_a_reply_that_was_asked_again_no_longer_counts(page, project, example):
+    run = make_run(project)
+    record(run, example, "original", 0, status=Parse.Status.TRUNCATED)
+    call = Call.objects.create(
+        run=run, example=example, part="original", seq=1, claimed_at=run.created_at, state="done"
+    )
+    sample = Sample.objects.create(call=call, index=0, slot=0, attempt=1, raw_text="new")
+    Parse.objects.create(sample=sample, version=1, status="valid", outcome="tie")
+    html = page(run="1")
+    assert html.count("replaced by a later sample") == 1
+    assert html.index("truncated") < html.index("replaced by a later sample")
+
+
+def test_people_and_the_final_label_are_as_they_are_now(page, project, example):
+    """As in the export, and not as they were when somebody last wrote them down."""
+    run = make_run(project)
+    make_verdict(run, example, 0.5, rank=1)
+    assert "from judge: the judge&#x27;s label" in page(run="1")
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(100), votes=3))
+    item = round_.items.get(example=example)
+    for label in ("tie", "win", "tie"):
+        make_vote(item, make_annotator(project), label)
+    html = page(run="1")
+    assert "from majority: more than half of 3 votes (1–2–0)" in html
+    assert "2 tie" in html
+    row = next(row for row in label_rows(project, run, names=False) if row["votes_tie"])
+    assert (row["final_label"], row["source"]) == ("tie", "majority")
+
+
+def test_what_a_judge_or_a_file_wrote_runs_nowhere(as_researcher, project):
+    (example,) = make_examples(
+        project,
+        1,
+        question=HOSTILE,
+        response_1=HOSTILE,
+        response_2=f"[x](javascript:alert(1)) {HOSTILE}",
+        model_1=HOSTILE,
+        reference=HOSTILE,
+    )
+    run = make_run(project, name=HOSTILE)
+    record(run, example, "original", 0, evidence=HOSTILE)
+    Sample.objects.update(raw_text=HOSTILE, reasoning=HOSTILE)
+    url = reverse("example", args=[project.slug, example.pk])
+    html = as_researcher.get(url, {"run": "1"}).content.decode()
+    assert HOSTILE not in html
+    assert 'href="javascript' not in html
+
+
+def test_neighbours_keep_the_run(page, project, example):
+    make_run(project)
+    html = page(run="1")
+    for neighbour in (example.pk - 1, example.pk + 1):
+        assert f"{reverse('example', args=[project.slug, neighbour])}?run=1" in html
+
+
+@pytest.mark.parametrize("samples", [1, 50])
+def test_as_many_queries_for_fifty_samples_as_for_one(
+    as_researcher, project, example, django_assert_num_queries, samples
+):
+    run = make_run(project)
+    make_verdict(run, example, 0.5)
+    for slot in range(samples):
+        record(run, example, "original", slot, outcome="win")
+    url = reverse("example", args=[project.slug, example.pk]) + "?run=1"
+    as_researcher.get(url)
+    with django_assert_num_queries(16):
+        as_researcher.get(url)

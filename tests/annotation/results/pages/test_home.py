@@ -1,0 +1,71 @@
+"""The first page: a person's projects with what is in them."""
+
+import pytest
+
+from annotation.rounds.opening import RoundSettings, open_round
+from judging.dataset.models import Import
+from judging.projects.models import Membership, Project, Role
+from judging.runs.models import Run
+from tests.factories import make_examples, make_import, make_project, make_run, make_user
+
+pytestmark = [pytest.mark.databases]
+
+
+def fill(project, n):
+    make_examples(project, n)
+    for number in range(2):
+        make_run(project, name=f"run {number}")
+        open_round(project, None, None, RoundSettings(everything=True, votes=1))
+
+
+def listed(client):
+    return client.get("/").context["projects"]
+
+
+def test_a_project_shows_how_much_is_in_it(as_researcher, project):
+    fill(project, 3)
+    Run.objects.filter(name="run 1").update(state=Run.State.RUNNING)
+    (found,) = listed(as_researcher)
+    assert (found.n_examples, found.n_runs, found.n_running, found.n_rounds) == (3, 2, 1, 2)
+
+
+def test_half_an_import_is_not_counted(as_researcher, project):
+    (example,) = make_examples(project, 1)
+    example.source = make_import(project, state=Import.State.WRITING)
+    example.save()
+    (found,) = listed(as_researcher)
+    assert (found.n_examples, found.n_runs, found.n_running, found.n_rounds) == (0, 0, 0, 0)
+
+
+def test_what_is_counted_is_not_multiplied_with_what_else_is_counted(
+    as_researcher, project, django_assert_max_num_queries
+):
+    fill(project, 3)
+    with django_assert_max_num_queries(20) as queries:
+        listed(as_researcher)
+    assert not [query for query in queries if "COUNT(DISTINCT" in query["sql"]]
+
+
+def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
+    as_researcher, researcher, project, django_assert_num_queries
+):
+    def queries():
+        with django_assert_num_queries(6):
+            return list(listed(as_researcher))
+
+    assert len(queries()) == 1
+    for _ in range(49):
+        other = make_project()
+        other.memberships.create(user=researcher, role=Role.OWNER)
+        make_examples(other, 1)
+    assert len(queries()) == 50
+
+
+def test_a_researcher_makes_a_project_and_others_cannot(client, db):
+    client.force_login(make_user("nina", researcher=True))
+    assert client.post("/", {"name": "My pairs"}).url == "/p/my-pairs/"
+    assert Membership.objects.get().role == Role.OWNER
+    client.force_login(make_user("stranger"))
+    refused = client.post("/", {"name": "Other pairs"})
+    assert refused.status_code == 422
+    assert Project.objects.count() == 1

@@ -1,0 +1,89 @@
+"""A figure that several places show is the same in each of them."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation.models import Annotator
+from annotation.results.report.report import report
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.win_rates import by_category
+from annotation.votes.imports import import_votes
+from judging.dataset.models import Example
+from judging.runs.verdicts.judge_figures import report_on
+from judging.runs.verdicts.rebuild import rebuild_verdicts
+from tests.factories import make_examples, make_run, make_verdict
+from tests.judging.runs.recorded import record_scores
+
+
+@pytest.fixture
+def run(project):
+    """Twenty examples about five questions; the judge contradicts itself on two of the five."""
+    run = make_run(project, k=1, ranked_at=None)
+    examples = make_examples(project, 20)
+    for example in examples:
+        example.question = f"Question {example.number % 5}?"
+        example.response_1 += " longer" * (example.number % 3)
+        record_scores(run, example, "original", [(8, 5)])
+        record_scores(run, example, "swapped", [(5, 8) if example.number % 5 < 2 else (8, 5)])
+    Example.objects.bulk_update(examples, ["question", "response_1"])
+    rebuild_verdicts(run)
+    run.refresh_from_db()
+    return run
+
+
+def test_what_is_said_of_position_knows_that_questions_repeat(project, run):
+    analysis, page = Analysis(project, run), report_on(run, Decimal(20))
+    shown = report(analysis)["position"]
+    assert shown["conflict_rate"] == page.conflict_rate.as_json()
+    assert shown["first_position_rate"] == page.first.rate.as_json()
+    assert shown["first_position_p"] == page.first.p
+    (category,) = by_category(analysis.sheet, analysis.samples, analysis.rng)
+    assert category["conflict_rate"] == shown["conflict_rate"]
+    # Two of five, which are less than eight of twenty: .22 to .61.
+    assert (shown["conflict_rate"]["value"], shown["conflict_rate"]["n"]) == (0.4, 20)
+    assert shown["conflict_rate"]["low"] < 0.12
+    assert shown["conflict_rate"]["high"] > 0.77
+
+
+def test_a_win_rate_has_one_interval_and_it_knows_of_questions_too(project, run):
+    shown = report(Analysis(project, run))
+    judge = shown["win_rate"]["judge"]
+    (category,), (pair,) = shown["by_category"], shown["models"]["pairwise"]
+    figure = {name: judge[name] for name in ("value", "low", "high", "n")}
+    assert shown["length"]["judge"]["raw_win_rate"] == figure
+    assert category["judge_win_rate"] == pair["win_rate"] == figure
+    # Two questions are tied and three won: .8. As 20 examples of their own: .55 to .92.
+    assert (judge["value"], judge["n"]) == (pytest.approx(0.8), 20)
+    assert judge["low"] < 0.45
+
+
+def test_what_another_run_reaches_has_one_interval_too(project, run):
+    """In the rows of the methods and beside this run, and of its only category in that of all."""
+    for example in project.examples.all():
+        example.gold_label = "win" if example.number % 3 else "lose"
+        example.save()
+    other = make_run(project, k=1, method="vanilla", form=run.form, model=run.model)
+    for example in project.examples.all():
+        label = "win" if example.number % 4 else "lose"
+        make_verdict(other, example, 0.0, label=label, rank=example.number + 1)
+    shown = report(Analysis(project, run))
+    method = next(row for row in shown["methods"] if row.get("run") == other.name)
+    beside = next(row for row in shown["ablation"] if row["run"] == other.name)
+    own = next(row for row in shown["methods"] if row.get("run") == run.name)
+    (category,) = shown["by_category"]
+    for name in ("accuracy", "kappa"):
+        assert method[name] == beside[name]
+        assert own[name] == category[name]
+    assert method["kappa"]["low"] is not None
+
+
+def test_people_are_numbered_as_they_come_in_the_file(project, tmp_path):
+    """As a set they would be numbered otherwise in each process, and so would their figures."""
+    make_examples(project, 1)
+    names = ["kim", "lou", "mo", "ann", "zoe", "bo", "eve"]
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + "".join(f"e0,{n},win\n" for n in names))
+    import_votes(project, None, path)
+    numbered = Annotator.objects.order_by("number").values_list("name", flat=True)
+    assert list(numbered) == names

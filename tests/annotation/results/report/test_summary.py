@@ -1,0 +1,163 @@
+"""The head of the report: the honest answer, and what stands against it."""
+
+import copy
+from decimal import Decimal
+
+import pytest
+
+from annotation.results.report.page import in_short
+from annotation.results.report.report import report
+from annotation.results.sections.analysis import Analysis
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.imports import import_votes
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def figures(project, tmp_path):
+    """The judge always says win; two people agree with it on 50 of 60."""
+    run = make_run(project)
+    for example in make_examples(project, 60):
+        make_verdict(run, example, example.number / 60, rank=60 - example.number)
+    rows = "".join(
+        f"e{n},{name},{'win' if n < 50 else 'lose'}\n" for n in range(60) for name in ("kim", "lou")
+    )
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(project, None, path)
+    return report(Analysis(project, run))
+
+
+@pytest.fixture
+def unlabelled(project):
+    run = make_run(project)
+    for example in make_examples(project, 10):
+        make_verdict(run, example, 0.1, rank=example.number + 1)
+    return report(Analysis(project, run))
+
+
+def texts(figures):
+    return {one.section: one.text for one in in_short(figures)}
+
+
+def test_a_name_from_right_to_left_keeps_its_direction_to_itself(figures):
+    pair = figures["models"]["pairwise"][0]
+    pair["model_1"] = "نموذج"
+    assert texts(figures)["win-rate"].startswith("\u2068نموذج\u2069 is better than birch-3b for")
+
+
+def test_the_first_sentence_says_who_is_better_for_people(figures):
+    found = texts(figures)
+    assert found["win-rate"].startswith(
+        "maple-7b is better than birch-3b for people: win rate .833"
+    )
+    assert "50" not in found["win-rate"]
+    assert "Alone, the judge gives the right label for .833" in found["methods"]
+    assert "better than chance" in found["review"]
+
+
+def test_without_people_the_judges_word_is_no_answer(unlabelled):
+    first = in_short(unlabelled)[0]
+    assert first.warns
+    assert "cannot be said" in first.text
+    assert "its bias unknown" in first.text
+
+
+def test_an_interval_around_one_half_shows_nothing(figures):
+    even = copy.deepcopy(figures)
+    for name in ("people", "judge_and_people"):
+        even["win_rate"][name] |= {"value": 0.52, "low": 0.41, "high": 0.63}
+    assert texts(even)["win-rate"].startswith("Neither maple-7b nor birch-3b is shown to be better")
+
+
+def test_models_that_change_places_are_not_called_by_response_1(project, figures):
+    project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
+    swapped = report(Analysis(project, project.runs.get()))
+    assert swapped["models"]["same_places"] is False
+    assert texts(swapped)["win-rate"].startswith("Response 1 is better than response 2")
+
+
+def test_of_many_models_the_first_is_named(project, figures):
+    project.examples.filter(number__gte=20).update(model_2="oak-1b")
+    project.examples.filter(number__gte=40).update(model_1="birch-3b")
+    many = report(Analysis(project, project.runs.get()))
+    first = in_short(many)[0]
+    assert first.section == "models"
+    assert ("Of 3 models" in first.text) != ("cannot be ranked" in first.text)
+
+
+def test_the_kappa_beside_the_accuracy_is_of_this_run(figures):
+    before = texts(figures)["methods"]
+    vanilla = {"name": "VANILLA", "run": "another", "k": 1, "beta": 0, "kappa": {"value": 0.9}}
+    assert ".900" not in before
+    assert texts(figures | {"methods": [vanilla, *figures["methods"]]})["methods"] == before
+
+
+def test_a_leaning_judge_is_warned_of(figures):
+    leaning = copy.deepcopy(figures)
+    leaning["position"]["conflict_rate"] = {"value": 0.4, "low": 0.3, "high": 0.5, "n": 60}
+    leaning["position"]["first_position_rate"] = {"value": 0.9, "low": 0.7, "high": 0.98, "n": 20}
+    found = next(one for one in in_short(leaning) if one.section == "position")
+    assert found.warns
+    assert "where one position wins both times (n = 20), it is the first 90" in found.text
+    assert "it is the first 90\u202f% of the time" in found.text
+
+
+def test_a_certificate_names_the_score_that_it_is_about(figures):
+    issued = {
+        "issued": True,
+        "epsilon": 0.1,
+        "confidence": 0.95,
+        "n_from_judge": 40,
+        "threshold": 0.2,
+    }
+    for score, words in (("bpde", "a BPDE of"), ("routing", "a learned probability of an error")):
+        said = texts(figures | {"certificate": issued | {"score": score}})["trust"]
+        assert f"labels with {words}" in said
+
+
+def test_a_judge_that_never_wavers_is_not_said_to_waver_where_it_errs(project, figures):
+    run = project.runs.get()
+    run.verdicts.update(bpde=0.0)
+    assert "ranks none before another" in texts(report(Analysis(project, run)))["review"]
+
+
+@pytest.fixture
+def many(project):
+    """Three models, and the judge's labels of twelve comparisons."""
+    run = make_run(project)
+    for example in make_examples(project, 12):
+        example.model_1, example.model_2 = ("ab", "bc", "ca")[example.number % 3]
+        example.save()
+        label = "win" if example.number % 4 else "lose"
+        make_verdict(run, example, 0.1, rank=example.number + 1, label=label)
+    return run
+
+
+def ranking(run):
+    return next(one for one in in_short(report(Analysis(run.project, run))) if "ranks" in one.text)
+
+
+def vote_on_all(run, tmp_path):
+    path = tmp_path / "votes.csv"
+    rows = "".join(f"e{n},kim,{'lose' if n % 5 else 'win'}\n" for n in range(12))
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(run.project, None, path)
+
+
+def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
+    found = ranking(many)
+    assert "by the judge's labels" in found.text
+    assert found.text.endswith(", which nobody has checked.")
+    assert found.warns
+    vote_on_all(many, tmp_path)
+    found = ranking(many)
+    assert found.text.endswith("; what people say is not in this ranking.")
+    assert found.warns
+    settings = RoundSettings(beta=Decimal(50), votes=1)
+    open_round(many.project, None, many, settings)
+    assert ranking(many).text.endswith("; 6 of 12 are people's, the others the judge's.")
+    open_round(many.project, None, many, RoundSettings(everything=True, votes=1))
+    found = ranking(many)
+    assert "ranks first by people's labels" in found.text
+    assert not found.warns

@@ -1,0 +1,103 @@
+"""Plots: drawn from the report alone, by the page and by the server."""
+
+import json
+import re
+
+import pytest
+
+from annotation.results.data.figures import as_png, as_svg, x_axis, y_axis
+from annotation.results.data.figures import plot as plotted
+from annotation.results.report.report import cost_plot, plots, report, score_gap_plot
+from annotation.results.sections.analysis import Analysis
+from annotation.votes.imports import import_votes
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def judged(project, tmp_path):
+    """Twenty examples in two categories, voted on by two people."""
+    run = make_run(project)
+    for example in make_examples(project, 20):
+        make_verdict(run, example, example.number / 20, rank=20 - example.number)
+    project.examples.filter(number__lt=10).update(category="</script><b>odd & one")
+    rows = "".join(
+        f"e{n},{name},{'lose' if n % 4 == 0 else 'win'}\n" for n in range(20) for name in "kl"
+    )
+    path = tmp_path / "votes.csv"
+    path.write_text("external_id,annotator,label\n" + rows)
+    import_votes(project, None, path)
+    return run
+
+
+@pytest.fixture
+def drawn(judged):
+    return plots(report(Analysis(judged.project, judged)))
+
+
+def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):
+    assert {plot.name for plot in drawn} == {"hitlc", "bpde", "category", "people", "win-rate"}
+    for plot in drawn:
+        assert as_svg(plot).startswith("<svg")
+        assert as_png(plot).startswith(b"\x89PNG")
+        assert all(list(row) == plot.columns for row in plot.table)
+        json.dumps(plot.spec, allow_nan=False)
+
+
+def test_what_is_dearer_and_no_better_is_beaten_by_the_frontier():
+    def method(k, usd, accuracy):
+        known = {"value": accuracy, "low": None, "high": None}
+        row = {"name": "MEC", "k": k, "beta": 0, "accuracy": known}
+        return row | {"judge_usd": usd, "human_usd": "0"}
+
+    rows = [method(1, "1", 0.6), method(2, "2", 0.5), method(3, "3", 0.7)]
+    plot = cost_plot({"methods": rows})
+    assert [row["place"] for row in plot.table] == ["on the frontier", "beaten", "on the frontier"]
+    assert "on the frontier" in as_svg(plot)
+
+
+def test_gaps_stand_in_order_where_one_has_no_example():
+    known, empty = {"value": 0.5, "low": 0.4, "high": 0.6}, {"value": None, "reason": "none"}
+    bins = [(0, known), (1, empty), (2, known)]
+    rows = [
+        {"low": low, "high": low + 1, "same_samples": same, "split_samples": known}
+        for low, same in bins
+    ]
+    plot = score_gap_plot({"conflict_by_gap": rows})
+    assert plot.spec["encoding"]["x"]["sort"] == ["0–1", "1–2", "2–3"]
+
+
+def test_the_first_bar_holds_what_is_certain(drawn):
+    bars = next(plot for plot in drawn if plot.name == "bpde").table
+    # BPDE 0 and .05 of twenty steps; nothing was selected.
+    assert bars[1] == {"bpde": "0.0–0.1", "people": "not selected", "examples": 2}
+    assert sum(bar["examples"] for bar in bars) == 20
+
+
+def test_the_page_holds_the_plots_and_hands_out_files(client, owner, judged):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results").content.decode()
+    assert len(re.findall('<figure class="plot"', page)) == 5
+    assert "</script><b>odd" not in page
+    svg = client.get("/p/vicuna/results/win-rate.svg?run=1")
+    assert svg["Content-Type"] == "image/svg+xml"
+    assert b"<svg" in svg.content
+    assert client.get("/p/vicuna/results/nothing.svg").status_code == 404
+
+
+def test_plots_are_for_researchers(client, annotator, outsider, judged):
+    client.force_login(annotator)
+    assert client.get("/p/vicuna/results/win-rate.svg").status_code == 403
+    client.force_login(outsider)
+    assert client.get("/p/vicuna/results/win-rate.svg").status_code == 404
+
+
+def test_the_ticks_of_an_axis_differ_however_close_its_values_are():
+    rows = [{"beta": n, "value": 0.9982 + n / 10_000} for n in range(19)]
+    drawing = {
+        "mark": "line",
+        "encoding": {"x": x_axis("beta", "β"), "y": y_axis("value", "accuracy")},
+    }
+    drawn = as_svg(plotted("close", "Close", "", rows, drawing))
+    ticks = re.findall(r">(0\.9\d+|1\.0+)</text>", drawn)
+    assert len(ticks) > 3
+    assert len(set(ticks)) == len(ticks)

@@ -1,0 +1,144 @@
+"""The certificate: planned with the round, asked for at its looks, and what stands beside it."""
+
+from decimal import Decimal
+
+import pytest
+
+from annotation.models import Annotator, Draft, Item, Round
+from annotation.queue.queue import claim_next, skip
+from annotation.results.data.sheet import sheet_of
+from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.trust import alt_test, audit_of
+from annotation.results.sections.trust import certificate as certificate_of
+from annotation.rounds import changes
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.voting import record_vote
+from judging.core.errors import UserError
+from judging.methods.review.certificate import upper_bound
+from tests.factories import make_annotator, make_examples, make_run, make_verdict
+
+N, M, AUDIT = 100, 20, 40
+
+
+@pytest.fixture
+def run(project):
+    """A hundred examples judged a win; the first twenty have the largest BPDE."""
+    run = make_run(project)
+    for example in make_examples(project, N):
+        bpde = 1.0 if example.number < M else 0.25 * (example.number % 2)
+        make_verdict(run, example, bpde, rank=example.number + 1)
+    return run
+
+
+@pytest.fixture
+def audited(project, run):
+    """Opens the round, and votes for response 1 but where `wrong` says otherwise."""
+
+    def label(wrong=lambda item: False, stop_after=None, **settings):
+        person = make_annotator(project)
+        given = RoundSettings(beta=Decimal(20), votes=1, audit=AUDIT, seed=5, **settings)
+        round_ = open_round(project, None, run, given)
+        items = Item.objects.filter(round=round_, selection__kind="audit").order_by("audit_order")
+        left_out = set(items[stop_after:].values_list("pk", flat=True)) if stop_after else set()
+        vote_on_all(round_, person, wrong, left_out)
+        return sheet_of(project, run)
+
+    return label
+
+
+def certificate(sheet, run):
+    return certificate_of(sheet, audit_of(sheet, run))
+
+
+def unchecked(run):
+    return Analysis(run.project, run).unchecked
+
+
+def vote_on_all(round_, person, wrong, left_out):
+    while isinstance(draft := claim_next(round_, person), Draft):
+        if draft.item_id in left_out:
+            skip(draft)
+            continue
+        left_is_1 = draft.left_response == 1
+        says_1 = not wrong(draft.item)
+        record_vote(draft, {"overall": "left" if left_is_1 == says_1 else "right"})
+
+
+def test_the_plan_is_stored_with_the_round(project, run, audited):
+    audited(epsilon=0.1, looks=(30, 40))
+    plan = Round.objects.get().certificate_plan
+    assert (plan["epsilon"], plan["alpha"], plan["looks"]) == (0.1, 0.05, [30, 40])
+    # The distinct values among the eighty that were not selected.
+    assert plan["grid"] == [0.0, 0.25]
+
+
+def test_an_audit_without_an_error_certifies_everything(run, audited):
+    found = certificate(audited(), run)
+    assert found["issued"] is True
+    assert found["threshold"] == 0.25
+    assert found["n_from_judge"] == N - M - AUDIT
+    assert found["share_from_judge"]["value"] == pytest.approx((N - M - AUDIT) / N)
+    assert found["bound"]["value"] == upper_bound(N - M, AUDIT, 0, 0.05)
+    assert unchecked(run).value == 1
+
+
+def test_bounds_that_one_may_choose_among_share_their_error(project, run, audited):
+    """Two thresholds, two looks, and two runs with an audit: an eighth of 5 % each."""
+    sheet = audited(looks=(20, 40))
+    other = make_run(project)
+    for example in project.examples.all():
+        make_verdict(other, example, 0.5, rank=example.number + 1)
+    open_round(project, None, other, RoundSettings(beta=Decimal(10), votes=1, audit=5))
+    low, high = certificate(sheet, run)["bounds"]
+    for one in (low, high):
+        assert one["bound"] == upper_bound(one["n_set"], one["n_audited"], 0, 0.05 / 8)
+
+
+def test_too_many_errors_certify_nothing(run, audited):
+    found = certificate(audited(lambda item: item.audit_order is not None), run)
+    assert found["issued"] is False
+    assert "can't be excluded" in found["reason"]
+    assert unchecked(run).value == 0
+    assert [one["n_wrong"] for one in found["bounds"]][-1] == AUDIT
+
+
+def test_a_look_takes_a_prefix_of_the_order_drawn(run, audited):
+    """Thirty are settled in the order drawn, so the look at 30 is due and that at 40 is not."""
+    found = certificate(audited(stop_after=30, looks=(30, 40), epsilon=0.2), run)
+    assert found["resolved"] == 30
+    assert found["n_audited"] == 30
+    assert found["bound"]["value"] == upper_bound(N - M, 30, 0, 0.05 / 2)
+
+
+def test_a_look_after_the_end_of_the_audit_is_refused(project, run):
+    with pytest.raises(UserError, match="after the end of an audit"):
+        open_round(project, None, run, RoundSettings(beta=Decimal(20), audit=5, looks=(6,)))
+
+
+def test_an_extended_cut_takes_the_audited_within_it_into_the_selected(run, audited):
+    before = audited(lambda item: item.bpde == 0.25, looks=(30, 40), epsilon=0.2)
+    round_ = Round.objects.get()
+    changes.extend(round_, None, Decimal(50))
+    vote_on_all(round_, Annotator.objects.get(), lambda item: False, set())
+    after = sheet_of(run.project, run)
+    covered = int((before.audited & after.selected).sum())
+    assert covered == Item.objects.filter(selection__kind="audit", rank__lte=50).count() > 0
+    assert (after.selected.sum(), after.audited.sum()) == (50, AUDIT - covered)
+    weights = after.known.weight
+    assert weights.sum() == pytest.approx(N)
+    # 50 selected stand for themselves, the audited that are left for the 50 others.
+    assert set(weights.tolist()) == {1.0, 50 / (AUDIT - covered)}
+    # What is below both cuts is the same set, with the same audited examples in it.
+    found, bound = certificate(after, run), certificate(before, run)["bounds"][0]
+    assert found["resolved"] == AUDIT
+    assert {key: bound[key] for key in ("threshold", "n_set")} == {"threshold": 0.0, "n_set": 40}
+    assert found["bounds"][0]["n_audited"] == bound["n_audited"]
+    assert unchecked(run).n == AUDIT - covered
+
+
+def test_without_an_audit_nothing_is_certified(project, run):
+    open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
+    assert Round.objects.get().certificate_plan is None
+    found = certificate(sheet_of(project, run), run)
+    assert "no audit" in found["reason"]
+    assert "three annotators" in alt_test(sheet_of(project, run))["reason"]

@@ -1,0 +1,47 @@
+from decimal import Decimal
+
+import pytest
+
+from annotation.results.data.sheet import sheet_of
+from annotation.rounds.selecting import Ranked, draw, ranked_examples, size_for_budget
+from judging.core.errors import UserError
+from judging.methods.review.cost import HumanRate
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.mark.parametrize(
+    ("budget", "m"), [("8.99", 7), ("9", 8), ("29", 28), ("30", 29), ("1e9999999999", 29)]
+)
+def test_a_budget_buys_whole_items_beside_the_audit_and_no_more_than_there_are(budget, m):
+    # Two votes of a minute at 30 USD an hour are 1 USD an item; 30 examples, 1 audited.
+    assert size_for_budget(Decimal(budget), 1, 2, HumanRate(Decimal(1), Decimal(30)), 30) == m
+
+
+@pytest.mark.parametrize("budget", ["1.99", "0", "-1", "1e-9999999999"])
+def test_a_budget_that_buys_nothing_beside_the_audit_says_so(budget):
+    with pytest.raises(UserError, match="leaves nothing to select"):
+        size_for_budget(Decimal(budget), 1, 2, HumanRate(Decimal(1), Decimal(30)), 30)
+
+
+def test_the_audit_is_drawn_from_those_that_are_not_selected():
+    order = [Ranked(number, number, 0.5) for number in range(1, 9)]
+    # Two are pending: not ranked, and part of the rest.
+    found = draw(order, range(1, 11), 4, 6, seed=3)
+    assert [one.example_id for one in found.top] == [1, 2, 3, 4]
+    assert sorted(one.example_id for one in found.audit) == [5, 6, 7, 8, 9, 10]
+    assert (found.frame_size, found.n_rest) == (10, 6)
+    with pytest.raises(UserError, match="An audit of 7 is more than the 6 examples"):
+        draw(order, range(1, 11), 4, 7, seed=3)
+
+
+def test_an_adaptive_run_is_ranked_by_its_smoothed_entropy(project):
+    run = make_run(project, parameters={"adaptive": 0.95})
+    first, second = make_examples(project, 2)
+    # Stopped early: no outcome differs, though few were seen.
+    make_verdict(run, first, 0.0, routing_score=0.9, rank=1)
+    make_verdict(run, second, 0.4, routing_score=0.7, rank=2)
+    order = ranked_examples(run)
+    assert [one.example_id for one in order] == [first.pk, second.pk]
+    assert [(one.bpde, one.routing_score) for one in order] == [(0.0, 0.9), (0.4, 0.7)]
+    sheet = sheet_of(project, run)
+    assert (sheet.level.tolist(), sheet.bpde.tolist()) == ([0.9, 0.7], [0.0, 0.4])

@@ -1,0 +1,153 @@
+"""Deleting a project leaves nothing of it, and nothing of any other one is touched."""
+
+from datetime import timedelta
+
+import pytest
+from django.apps import apps
+from django.utils import timezone
+
+from annotation import deletion
+from annotation.deletion import delete_project
+from annotation.models import Adjudication, Draft, Flag, RoutingScores
+from annotation.people.invitations import Terms, invite
+from annotation.queue.queue import claim_next, skip
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.voting import edit_vote, record_vote
+from judging.core.errors import UserError
+from judging.dataset.models import HumanScore, Import, PointItem
+from judging.projects.access import remove_member
+from judging.projects.models import AuditEvent, Export, PasswordLink, Project
+from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
+from tests.factories import (
+    make_annotator,
+    make_examples,
+    make_import,
+    make_member,
+    make_project,
+    make_run,
+    make_verdict,
+)
+
+pytestmark = [pytest.mark.django_db, pytest.mark.databases]
+
+# Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
+OTHERS = {"AuditEvent", "EndpointLearned", "Preferences", "Worker"}
+TABLES = [
+    model
+    for label in ("judging", "annotation")
+    for model in apps.get_app_config(label).get_models()
+    if model.__name__ not in OTHERS
+]
+
+
+def make_full_project(slug):
+    """One row at least in every table that belongs to a project."""
+    project = make_project(slug)
+    examples = make_examples(project, 4)
+    run = make_run(project)
+    Project.objects.filter(pk=project.pk).update(primary_run=run)
+    for example in examples:
+        make_verdict(run, example, 0.5)
+    judged(run, examples[0])
+    point = PointItem.objects.create(
+        project=project, source=make_import(project), external_id="p", number=1
+    )
+    HumanScore.objects.create(point_item=point, criterion="fluency", rater="r", value=3)
+    TextLikelihood.objects.create(
+        project=project, base_url="http://127.0.0.1", model="m", sha256="0"
+    )
+    JudgeTemplate.objects.create(project=project, name="own", form="score", text="", sha256="0")
+    Export.objects.create(project=project, run=run, what="labels", format="csv")
+    invite(project, None, Terms())
+    gone, member = make_member(project), make_member(project)
+    remove_member(project.memberships.get(user=gone), member)
+    PasswordLink.objects.create(user=member, made_by=gone, project=project)
+    labelled(project, make_annotator(project))
+    return project
+
+
+def judged(run, example):
+    batch = Batch.objects.create(run=run)
+    call = Call.objects.create(
+        run=run, example=example, batch=batch, part="original", claimed_at=timezone.now()
+    )
+    sample = Sample.objects.create(call=call, index=0, slot=0, raw_text="8 7")
+    Parse.objects.create(sample=sample, version=1, status="valid")
+
+
+def labelled(project, annotator):
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
+    vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
+    edit_vote(vote, {"overall": "tie"}, "on second thought")
+    Adjudication.objects.create(item=vote.item, label="win")
+    skip(claim_next(round_, annotator), "too long")
+    draft = claim_next(round_, annotator)
+    Flag.objects.create(item=draft.item, annotator=annotator, reason="odd")
+
+
+def rows():
+    return {model.__name__: set(model.objects.values_list("pk", flat=True)) for model in TABLES}
+
+
+def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
+    monkeypatch.setattr(deletion, "_CHUNK", 3)
+    other = make_full_project("stays")
+    before = rows()
+    assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
+    project = make_full_project("goes")
+    assert all(len(rows()[name]) > len(keys) for name, keys in before.items())
+    delete_project(project, None)
+    assert rows() == before
+    assert Project.objects.get() == other
+
+
+def test_the_trail_stays_without_its_project():
+    project = make_full_project("goes")
+    delete_project(project, None)
+    assert AuditEvent.objects.filter(project=None, project_slug="goes").exists()
+    assert AuditEvent.objects.get(action="project deleted").subject == "goes"
+
+
+def test_uploads_go_with_it_and_files_of_commands_stay(settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path / "uploads"
+    mine = tmp_path / "pairs.csv"
+    upload = tmp_path / "uploads" / "imports" / "abc" / "pairs.csv"
+    upload.parent.mkdir(parents=True)
+    for file in (mine, upload, upload.with_name("pairs.refused.csv")):
+        file.write_text("question\n")
+    project = make_project()
+    make_import(project, stored_files=["imports/abc/pairs.csv"])
+    make_import(project, stored_files=[str(mine)])
+    delete_project(project, None)
+    assert mine.exists()
+    assert not upload.parent.exists()
+
+
+@pytest.mark.parametrize("busy", ["run", "import"])
+def test_a_project_at_work_is_not_deleted(busy):
+    project = make_project()
+    make = make_run if busy == "run" else make_import
+    held = make(project, lease_until=timezone.now() + timedelta(seconds=20))
+    with pytest.raises(UserError, match="Nothing was deleted"):
+        delete_project(project, None)
+    assert type(held).objects.filter(pk=held.pk).exists()
+    assert not AuditEvent.objects.exists()
+
+
+def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
+    project = make_full_project("goes")
+
+    def cut(rows):
+        if rows.model is Draft:
+            raise KeyboardInterrupt
+        return removal_delete(rows)
+
+    removal_delete = deletion._delete
+    monkeypatch.setattr(deletion, "_delete", cut)
+    with pytest.raises(KeyboardInterrupt):
+        delete_project(project, None)
+    monkeypatch.undo()
+    delete_project(Project.objects.get(), None)
+    assert not any(rows().values())
+    assert not Import.objects.exists()

@@ -1,0 +1,43 @@
+"""The page of published figures is made from the data, and leaves nothing behind."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+
+from benchmarks.published import validation
+from judging.projects.models import Project
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_page_holds_the_recorded_figures_and_what_others_wrote(db, test_data, tmp_path, capsys):
+    page = tmp_path / "validation.md"
+    page.write_text("old figures\n<!-- what follows is kept -->\n## Simulations\n")
+    call_command(validation.Command(), test_data, write=page, draws=6)
+    text = page.read_text(encoding="utf-8")
+    assert "| Natural | GPT-4 | Swap | 100 | 92 | 93 | 93 |" in text
+    assert "| Adversarial/Neighbor | ChatGPT | Swap_CoT | 134 | 30 | 32 | 83 |" in text
+    assert "old figures" not in text
+    routed = [line.split(" | ") for line in text.splitlines() if line.count(" | ") == 8]
+    area = {tuple(row[:4]): float(row[5]) for row in routed if row[3] in ("BPDE", "learned")}
+    for judge in ("GPT-4", "ChatGPT"):
+        neighbor, natural = ("| Adversarial/Neighbor", judge, "60"), ("| Natural", judge, "60")
+        assert area[*neighbor, "learned"] > area[*neighbor, "BPDE"] + 0.25
+        assert area[*natural, "learned"] > area[*natural, "BPDE"] - 0.05
+    # Set off from the table above it.
+    assert "n = 999 |\n\n<!-- what follows is kept -->\n## Simulations\n" in text
+    assert text.endswith("## Simulations\n")
+    assert not Project.objects.exists()
+
+
+@pytest.mark.parametrize("name", ["faireval", "validation"])
+def test_a_folder_without_the_data_is_told_in_a_sentence(environment_with_tables, tmp_path, name):
+    asked = subprocess.run(
+        [sys.executable, "-m", f"benchmarks.published.{name}", str(tmp_path)],
+        env=environment_with_tables, cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert asked.returncode == 1
+    assert asked.stderr.startswith(f"CommandError: {tmp_path}")

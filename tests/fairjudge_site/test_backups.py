@@ -1,0 +1,485 @@
+"""Backup and restore over a data folder of their own, by the commands as people type them."""
+
+import json
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from zipfile import ZipFile
+
+import psycopg
+import pytest
+from django.core.management import CommandError, call_command
+
+from fairjudge_site import backups
+from judging.core.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+# As a release to come leaves it once it has changed the tables.
+LATER = (
+    "INSERT INTO django_migrations (app, name, applied) "
+    "VALUES ('judging', '0099_later', '2030-01-01 00:00:00')"
+)
+
+
+@pytest.fixture
+def manage(environment_with_tables, tmp_path):
+    def manage(*arguments, **environment):
+        command = [sys.executable, str(ROOT / "manage.py"), *arguments]
+        return subprocess.run(
+            command, cwd=tmp_path, env=environment_with_tables | environment, capture_output=True,
+            text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    return manage
+
+
+@pytest.fixture
+def data(environment_with_tables):
+    return Path(environment_with_tables["FAIRJUDGE_DATA"])
+
+
+def rows(data, sql):
+    return [row[0] for row in sqlite3.connect(data / "fairjudge.sqlite3").execute(sql)]
+
+
+def write_example(tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text("question,response_1,response_2\nWhich?,This one.,That one.\n")
+    return file
+
+
+def test_a_backup_brings_back_rows_and_uploads_and_pauses_runs(manage, data, tmp_path):
+    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
+    upload = data / "uploads" / "imports" / "a" / "pairs.csv"
+    upload.parent.mkdir(parents=True, exist_ok=True)
+    upload.write_text("an upload")
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        add_running_run(database)
+    made = manage("backup", "all.zip")
+    assert made.returncode == 0, made.stderr
+    assert stat.S_IMODE(os.stat(tmp_path / "all.zip").st_mode) == 0o600
+
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute("UPDATE judging_project SET slug = 'changed'")
+    upload.write_text("changed")
+    (upload.parent / "new.csv").write_text("new")
+    kept_figures = data / "cache" / "figures.djcache"
+    kept_figures.parent.mkdir(exist_ok=True)
+    kept_figures.write_text("of what is replaced")
+
+    asked = manage("restore", "all.zip")
+    assert asked.returncode == 1
+    assert "--yes" in asked.stderr
+    assert rows(data, "SELECT slug FROM judging_project") == ["changed"]
+
+    done = manage("restore", "all.zip", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert rows(data, "SELECT slug FROM judging_project") == ["kept"]
+    assert rows(data, "SELECT question FROM judging_example") == ["Which?"]
+    assert rows(data, "SELECT state FROM judging_run") == ["paused"]
+    assert upload.read_text() == "an upload"
+    assert not (upload.parent / "new.csv").exists()
+    assert not kept_figures.exists()
+    assert not list(data.glob(".restore-*"))
+
+
+def add_running_run(database):
+    """As it stands while a worker holds it; every column that has no default is filled."""
+    columns = database.execute("PRAGMA table_info(judging_run)").fetchall()
+    known = {"project_id": 1, "state": "running", "name": "run-1", "number": 1, "method": "mec"}
+    known |= {"created_at": "2026-01-01 00:00:00", "temperature": "1.00"}
+    values = {
+        name: known.get(name, "{}" if "JSON" in str(kind).upper() or kind == "TEXT" else 0)
+        for _, name, kind, required, _, key in columns
+        if required and not key
+    }
+    marks = ", ".join("?" for _ in values)
+    database.execute(
+        f"INSERT INTO judging_run ({', '.join(values)}) VALUES ({marks})", tuple(values.values())
+    )
+
+
+@pytest.fixture
+def server_database(postgresql_url):
+    """An empty database of its own on the server."""
+    name = f"fairjudge_backup_{uuid.uuid4().hex[:12]}"
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute(f'CREATE DATABASE "{name}"')
+    yield postgresql_url.rpartition("/")[0] + "/" + name
+    with psycopg.connect(postgresql_url, autocommit=True) as server:
+        server.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+
+
+def test_the_same_on_postgresql(manage, tmp_path, server_database):
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=server_database)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def slugs():
+        with psycopg.connect(server_database) as database:
+            return [row[0] for row in database.execute("SELECT slug FROM judging_project")]
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    run("backup", "all.zip")
+    run("import_examples", "later", str(write_example(tmp_path)))
+    assert sorted(slugs()) == ["kept", "later"]
+    run("restore", "all.zip", "--yes")
+    assert slugs() == ["kept"]
+
+    with psycopg.connect(server_database, autocommit=True) as database:
+        database.execute(LATER)
+        run("backup", "newer.zip")
+        database.execute("DELETE FROM django_migrations WHERE name = '0099_later'")
+        database.execute("UPDATE judging_project SET slug = 'now'")
+    refused = manage("restore", "newer.zip", "--yes", DATABASE_URL=server_database)
+    assert refused.returncode == 1
+    assert "made by a newer FairJudge: its database has judging.0099_later" in refused.stderr
+    assert slugs() == ["now"]
+
+
+def test_a_backup_of_an_older_release_is_restored_and_brought_up_to_date_on_postgresql(
+    manage, tmp_path, server_database
+):
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=server_database)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run("migrate", "--verbosity=0")
+    run("migrate", "--verbosity=0", "annotation", "0001")
+    run("migrate", "--verbosity=0", "judging", "0001")
+    # The command itself asks for all tables of this version first.
+    run("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
+        "back_up(Path('old.zip'))")  # fmt: skip
+    run("migrate", "--verbosity=0")
+    run("import_examples", "later", str(write_example(tmp_path)))
+    with psycopg.connect(server_database, autocommit=True) as database:
+        # Left by a release that dropped its table in another way.
+        database.execute("CREATE TABLE annotation_finallabel (id int)")
+    assert "0 projects" in run("restore", "old.zip", "--yes")
+    assert "[ ]" not in run("showmigrations")
+    with psycopg.connect(server_database) as database:
+        gone = database.execute("SELECT to_regclass('annotation_finallabel')").fetchone()
+    assert gone == (None,)
+
+
+def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
+    manage, data, tmp_path
+):
+    """Final labels were a table once, with rows that refer to examples."""
+    assert manage("import_examples", "kept", str(write_example(tmp_path))).returncode == 0
+    assert manage("migrate", "annotation", "0004").returncode == 0
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute(
+            "INSERT INTO annotation_finallabel (example_id, source, rule, votes_win, votes_tie,"
+            " votes_lose, selection, adjudicator)"
+            " SELECT id, 'none', '', 0, 0, 0, '', '' FROM judging_example"
+        )
+    older = ("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
+             "back_up(Path('old.zip'))")  # fmt: skip
+    assert manage(*older).returncode == 0
+    assert manage("migrate").returncode == 0
+
+    restored = manage("restore", "old.zip", "--yes")
+    assert "1 project." in restored.stdout, restored.stderr
+    assert rows(data, "SELECT count(*) FROM judging_example") == [1]
+    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'annotation_finallabel'"
+    assert rows(data, tables) == [0]
+    assert "[ ]" not in manage("showmigrations").stdout
+
+
+# Run inside a site by `manage.py shell`. Its last line is what it found.
+BEFORE = """
+import json
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+from annotation.people.invitations import Terms, invite, link_of, revoke, usable
+from annotation.people.annotators import leave_project
+from annotation.models import Invitation, Round
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.screen.hand import address_of
+from judging.models import Membership, PasswordLink, Project
+from judging.projects.accounts import create_login, password_link, reset_link
+from judging.projects.access import change_role
+
+def person(name, project, role):
+    user = create_login(name, researcher=role != "annotator")
+    Membership.objects.create(project=project, user=user, role=role)
+    return user
+
+def path(link):
+    return link.removeprefix(settings.FAIRJUDGE_URL)
+
+def client(user=None):
+    found = Client(SERVER_NAME="127.0.0.1")
+    if user is not None:
+        found.force_login(user)
+    return found
+
+def outcomes(addresses):
+    otto, ana = User.objects.get(username="otto"), User.objects.get(username="ana")
+    kept = client()
+    kept.cookies["sessionid"] = addresses["session"]
+    return {
+        "invitation": client(otto).get(addresses["invitation"]).status_code,
+        "later invitation": client(otto).get(addresses["later invitation"]).status_code,
+        "password": client().get(addresses["password"]).status_code,
+        "owner's link": client().get(addresses["owner's link"]).status_code,
+        "round": client(ana).get(addresses["round"]).url != "/annotate/",
+        "session": kept.get("/annotate/").status_code,
+    }
+"""
+MAKE = (
+    BEFORE
+    + """
+project = Project.objects.get(slug="kept")
+olga, ana = person("olga", project, "owner"), person("ana", project, "annotator")
+ida, otto = person("ida", project, "annotator"), create_login("otto")
+session = client(otto).cookies["sessionid"].value
+round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1))
+print(json.dumps({
+    "invitation": path(link_of(invite(project, olga, Terms()))),
+    "later invitation": path(link_of(Invitation.objects.get())),
+    "password": path(password_link(create_login("ivo"))),
+    "owner's link": path(reset_link(Membership.objects.get(user=ida), olga)),
+    "round": address_of(round_),
+    "session": session,
+}))
+"""
+)
+# All is withdrawn; what is made then gets numbers that the restored site gives again.
+WITHDRAW = (
+    BEFORE
+    + """
+olga = User.objects.get(username="olga")
+revoke(Invitation.objects.get(), olga)
+later = invite(Project.objects.get(slug="kept"), olga, Terms(role="owner"))
+print(json.dumps({"later invitation": path(link_of(later)), "number": later.pk}))
+"""
+)
+AGAIN = (
+    BEFORE
+    + """
+another = Project.objects.create(slug="another", name="another")
+again = invite(another, None, Terms(role="owner"))
+print(json.dumps(outcomes(ADDRESSES) | {"number": again.pk}))
+"""
+)
+SAME = (
+    BEFORE
+    + """
+print(json.dumps(outcomes(ADDRESSES)))
+"""
+)
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_no_link_and_no_login_from_before_a_restore_opens_anything(
+    manage, tmp_path, vendor, request
+):
+    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
+
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(script):
+        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    addresses = ask(MAKE)
+    good = {
+        "invitation": 200, "later invitation": 200, "password": 302, "owner's link": 302,
+        "round": True, "session": 200,
+    }  # fmt: skip
+    assert ask(f"ADDRESSES = {addresses}{SAME}") == good
+    run("backup", "all.zip")
+    later = ask(WITHDRAW)
+    addresses["later invitation"] = later["later invitation"]
+    assert ask(f"ADDRESSES = {addresses}{SAME}") == good | {"invitation": 410}
+
+    run("restore", "all.zip", "--yes")
+    found = ask(f"ADDRESSES = {addresses}{AGAIN}")
+    # Another project's invitation has the number now that a link from before names.
+    assert found.pop("number") == later["number"]
+    assert found == {
+        "invitation": 410, "later invitation": 410, "password": 200, "owner's link": 200,
+        "round": False, "session": 302,
+    }  # fmt: skip
+
+
+# As the last release left it: the trail alone knows of removals, and no row has a nonce.
+OLD = (
+    BEFORE
+    + """
+project = Project.objects.get(slug="kept")
+olga, kim = person("olga", project, "owner"), person("kim", project, "owner")
+ana, ben = person("ana", project, "annotator"), person("ben", project, "annotator")
+cleo = person("cleo", project, "researcher")
+for _ in range(2):
+    open_round(project, None, None, RoundSettings(everything=True, votes=1))
+invite(project, olga, Terms(note="before", uses=9))
+invite(project, kim, Terms(note="of kim", uses=9))
+invite(project, None, Terms(note="of somebody who was erased", uses=9))
+for user in (ana, kim):
+    leave_project(Membership.objects.get(user=user), olga)
+leave_project(Membership.objects.get(user=ben), ben)
+change_role(Membership.objects.get(user=cleo), olga, "annotator")
+invite(project, olga, Terms(note="after", uses=9))
+print("{}")
+"""
+)
+NEW = (
+    BEFORE
+    + """
+from judging.models import LostRight
+project = Project.objects.get(slug="kept")
+nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
+people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}
+print(json.dumps({
+    "usable": sorted(usable(project).values_list("note", flat=True)),
+    "lost": sorted(LostRight.objects.values_list("user__username", "how")),
+    "nonces": [len(set(nonces)), {len(nonce) for nonce in nonces} == {43}],
+    "in": {
+        f"{name} {one.note}": client(user).get(path(link_of(one))).status_code
+        for name, user in people.items() for one in usable(project)
+    },
+}))
+"""
+)
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_links_and_removals_of_the_last_release_are_brought_up_to_date(
+    manage, tmp_path, vendor, request
+):
+    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
+
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def ask(script):
+        return json.loads(run("shell", "--no-imports", "-c", script).splitlines()[-1])
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    run("create_user", "otto")
+    ask(OLD)
+    run("migrate", "--verbosity=0", "judging", "0004")
+    run("migrate", "--verbosity=0")
+    assert ask(NEW) == {
+        "usable": ["after", "before"],
+        "lost": [["ana", "removed"], ["ben", "left"], ["cleo", "lowered"], ["kim", "removed"]],
+        "nonces": [6, True],
+        "in": {
+            "ana after": 200, "ana before": 410, "ben after": 200, "ben before": 410,
+            "otto after": 200, "otto before": 200,
+        },
+    }  # fmt: skip
+
+
+def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
+    with pytest.raises(UserError, match='column "nonsense" does not exist'):
+        backups._run(["psql", f"--dbname={postgresql_url}", "--command=SELECT nonsense"])
+
+
+def test_a_backup_never_overwrites_a_file(manage, tmp_path):
+    (tmp_path / "all.zip").write_text("mine")
+    refused = manage("backup", "all.zip")
+    assert refused.returncode == 1
+    assert "exists already" in refused.stderr
+    assert (tmp_path / "all.zip").read_text() == "mine"
+
+
+@pytest.mark.parametrize("spoil", ["no zip", "no manifest", "cut short"])
+def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
+    file = tmp_path / "bad.zip"
+    if spoil == "no zip":
+        file.write_text("hello")
+    else:
+        with ZipFile(file, "w") as packed:
+            packed.writestr("readme.txt", "hello")
+    if spoil == "cut short":
+        file.write_bytes(file.read_bytes()[:-10])
+    with pytest.raises(CommandError, match="no whole FairJudge backup"):
+        call_command("restore", str(file), "--yes")
+
+
+def test_a_backup_whose_database_is_none_changes_nothing(manage, data, tmp_path):
+    with ZipFile(tmp_path / "bad.zip", "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+        packed.writestr("database.sqlite3", "no database at all " * 99)
+    refused = manage("restore", "bad.zip", "--yes")
+    assert refused.stderr == (
+        "CommandError: The database in this backup is damaged. Nothing was changed.\n"
+    )
+    assert rows(data, "PRAGMA quick_check") == ["ok"]
+
+
+def test_a_backup_of_a_newer_release_is_refused_before_anything_is_touched(manage, data, tmp_path):
+    upload = data / "uploads" / "imports" / "a" / "pairs.csv"
+    upload.parent.mkdir(parents=True, exist_ok=True)
+    upload.write_text("before")
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute(LATER)
+    assert manage("backup", "newer.zip").returncode == 0
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute("DELETE FROM django_migrations WHERE name = '0099_later'")
+    assert manage("import_examples", "mine", str(write_example(tmp_path))).returncode == 0
+    upload.write_text("now")
+
+    refused = manage("restore", "newer.zip", "--yes")
+    assert refused.returncode == 1
+    assert refused.stderr == (
+        "CommandError: This backup was made by a newer FairJudge: its database has "
+        "judging.0099_later, which this one does not know. Install that release or a later one, "
+        "and restore the backup there. Nothing was changed.\n"
+    )
+    assert rows(data, "SELECT slug FROM judging_project") == ["mine"]
+    assert upload.read_text() == "now"
+    assert not list(data.glob(".restore-*"))
+
+
+def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data, tmp_path):
+    with sqlite3.connect(tmp_path / "other.sqlite3") as database:
+        database.execute("CREATE TABLE other (id)")
+    with ZipFile(tmp_path / "bad.zip", "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+        packed.write(tmp_path / "other.sqlite3", "database.sqlite3")
+    refused = manage("restore", "bad.zip", "--yes")
+    assert refused.returncode == 1
+    assert "none of FairJudge's. Nothing was changed." in refused.stderr
+    assert rows(data, "SELECT count(*) FROM judging_project") == [0]
+
+
+def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
+    environment_with_tables, tmp_path
+):
+    # Files of at most 100 KiB: less than the database has with its tables alone.
+    limited = f"ulimit -f 100; exec {sys.executable} {ROOT / 'manage.py'} backup all.zip"
+    refused = subprocess.run(
+        ["bash", "-c", limited], cwd=tmp_path, env=environment_with_tables, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("CommandError: all.zip cannot be written: ")
+    assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".backup-*"))
+
+
+def test_a_backup_of_another_database_is_refused(db, tmp_path):
+    file = tmp_path / "other.zip"
+    with ZipFile(file, "w") as packed:
+        packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "oracle"}')
+    with pytest.raises(CommandError, match="comes from oracle"):
+        call_command("restore", str(file), "--yes")

@@ -1,0 +1,134 @@
+"""Without an extra everything else works, and what needs the extra says which to install."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+# A package that is hidden like this is missing as one that was never installed is missing.
+HIDE = """
+import os
+from importlib.machinery import PathFinder
+
+hidden = tuple(os.environ["HIDDEN"].split())
+find_spec = PathFinder.find_spec
+
+def find(name, path=None, target=None):
+    if name.partition(".")[0].startswith(hidden):
+        return None
+    return find_spec(name, path, target)
+
+PathFinder.find_spec = find
+"""
+EXTRAS = {
+    "embeddings": "onnxruntime tokenizers",
+    "grammars": "tree_sitter",
+    "local": "xllamacpp",
+    "pictures": "vl_convert",
+    "postgres": "psycopg redis",
+}
+PAIR = "question,response_1,response_2\nWhich?,This one.,That one.\n"
+RESULTS = """
+from django.test import Client
+from tests import factories as make
+
+project = make.make_project("small")
+owner = make.make_member(project, "owner", "olga")
+run = make.make_run(project)
+for example in make.make_examples(project, 8):
+    make.make_verdict(run, example, 0.5, rank=example.number + 1)
+client = Client(SERVER_NAME="localhost")
+client.force_login(owner)
+page = client.get("/p/small/results").content.decode()
+print("<figure" in page, "/results/bpde.svg" in page, "fairjudge[pictures]" in page)
+drawing = client.get("/p/small/results/bpde.svg")
+print(drawing.status_code, drawing.content.decode().strip())
+"""
+
+
+@pytest.fixture
+def without(environment_with_tables, tmp_path):
+    """Runs a command in a process that lacks the packages of these extras."""
+    (tmp_path / "sitecustomize.py").write_text(HIDE)
+
+    def run(extras, *command, **variables):
+        environment = environment_with_tables | variables
+        environment["HIDDEN"] = " ".join(EXTRAS[extra] for extra in extras)
+        path = [str(tmp_path), str(ROOT), os.environ.get("PYTHONPATH", "")]
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, path))
+        return subprocess.run(
+            [sys.executable, ROOT / "manage.py", *command], env=environment, cwd=tmp_path,
+            capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    return run
+
+
+def test_every_extra_but_the_tests_own_is_tried_here():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert set(project["optional-dependencies"]) == {*EXTRAS, "test"}
+
+
+def test_the_site_starts_without_any_extra(without):
+    checked = without(EXTRAS, "check")
+    assert checked.returncode == 0, checked.stderr
+    made = without(EXTRAS, "create_user", "kim")
+    assert "kim sets a password here" in made.stdout, made.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "package"),
+    [
+        ("DATABASE_URL", "postgres://me:secret@127.0.0.1:1/none", "psycopg"),
+        ("CELERY_BROKER_URL", "redis://:secret@127.0.0.1:1/0", "redis"),
+    ],
+)
+def test_a_server_whose_driver_is_missing_is_refused_at_the_start(
+    without, variable, value, package
+):
+    refused = without(["postgres"], "check", **{variable: value})
+    assert refused.returncode == 1
+    assert refused.stderr.startswith(
+        f"{variable} is not usable: it needs the package {package}, which is not installed. "
+        "Install it with: pip install 'fairjudge[postgres]'. "
+    )
+    assert "secret" not in refused.stderr
+
+
+def test_portia_without_its_grammars_starts_no_run(without, tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIR)
+    assert without([], "import_examples", "small", "pairs.csv").returncode == 0
+    lab = '[{"name": "lab", "base_url": "http://127.0.0.1:1/v1"}]'
+    judge = ("judge", "small", "--endpoint", "lab", "--model", "m", "--method", "portia")
+    refused = without(["grammars"], *judge, FAIRJUDGE_ENDPOINTS=lab)
+    assert refused.returncode == 1
+    assert "pip install 'fairjudge[grammars]'. Nothing was started." in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_the_local_judge_that_is_missing_is_named(without, tmp_path):
+    (tmp_path / "pairs.csv").write_text(PAIR)
+    assert without([], "import_examples", "small", "pairs.csv").returncode == 0
+    refused = without(["local"], "judge", "small", "--endpoint", "local")
+    assert "pip install 'fairjudge[local]'" in refused.stderr + refused.stdout
+    assert "Traceback" not in refused.stderr
+
+
+def test_plots_stay_on_the_page_and_a_picture_says_what_it_needs(without, tmp_path):
+    seen = without(["pictures"], "shell", "--no-imports", "--command", RESULTS)
+    assert seen.returncode == 0, seen.stderr
+    page, drawing = seen.stdout.splitlines()
+    assert page == "True False True"
+    assert drawing == (
+        "501 Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. "
+        "Install it with: pip install 'fairjudge[pictures]'"
+    )
+    report = without(["pictures"], "report", "small", "--run", "latest", "-o", "report.zip")
+    assert report.returncode == 0, report.stderr
+    assert "fairjudge[pictures]" not in report.stderr
+    verified = without([], "verify", "report.zip")
+    assert verified.returncode == 0, verified.stdout + verified.stderr

@@ -1,0 +1,121 @@
+import json
+import tracemalloc
+
+import pytest
+
+from judging.dataset import reading
+from judging.dataset.reading import check
+
+
+def write(path, rows):
+    text = "".join(
+        json.dumps({"question": "q", "response_1": "a", "response_2": "b", **row}) + "\n"
+        for row in rows
+    )
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_summary_says_what_was_found(tmp_path):
+    rows = [
+        {"id": 1, "label": 1},
+        {"id": 2, "response_2": "", "label": 2},
+        {"id": 3, "response_1": "b"},
+        {"id": 4, "colour": "red"},
+        {"id": 1, "label": 1},
+    ]
+    found = check([write(tmp_path / "pairs.jsonl", rows)])
+    assert found.acceptable
+    assert (found.n_rows, found.n_problems) == (4, 0)
+    assert found.columns["external_id"] == "id"
+    assert found.unused == ("colour",)
+    assert found.gold == {"win": 1, "tie": 0, "lose": 1}
+    notices = {notice.kind: (notice.count, notice.lines) for notice in found.notices}
+    assert notices == {
+        "empty response": (1, (2,)),
+        "same responses": (1, (3,)),
+        "same texts": (1, (4,)),
+        "repeated": (1, (5,)),
+    }
+
+
+def test_labels_of_0_and_1_alone_are_pointed_out(tmp_path):
+    rows = [{"id": n, "label": n % 2} for n in range(4)]
+    (notice,) = (
+        notice
+        for notice in check([write(tmp_path / "pairs.jsonl", rows)]).notices
+        if notice.kind == "no lose"
+    )
+    assert "0 as tie" in notice.sentence
+
+
+@pytest.mark.parametrize("labels", [(1, 1), (0, 0), (0, 1, 2), ("win", "lose")])
+def test_labels_that_can_be_meant_as_they_are_read_are_not(tmp_path, labels):
+    rows = [{"id": n, "label": label} for n, label in enumerate(labels)]
+    notices = check([write(tmp_path / "pairs.jsonl", rows)]).notices
+    assert "no lose" not in [notice.kind for notice in notices]
+
+
+def test_a_column_that_is_to_be_left_out_may_be_missing(tmp_path):
+    path = write(tmp_path / "pairs.jsonl", [{"id": 1}])
+    assert check([path], mapping={"nothing": "ignore"}).acceptable
+    assert not check([path], mapping={"nothing": "category"}).acceptable
+
+
+def test_problems_are_counted_beyond_those_that_are_shown(tmp_path):
+    rows = [{"id": n, "response_1": None} for n in range(reading.SHOWN_PROBLEMS + 7)]
+    found = check([write(tmp_path / "pairs.jsonl", rows)])
+    assert len(found.problems) == reading.SHOWN_PROBLEMS
+    assert found.n_problems == found.n_refused == reading.SHOWN_PROBLEMS + 7
+    assert not found.acceptable
+
+
+def test_a_file_without_rows_is_not_acceptable(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,question,response_1,response_2\n", encoding="utf-8")
+    found = check([path])
+    assert not found.acceptable
+    assert "no rows" in found.problems[0].sentence
+    assert not found.missing
+
+
+def test_the_columns_that_are_missing_are_named_for_the_mapping(tmp_path):
+    path = tmp_path / "pairs.csv"
+    path.write_text("id,question,mine,theirs\n1,q,a,b\n", encoding="utf-8")
+    found = check([path])
+    assert found.missing == ("response_1", "response_2")
+    assert found.unused == ("mine", "theirs")
+
+
+def test_memory_stays_flat_however_long_the_file(tmp_path):
+    texts = "".join(
+        json.dumps({"id": n, "question": f"q{n}", "response_1": "x" * 4000, "response_2": "y"})
+        + ("," if n < 7999 else "")
+        for n in range(8000)
+    )
+    sizes = {"pairs.json": "[" + texts + "]", "pairs.jsonl": texts.replace("},{", "}\n{")}
+    for name, text in sizes.items():
+        path = tmp_path / name
+        path.write_text(text.removesuffix(","), encoding="utf-8")
+        tracemalloc.start()
+        found = check([path])
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert found.n_rows == 8000
+        assert peak < path.stat().st_size / 6, name
+
+
+def test_pandalm_with_its_odd_values(test_data):
+    found = check([test_data / "pandalm" / "testset-v1.json"])
+    assert found.acceptable
+    assert found.n_rows == 999
+    notices = {notice.kind: notice.count for notice in found.notices}
+    assert notices["empty response"] == 54
+    assert (found.rows[0].external_id, found.rows[0].model_1) == ("0", "bloom-7b")
+    assert found.columns["question"] == "instruction + input"
+
+
+def test_llmbar_labels_become_win_and_lose(test_data):
+    found = check([test_data / "llmbar" / "Natural" / "GPT-4" / "Swap" / "result.json"], "llmbar")
+    assert found.n_rows == 100
+    assert found.gold == {"win": 42, "tie": 0, "lose": 58}

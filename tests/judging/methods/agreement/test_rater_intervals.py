@@ -1,0 +1,76 @@
+"""Intervals of agreement among people, by question."""
+
+import numpy as np
+import pytest
+
+from judging.methods.agreement.votes import (
+    agreement_interval,
+    category_counts,
+    fleiss_kappa,
+    gwet_ac1,
+    krippendorff_alpha,
+    percent_agreement,
+)
+from judging.methods.intervals.estimates import Undefined
+
+STATISTICS = (fleiss_kappa, gwet_ac1, krippendorff_alpha, percent_agreement)
+
+
+def votes_of(n, seed=0):
+    """Three votes an example, a fifth of them given at random."""
+    rng = np.random.default_rng(seed)
+    votes = np.repeat(rng.choice([1, 0, -1], n)[:, None], 3, axis=1)
+    careless = rng.random((n, 3)) < 0.2
+    votes[careless] = rng.choice([1, 0, -1], careless.sum())
+    return category_counts(votes, np.ones_like(votes), (1, 0, -1))
+
+
+def interval_of(statistic, counts, question):
+    return agreement_interval(statistic, counts, question, np.random.default_rng(5))
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_how_often_a_row_occurs_is_the_same_as_writing_it_so_often(statistic):
+    counts = votes_of(30)
+    times = np.random.default_rng(1).integers(0, 4, 30)
+    written = statistic(np.repeat(counts, times, axis=0))
+    assert statistic(counts, times.astype(float)) == pytest.approx(written, abs=1e-12)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_the_value_lies_within_and_more_examples_narrow_it(statistic):
+    few, many = votes_of(40), votes_of(640)
+    narrow = interval_of(statistic, many, np.arange(640))
+    wide = interval_of(statistic, few, np.arange(40))
+    assert narrow.low < narrow.value < narrow.high
+    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_a_question_that_repeats_counts_once(statistic):
+    counts = votes_of(60)
+    repeated = np.repeat(counts, 9, axis=0)
+    once = interval_of(statistic, counts, np.arange(60))
+    nine = interval_of(statistic, repeated, np.repeat(np.arange(60), 9))
+    apart = interval_of(statistic, repeated, np.arange(540))
+    assert nine.high - nine.low == pytest.approx(once.high - once.low, rel=0.25)
+    assert apart.high - apart.low < 0.6 * (nine.high - nine.low)
+
+
+@pytest.mark.parametrize("statistic", STATISTICS)
+def test_votes_that_all_agree_have_an_interval_nevertheless(statistic):
+    counts = np.array([[3.0, 0, 0]] * 20 + [[0, 0, 3.0]] * 20)
+    found = interval_of(statistic, counts, np.arange(40))
+    assert found.value == found.high == 1
+    assert 0.7 < found.low < 0.99
+
+
+def test_without_two_votes_there_is_a_reason():
+    assert interval_of(fleiss_kappa, np.zeros((0, 3)), []) == Undefined("no example has two votes")
+
+
+def test_votes_that_agree_about_few_questions_have_no_interval_of_no_width():
+    counts = np.array([[3.0, 0, 0]] * 20 + [[0, 0, 3.0]] * 20)
+    found = interval_of(percent_agreement, counts, np.repeat(np.arange(8), 5))
+    assert (found.value, found.low, found.high) == (1, None, None)
+    assert "resample" in found.note

@@ -1,0 +1,136 @@
+import numpy as np
+import pytest
+from scipy import optimize
+
+from judging.methods.intervals.covariates import covariate_bias, covariate_effect
+from judging.methods.intervals.estimates import Undefined
+
+
+def simulated(random, n, alpha, gamma):
+    difference = random.normal(0, 100, n)
+    x = np.tanh(difference / difference.std(ddof=1))
+    chance = 1 / (1 + np.exp(-(alpha + gamma * x)))
+    return difference, x, (random.random(n) < chance).astype(float)
+
+
+def by_scipy(x, y, ridge=0.0):
+    def loss(theta):
+        z = theta[0] + theta[1] * x
+        return np.sum(np.logaddexp(0, z) - y * z) + ridge / 2 * theta @ theta
+
+    return optimize.minimize(loss, [0, 0], tol=1e-12).x
+
+
+def test_the_fit_is_the_maximum_of_the_likelihood(rng):
+    difference, x, y = simulated(rng, 300, 0.4, 1.2)
+    y[:40] = 0.5
+    effect = covariate_effect(difference, y, rng)
+    alpha, gamma = by_scipy(x, y)
+    assert effect.slope.value == pytest.approx(gamma, abs=1e-5)
+    assert effect.equal.value == pytest.approx(1 / (1 + np.exp(-alpha)), abs=1e-6)
+    assert effect.raw.value == pytest.approx(y.mean())
+    assert effect.slope.low < effect.slope.value < effect.slope.high
+    assert not effect.separated
+
+
+def test_many_examples_have_the_same_fit_in_steps(rng):
+    difference, x, y = simulated(rng, 20_000, 0.2, 0.8)
+    effect = covariate_effect(difference, y, rng)
+    assert effect.slope.value == pytest.approx(by_scipy(x, y)[1], abs=1e-5)
+    assert effect.slope.low <= 0.8 <= effect.slope.high
+    assert effect.slope.high - effect.slope.low < 0.2
+
+
+def test_a_preference_that_people_share_is_no_bias(rng):
+    difference, _, human = simulated(rng, 2000, 0.0, 1.0)
+    judge = np.where(rng.random(2000) < 0.1, 1 - human, human)
+    result = covariate_bias(difference, judge, human, rng)
+    assert result.judge.slope.low > 0.5
+    assert result.bias.high < 0.1
+
+    x = np.tanh(difference / difference.std(ddof=1))
+    longer = (rng.random(2000) < 1 / (1 + np.exp(-3 * x))).astype(float)
+    biased = covariate_bias(difference, longer, human, rng)
+    assert biased.bias.low > 1
+    assert biased.bias.value == pytest.approx(biased.judge.slope.value - biased.human.slope.value)
+
+
+def test_separated_data_stay_finite_and_say_so(rng):
+    difference = np.arange(-20, 20) + 0.5
+    longer = (difference > 0).astype(float)
+    effect = covariate_effect(difference, longer, rng)
+    assert effect.separated
+    x = np.tanh(difference / difference.std(ddof=1))
+    assert effect.slope.value == pytest.approx(by_scipy(x, longer, ridge=0.1)[1], rel=1e-4)
+    one_sided = covariate_effect(difference, np.ones(40), rng)
+    assert one_sided.separated
+    assert 0.9 < one_sided.equal.value < 1
+
+
+def test_few_comparable_pairs_are_warned_of(rng):
+    difference = rng.choice([-1.0, 1.0], 100) * (100 + rng.random(100))
+    assert covariate_effect(difference, rng.choice([0.0, 1.0], 100), rng).few_comparable
+    assert not covariate_effect(
+        rng.normal(size=100), rng.choice([0.0, 1.0], 100), rng
+    ).few_comparable
+
+
+def test_pairs_that_are_all_alike_say_nothing(rng):
+    assert isinstance(covariate_effect(np.zeros(9), np.ones(9), rng), Undefined)
+
+
+def test_weights_count_like_repeated_examples(rng):
+    difference, _, y = simulated(rng, 200, 0.1, 0.9)
+    weight = rng.integers(1, 4, 200)
+    sd = difference.std(ddof=1)
+    repeated_x = np.repeat(np.tanh(difference / sd), weight)
+    expected = by_scipy(repeated_x, np.repeat(y, weight))[1]
+    assert covariate_effect(difference, y, rng, weight=weight).slope.value == pytest.approx(
+        expected, abs=1e-5
+    )
+
+
+def test_a_judge_whose_kin_is_always_response_1_still_has_a_self_preference(rng):
+    """One pair of models, one of them the judge's: the commonest project."""
+    human = np.repeat([1.0, 0.5, 0.0], [50, 20, 50])
+    judge = np.repeat([1.0, 0.5, 0.0], [75, 20, 25])
+    one = covariate_bias(np.ones(120), judge, human, rng)
+    share = (75 + 10) / 120
+    slope = np.log(share / (1 - share)) / np.tanh(1)
+    assert one.judge.slope.value == pytest.approx(slope, abs=1e-6)
+    assert one.human.slope.value == pytest.approx(0, abs=1e-9)
+    assert one.bias.value == pytest.approx(slope, abs=1e-6)
+    assert 0 < one.bias.low < one.bias.value < one.bias.high
+    assert "how equals would fare" in one.judge.equal.reason
+    other = covariate_bias(-np.ones(120), 1 - judge, 1 - human, rng)
+    assert other.bias.value == pytest.approx(one.bias.value, abs=1e-9)
+
+
+def test_a_judge_that_always_prefers_its_kin_has_a_finite_slope(rng):
+    effect = covariate_effect(np.ones(40), np.ones(40), rng)
+    assert effect.separated
+    assert 1 < effect.slope.value < 15
+    assert "one pair" in covariate_effect([1.0], [1.0], rng).reason
+    assert covariate_effect(np.zeros(5), np.ones(5), rng) == Undefined(
+        "the responses of every pair are alike in this respect"
+    )
+
+
+def test_kin_on_either_side_is_told_from_the_responses_numbers(rng):
+    """Response 1 wins more often by 0.5, kin by 1.0 of log-odds, in a judge that knows both."""
+    kin = rng.choice([1.0, 0.0, -1.0], 6_000)
+    chance = 1 / (1 + np.exp(-(0.5 + 1.0 * kin)))
+    effect = covariate_effect(kin, (rng.random(6_000) < chance).astype(float), rng)
+    assert effect.slope.value * np.tanh(1 / kin.std(ddof=1)) == pytest.approx(1.0, abs=0.1)
+    assert effect.equal.value == pytest.approx(1 / (1 + np.exp(-0.5)), abs=0.03)
+
+
+def test_likelihood_differences_are_a_covariate_like_any_other(rng):
+    """Log-probabilities in the hundreds, negative, with people who don't share the preference."""
+    difference = rng.normal(0, 80, 800)
+    quality = rng.normal(0, 1, 800)
+    human = (quality > 0).astype(float)
+    judge = (quality + difference / 80 > 0).astype(float)
+    found = covariate_bias(difference, judge, human, rng)
+    assert found.bias.low > 0.5
+    assert found.human.slope.low < 0 < found.human.slope.high

@@ -1,0 +1,193 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from judging.methods.intervals.bootstrap import design_effect
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.win_rate import (
+    About,
+    AuditedLabels,
+    WinRateScale,
+    best_lambda,
+    difference_estimate,
+    everyone_labelled,
+    judge_bias,
+    vote_noise,
+    win_rate,
+)
+
+
+@pytest.fixture(scope="module")
+def case(golden):
+    return golden("win_rate.json")
+
+
+@pytest.fixture(scope="module")
+def labels(case):
+    rest = np.array(case["f_U"], dtype=float)
+    return AuditedLabels(
+        selected=np.array(case["Y_S"], dtype=float),
+        rest=rest,
+        audited=np.array(case["Y_A"], dtype=float),
+        audited_judge=rest[case["audit_indices_in_U"]],
+    )
+
+
+@pytest.mark.parametrize("lam", [0, 1])
+def test_the_reference_estimate_comes_out(case, labels, lam):
+    expected = {k: float(v) for k, v in case["expected"][f"lambda_{lam}"].items()}
+    parts = difference_estimate(labels, lam)
+    assert parts.theta == pytest.approx(expected["theta"], abs=1e-12)
+    assert parts.se_this_project == pytest.approx(expected["se_this_project"], abs=1e-12)
+    assert parts.plus_two_centre == pytest.approx(expected["plus_two_centre"], abs=1e-12)
+    assert parts.plus_two_se_this_project == pytest.approx(
+        expected["plus_two_se_this_project"], abs=1e-12
+    )
+    assert parts.weighted_variance == pytest.approx(expected["weighted_variance_Y"], abs=1e-12)
+    assert parts.se_examples_like_these == pytest.approx(
+        expected["se_examples_like_these"], abs=1e-12
+    )
+    assert parts.plus_two_se_examples_like_these == pytest.approx(
+        (expected["plus_two_se_this_project"] ** 2 + expected["weighted_variance_Y"] / 20) ** 0.5
+    )
+
+
+def project(random, n=200, m=40, audit=30, error=0.2):
+    truth = random.choice([0.0, 0.5, 1.0], n)
+    judge = np.where(random.random(n) < error, random.choice([0.0, 0.5, 1.0], n), truth)
+    rest = np.arange(m, n)
+    drawn = random.choice(rest, audit, replace=False)
+    return truth, AuditedLabels(truth[:m], judge[rest], truth[drawn], judge[drawn])
+
+
+def test_auditing_everything_gives_the_truth_exactly(rng):
+    truth, labels = project(rng, audit=160)
+    figure = difference_estimate(labels, 1.0)
+    assert figure.theta == pytest.approx(truth.mean())
+    assert figure.se_this_project == 0
+
+
+def test_exchanging_the_responses_mirrors_the_win_rate(rng):
+    _, labels = project(rng)
+    turned = AuditedLabels(
+        *(
+            1 - np.asarray(values)
+            for values in (labels.selected, labels.rest, labels.audited, labels.audited_judge)
+        )
+    )
+    one, other = win_rate(labels, lam=1.0), win_rate(turned, lam=1.0)
+    assert one.value == pytest.approx(1 - other.value)
+    assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low))
+
+
+def test_net_and_win_rate_say_the_same(rng):
+    _, labels = project(rng)
+    net = AuditedLabels(
+        *(
+            2 * np.asarray(values) - 1
+            for values in (labels.selected, labels.rest, labels.audited, labels.audited_judge)
+        )
+    )
+    rate = win_rate(labels, lam=1.0)
+    other = win_rate(net, lam=1.0, scale=WinRateScale.NET)
+    assert other.value == pytest.approx(2 * rate.value - 1)
+    assert other.low == pytest.approx(max(-1, 2 * rate.low - 1))
+
+
+def test_an_audit_without_a_disagreement_still_has_a_width():
+    labels = AuditedLabels(np.ones(10), np.ones(90), np.ones(30), np.ones(30))
+    assert difference_estimate(labels, 1.0).se_this_project == 0
+    figure = win_rate(labels, lam=1.0, about=About.THIS_PROJECT)
+    assert figure.value == 1
+    assert figure.low < 0.95
+    assert figure.high == 1
+
+
+def test_fewer_than_ten_audited_examples_have_no_interval(rng):
+    _, labels = project(rng, audit=9)
+    assert win_rate(labels) == Undefined(
+        "9 audited examples are too few for an interval; 10 are needed"
+    )
+
+
+def test_lambda_trusts_a_judge_as_far_as_it_predicts_the_people(rng):
+    assert best_lambda(project(rng, n=400, audit=39)[1]) == 1
+    good = best_lambda(project(rng, n=4000, audit=2000, error=0.05)[1])
+    useless = best_lambda(project(rng, n=4000, audit=2000, error=1.0)[1])
+    assert good > 0.9
+    assert useless < 0.1
+    constant = AuditedLabels(np.ones(5), np.ones(95), rng.random(40), np.ones(40))
+    assert best_lambda(constant) == 0
+
+
+def test_the_judges_bias_is_measured_on_the_audit(rng):
+    judge = np.ones(100)
+    audited = np.repeat([1.0, 0.0], 20)
+    labels = AuditedLabels(np.ones(25), judge, audited, np.ones(40))
+    bias = judge_bias(labels)
+    assert bias.value == pytest.approx(100 / 125 * 0.5)
+    assert bias.low < bias.value < bias.high
+
+
+def test_votes_that_differ_widen_the_interval(rng):
+    _, labels = project(rng)
+    noise = vote_noise(np.full(40, 0.05), np.full(30, 0.05), 160, 200)
+    assert noise == pytest.approx((160**2 / 30**2 * 30 * 0.05 + 40 * 0.05) / 200**2)
+    quiet, noisy = win_rate(labels, lam=1.0), win_rate(labels, lam=1.0, noise=noise)
+    assert noisy.low < quiet.low
+    assert noisy.high > quiet.high
+
+
+def test_where_everyone_is_labelled_only_sampling_is_uncertain(rng):
+    values = rng.choice([0.0, 1.0], 80)
+    here = everyone_labelled(values, about=About.THIS_PROJECT)
+    assert here.low == here.value == here.high == values.mean()
+    like_these = everyone_labelled(values)
+    assert like_these.low < values.mean() < like_these.high
+    labels = AuditedLabels(values, np.array([]), np.array([]), np.array([]))
+    assert win_rate(labels) == like_these
+
+
+def test_a_nearly_complete_audit_leaves_little_doubt(rng):
+    for _ in range(200):
+        truth, labels = project(rng, n=80, m=16, audit=60, error=0.7)
+        parts = difference_estimate(labels, 0.0)
+        unaudited = 4 / 80
+        assert abs(parts.finite_centre - truth.mean()) <= unaudited
+        figure = win_rate(labels, lam=0.0, about=About.THIS_PROJECT)
+        half = stats.t.ppf(0.975, 59) * parts.plus_two_se_this_project
+        assert figure.low <= parts.finite_centre - half
+        assert figure.high >= parts.finite_centre + half
+
+
+def test_copies_of_a_question_are_no_new_examples(rng):
+    """Ten examples five times over have the interval of ten, whoever labelled them."""
+    values, copies = rng.choice([0, 0.5, 1], 10), 5
+    effect, questions = design_effect(np.tile(values, copies), np.tile(np.arange(10), copies))
+    # 50 q(1-q) over G/(G-1) times the sums of five: 5 G/(G-1)
+    assert (effect, questions) == (pytest.approx(copies * 10 / 9), 10)
+    five = everyone_labelled(np.tile(values, copies), effect=copies, questions=10)
+    once = everyone_labelled(values)
+    assert five.n == 50
+    assert (five.low, five.high) == pytest.approx((once.low, once.high))
+    labels = AuditedLabels(np.tile(values, copies), *[np.zeros(0)] * 3, copies, 10)
+    assert win_rate(labels).low == pytest.approx(once.low)
+    routed = AuditedLabels(values, np.ones(30), np.ones(20), np.ones(20))
+    worth = replace(routed, effect=4.0, questions=12)
+    assert win_rate(worth).high - win_rate(worth).low > win_rate(routed).high - win_rate(routed).low
+    assert design_effect(values, np.arange(10)) == (1, 10)
+    assert everyone_labelled(values, effect=10, questions=1).low is None
+
+
+def test_the_win_rate_covers_where_questions_repeat():
+    """40 questions of five examples that mostly agree. As 200 of their own, 75 % were covered."""
+    random, question, covered = np.random.default_rng(1), np.repeat(np.arange(40), 5), 0
+    for _ in range(400):
+        common, own = (random.choice([0, 0.5, 1], n, p=[0.3, 0.2, 0.5]) for n in (40, 200))
+        values = np.where(random.random(200) < 0.7, common[question], own)
+        effect, questions = design_effect(values, question)
+        found = everyone_labelled(values, effect=effect, questions=questions)
+        covered += found.low <= 0.6 <= found.high
+    assert covered >= 0.92 * 400

@@ -1,0 +1,66 @@
+import numpy as np
+import pytest
+
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.ranking import bradley_terry, pairwise_results
+
+MODELS = ["a", "b", "c"]
+
+
+def test_two_models_differ_by_the_log_odds_of_their_results(rng):
+    # 6 wins and 4 ties in 12 games: 8 to 4
+    sign = np.array([1] * 6 + [0] * 4 + [-1] * 2)
+    best, worst = bradley_terry(["a", "b"], np.zeros(12, int), np.ones(12, int), sign, rng)
+    assert best.model == "a"
+    assert best.strength.value - worst.strength.value == pytest.approx(np.log(2))
+    assert best.win_rate == pytest.approx(8 / 12)
+    assert best.n == 12
+
+
+def test_strengths_come_back_from_simulated_results(rng):
+    truth = np.array([1.0, 0.0, -1.0])
+    first, second = rng.integers(0, 3, 6000), rng.integers(0, 3, 6000)
+    keep = first != second
+    first, second = first[keep], second[keep]
+    chance = 1 / (1 + np.exp(truth[second] - truth[first]))
+    sign = np.where(rng.random(len(first)) < chance, 1, -1)
+    ranked = bradley_terry(MODELS, first, second, sign, rng)
+    assert [row.model for row in ranked] == MODELS
+    for row, strength in zip(ranked, truth, strict=True):
+        assert row.strength.low <= strength <= row.strength.high
+        assert row.strength.high - row.strength.low < 0.3
+    assert sum(row.strength.value for row in ranked) == pytest.approx(0, abs=1e-9)
+
+
+def test_exchanging_the_responses_changes_nothing(rng):
+    first, second = rng.integers(0, 3, 200), (rng.integers(1, 3, 200))
+    second = (first + second) % 3
+    sign = rng.integers(-1, 2, 200)
+    one = bradley_terry(MODELS, first, second, sign, np.random.default_rng(1))
+    other = bradley_terry(MODELS, second, first, -sign, np.random.default_rng(1))
+    assert [r.strength.value for r in one] == pytest.approx([r.strength.value for r in other])
+
+
+def test_models_that_never_met_are_named(rng):
+    first, second = np.array([0, 0, 2, 2]), np.array([1, 1, 3, 3])
+    sign = np.array([1, -1, 1, -1])
+    refused = bradley_terry(["a", "b", "c", "d"], first, second, sign, rng)
+    assert "never compared: {a, b} and {c, d}" in refused.reason
+
+
+def test_a_model_that_won_everything_has_no_finite_strength(rng):
+    refused = bradley_terry(MODELS, [0, 0, 1, 1], [1, 2, 2, 2], [1, 1, 1, -1], rng)
+    assert "won every comparison" in refused.reason
+    assert isinstance(bradley_terry(["a"], [], [], [], rng), Undefined)
+
+
+def test_resamples_that_fall_apart_are_counted(rng):
+    sign = [1, 1, 1, 1, -1]
+    best, _ = bradley_terry(["a", "b"], [0] * 5, [1] * 5, sign, rng)
+    assert best.strength.note.startswith("undefined in ")
+
+
+def test_the_pairwise_table_is_from_the_first_models_view():
+    (row,) = pairwise_results(["a", "b"], [0, 1, 0, 1], [1, 0, 1, 0], [1, -1, 0, 1])
+    assert (row.wins, row.ties, row.losses) == (2, 1, 1)
+    assert row.win_rate == 0.625

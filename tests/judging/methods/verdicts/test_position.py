@@ -1,0 +1,141 @@
+import numpy as np
+import pytest
+
+from judging.methods.intervals.estimates import Undefined
+from judging.methods.verdicts.position import (
+    conflict_by_gap,
+    conflicts,
+    first_position,
+    order_labels,
+    position_effect,
+    repetition_stability,
+    win_rate_by_position,
+)
+
+EVERY = np.ones((4, 2, 1), bool)
+
+
+def outcomes(*pairs):
+    return np.array(pairs, dtype=np.int8)[:, :, None]
+
+
+def judge_of(random, n, k, lean):
+    """Examples without any difference; a win of the first position has chance 1/2 + lean."""
+    first = random.random((n, 2, k)) < 0.5 + lean
+    sign = np.where(first, 1, -1)
+    sign[:, 1] *= -1
+    return sign.astype(np.int8)
+
+
+def test_a_conflict_is_another_label_and_a_strict_one_a_win_against_a_lose():
+    labels, there = order_labels(outcomes((1, 1), (1, -1), (1, 0), (-1, 1)), EVERY)
+    result = conflicts(labels, there)
+    assert result.conflict_rate.value == 0.75
+    assert result.strict_conflict_rate.value == 0.5
+    assert result.consistency.value == 0.25
+
+
+def test_an_example_without_a_verdict_in_one_order_is_not_counted():
+    valid = EVERY.copy()
+    valid[1, 1] = False
+    labels, there = order_labels(outcomes((1, 1), (1, -1), (1, 0), (-1, 1)), valid)
+    assert conflicts(labels, there).conflict_rate.n == 3
+    nothing = conflicts(labels, np.zeros_like(there))
+    assert isinstance(nothing.conflict_rate, Undefined)
+
+
+def test_the_first_position_is_preferred_where_both_orders_choose_it():
+    # original win and swapped lose: the response shown first won both times
+    labels, there = order_labels(outcomes((1, -1), (1, -1), (-1, 1), (1, 1)), EVERY)
+    result = first_position(labels, there)
+    assert result.rate.value == pytest.approx(2 / 3)
+    assert result.rate.n == 3
+    assert result.p == 1
+    assert first_position(labels[3:], there[3:]).p is None
+
+
+def test_five_copies_of_a_question_are_not_five_conflicts():
+    labels, there = order_labels(outcomes((1, 1), (1, -1), (1, -1), (-1, 1)), EVERY)
+    alone, once = conflicts(labels, there), first_position(labels, there)
+    five, many, question = (np.repeat(one, 5, axis=0) for one in (labels, there, np.arange(4)))
+    found, preferred = conflicts(five, many, question), first_position(five, many, question)
+    assert (found.conflict_rate.value, found.conflict_rate.n) == (0.75, 20)
+    assert found.conflict_rate.low < alone.conflict_rate.low
+    assert conflicts(five, many).conflict_rate.low > alone.conflict_rate.low
+    assert preferred.rate.value == once.rate.value
+    assert preferred.rate.low < once.rate.low
+    assert preferred.p > 0.5 > first_position(five, many).p
+
+
+def test_a_judge_of_ties_has_an_interval_of_some_width(rng):
+    ties, valid = np.zeros((12, 2, 3), np.int8), np.ones((12, 2, 3), bool)
+    labels, there = order_labels(ties, valid)
+    exact = 1 - 0.025 ** (1 / 12)
+    first, _ = win_rate_by_position(labels, there, rng)
+    effect, stable = position_effect(ties, valid, rng), repetition_stability(ties, valid, rng)
+    assert (first.low, first.high) == pytest.approx((0.5 - exact / 2, 0.5 + exact / 2))
+    assert (effect.low, effect.value, effect.high) == pytest.approx((-exact, 0, exact))
+    assert (stable.low, stable.high) == pytest.approx((1 - exact, 1))
+
+
+def test_the_win_rate_of_model_1_when_first_and_when_second(rng):
+    labels, there = order_labels(outcomes((1, -1), (1, -1), (0, 1), (-1, -1)), EVERY)
+    first, second = win_rate_by_position(labels, there, rng)
+    assert first.value == pytest.approx(2.5 / 4)
+    assert second.value == pytest.approx(1 / 4)
+
+
+def test_the_position_effect_leaves_the_judges_noise_out(rng):
+    valid = np.ones((3000, 2, 3), bool)
+    noisy = position_effect(judge_of(rng, 3000, 3, lean=0), valid, rng)
+    assert noisy.low <= 0 <= noisy.high
+    # lean .3: P(differ across) = .8*.8 + .2*.2 = .68, within = 2*.8*.2 = .32
+    biased = position_effect(judge_of(rng, 3000, 3, lean=0.3), valid, rng)
+    assert biased.low <= 0.36 <= biased.high
+    stability = repetition_stability(judge_of(rng, 3000, 3, lean=0.3), valid, rng)
+    assert stability.low <= 0.68 <= stability.high
+
+
+def test_effects_of_one_example_by_hand(rng):
+    sample = np.array([[[1, 1, -1], [1, -1, -1]]], dtype=np.int8)
+    valid = np.ones((1, 2, 3), bool)
+    # across: of nine pairs 1-1: 2*1, -1--1: 1*2 agree, 5 differ; within: 2 of 3 pairs differ
+    assert position_effect(sample, valid, rng).value == pytest.approx(5 / 9 - 2 / 3)
+    assert repetition_stability(sample, valid, rng).value == pytest.approx(1 / 3)
+
+
+def test_one_sample_an_order_says_nothing_of_repetition(rng):
+    sample = outcomes((1, 1), (1, -1), (1, 0), (-1, 1))
+    assert isinstance(repetition_stability(sample, EVERY, rng), Undefined)
+    assert isinstance(position_effect(sample, EVERY, rng), Undefined)
+
+
+def test_conflict_falls_with_the_gap_even_for_identical_examples_unless_samples_are_split(rng):
+    difference = rng.integers(-3, 4, (20_000, 2, 4))
+    valid = np.ones(difference.shape, bool)
+    bins = conflict_by_gap(difference, valid, [0, 0.25, 0.75, 1.5, 3])
+    same = [row.same_samples.value for row in bins]
+    split = [row.split_samples.value for row in bins]
+    assert same[0] > 0.9
+    assert same[-1] < 0.35
+    assert max(split) - min(split) < 0.06
+
+
+def test_a_gap_on_the_last_edge_belongs_to_the_last_bin():
+    difference = np.array([[[2, 2], [2, 2]], [[0, 0], [-2, 0]]])
+    valid = np.ones(difference.shape, bool)
+    low, high = conflict_by_gap(difference, valid, [0, 1, 2])
+    assert (low.same_samples.n, high.same_samples.n) == (1, 1)
+    assert (low.same_samples.value, high.same_samples.value) == (1, 0)
+    (empty,) = conflict_by_gap(difference, valid, [5, 6])
+    # By halves one example has two gaps, 0 and 4, each with the other half's conflict.
+    halves = np.array([[[0, 4], [0, 4]]])
+    near, far = conflict_by_gap(halves, np.ones((1, 2, 2), bool), [0, 1, 4])
+    for one in (near.split_samples, far.split_samples):
+        assert (one.n, one.value) == (1, 0)
+        assert one.low <= one.value <= one.high
+    against = np.array([[[1, 1], [1, -1]]])
+    (mixed,) = conflict_by_gap(against, np.ones((1, 2, 2), bool), [0, 4])
+    assert (mixed.split_samples.n, mixed.split_samples.value) == (1, 0.5)
+    assert mixed.split_samples.low < 0.5 < mixed.split_samples.high
+    assert empty.same_samples == Undefined("no example in this bin")

@@ -1,0 +1,47 @@
+"""Who may see the pages of imports, and what their list costs."""
+
+import pytest
+from django.urls import reverse
+
+from judging.dataset.models import Import
+from tests.factories import make_import
+
+pytestmark = pytest.mark.django_db
+
+PATHS = [
+    "imports",
+    "import_detail",
+    "import_check",
+    "import_begin",
+    "import_undo",
+    "import_refused",
+]
+
+
+@pytest.mark.parametrize("name", PATHS)
+@pytest.mark.parametrize(
+    ("who", "status"), [("outsider", 404), ("annotator", 403), ("other_annotator", 403)]
+)
+def test_only_researchers_and_owners_import(client, project, request, name, who, status):
+    make_import(project, state=Import.State.CHECKED, summary={"n_rows": 1})
+    client.force_login(request.getfixturevalue(who))
+    arguments = {"imports": [], "import_refused": [1, 0]}.get(name, [1])
+    url = reverse(name, args=[project.slug, *arguments])
+    posts = name in ("import_check", "import_begin", "import_undo")
+    response = client.post(url) if posts else client.get(url)
+    assert response.status_code == status
+    assert Import.objects.get().state == Import.State.CHECKED
+
+
+def test_the_list_takes_as_many_queries_for_fifty_as_for_one(
+    as_researcher, project, django_assert_max_num_queries
+):
+    url = reverse("imports", args=[project.slug])
+    make_import(project, file_names=["a.csv"])
+    as_researcher.get(url)
+    with django_assert_max_num_queries(12) as one:
+        as_researcher.get(url)
+    for _ in range(49):
+        make_import(project, file_names=["a.csv"])
+    with django_assert_max_num_queries(len(one)):
+        as_researcher.get(url)
