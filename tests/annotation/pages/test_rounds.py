@@ -66,7 +66,7 @@ def test_it_warns_while_too_few_people_can_vote(as_researcher, round_, project):
     assert "Only one person can vote in this round, but 3 items need 2 votes" in page
     assert "Owners and researchers are counted" in page
     make_annotator(project)
-    assert "can vote here" not in as_researcher.get(address(round_)).text
+    assert "can vote in this round" not in as_researcher.get(address(round_)).text
 
 
 def test_nobody_can_vote_where_those_who_are_named_have_gone(as_researcher, project):
@@ -74,7 +74,7 @@ def test_nobody_can_vote_where_those_who_are_named_have_gone(as_researcher, proj
     ana = make_annotator(project)
     settings = RoundSettings(everything=True, votes=1, annotators=[ana])
     round_ = open_round(project, None, None, settings)
-    assert "can vote here" not in as_researcher.get(address(round_)).text
+    assert "can vote in this round" not in as_researcher.get(address(round_)).text
     project.memberships.filter(user=ana.user).delete()
     page = as_researcher.get(address(round_)).text
     assert "No one can vote in this round, but 3 items need 1 vote." in page

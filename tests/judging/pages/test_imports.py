@@ -122,7 +122,7 @@ def test_a_file_of_which_nothing_can_be_read_has_no_columns_to_map(
     html = page(as_researcher, project)
     assert "This file can't be imported." in html
     assert "Columns are missing" not in html
-    assert "Which column is what" not in html
+    assert "Which column holds what?" not in html
 
 
 def test_columns_that_are_not_recognised_can_be_mapped(upload, act, as_researcher, project):
