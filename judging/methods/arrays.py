@@ -1,7 +1,7 @@
-"""Names for the arrays that the methods take and return."""
+"""Names for the arrays that the methods take and return, and safe division of arrays."""
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Booleans = NDArray[np.bool_]
 # Places in another array.
@@ -11,3 +11,10 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.integer]
 # 1 for win, 0 for tie, -1 for lose of response 1.
 Signs = NDArray[np.int8]
+
+
+def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
+    """Divide without warnings."""
+    quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)
+    np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
+    return quotient

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
-from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate
+from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate, weighted_mean
 from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
@@ -99,11 +99,7 @@ class Comparison:
 
 
 def comparison(
-    judge: Signs,
-    judged: Booleans,
-    human: Signs,
-    design: Design,
-    question: Codes | None = None,
+    judge: Signs, judged: Booleans, human: Signs, design: Design, question: Codes | None = None
 ) -> Comparison | Undefined:
     """Keep the labelled examples of a project and weigh them by the design.
 
@@ -179,7 +175,7 @@ def accuracy(
     if compared.questions_differ:
         return stratified_share(_strata(earned, weight, compared.stratum[rows]))
     return bootstrap_estimate(
-        _weighted_mean,
+        weighted_mean,
         (earned, weight),
         rng,
         question=compared.question[rows],
@@ -191,20 +187,6 @@ def accuracy(
 def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:
     """What each stratum earned, its size, and its share of the weight."""
     return [
-        (
-            float(earned[rows].sum()),
-            int(rows.sum()),
-            float(weight[rows].sum() / weight.sum()),
-        )
+        (float(earned[rows].sum()), int(rows.sum()), float(weight[rows].sum() / weight.sum()))
         for rows in (stratum == value for value in np.unique(stratum))
     ]
-
-
-def _weighted_mean(counts: Floats, values: Floats) -> Floats:
-    earned, weight = values.T
-    total = counts @ weight
-    return np.asarray(
-        np.divide(
-            counts @ (earned * weight), total, where=total > 0, out=np.full(len(total), np.nan)
-        )
-    )

@@ -13,12 +13,11 @@ from itertools import combinations
 from math import lcm
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from judging.methods.agreement.votes import cohen_kappa
 from judging.methods.arrays import Booleans, Floats, Integers, Signs
-from judging.methods.intervals.estimates import Figure, Undefined, wilson
+from judging.methods.intervals.estimates import Figure, Undefined, exact_lower_limit, wilson
 
 CHUNK = 4_000_000
 
@@ -167,7 +166,8 @@ def calibrated_rules(
             n_rows = int(rows.sum())
             if n_rows < enough:
                 continue
-            lower = _lower_limit(int((now[rows] == full[rows]).sum()), n_rows)
+            agreeing = int((now[rows] == full[rows]).sum())
+            lower = float(exact_lower_limit(agreeing, n_rows, 1 - LEVEL))
             if lower < confidence:
                 break
             rule = StoppingRule(rounds, needed, lower, n_rows)
@@ -191,8 +191,3 @@ def _labels(difference: Integers, valid: Booleans) -> Floats:
     total = np.where(valid, difference, 0).sum(axis=2)
     balanced = total[:, 0] * n[:, 1] + total[:, 1] * n[:, 0]
     return np.where((n > 0).all(axis=1), np.sign(balanced), np.nan)
-
-
-def _lower_limit(agreeing: int, n: int) -> float:
-    """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
-    return float(scipy.stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.agreement.accuracy import Comparison
-from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.arrays import Booleans, Counts, Floats, Signs, ratio
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
@@ -111,8 +111,7 @@ def _kappas(tables: Floats, *, linear: bool) -> Floats:
     total = tables.sum(axis=(1, 2))
     observed = np.einsum("rij,ij->r", tables, cost) * total
     expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
-    ratio = np.divide(observed, expected, out=np.full(len(tables), np.nan), where=expected > 0)
-    return np.asarray(1 - ratio)
+    return np.asarray(1 - ratio(observed, expected))
 
 
 TOO_FEW = "no example has two votes"
@@ -126,7 +125,7 @@ def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike)
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def equally_often(counts: Floats) -> tuple[int, NDArray[np.bool_]]:
+def equally_often(counts: Floats) -> tuple[int, Booleans]:
     """The number of votes, two or more, that most examples have, and which examples have it.
 
     Of numbers that are equally common the larger one; 0 where no example has two votes.  What a
@@ -291,16 +290,15 @@ def majority_of(counts: Mapping[Name, int]) -> Name | None:
 class VoteCounts:
     """(N, 3) numbers of votes for win, tie and lose."""
 
-    counts: NDArray[np.int64]
+    counts: Counts
 
     @classmethod
     def from_votes(cls, votes: Signs, present: Booleans) -> VoteCounts:
         """votes: (N, raters) of 1, 0, -1; read where present."""
-        columns = [((votes == sign) & present).sum(axis=1) for sign in (1, 0, -1)]
-        return cls(np.stack(columns, axis=1).astype(np.int64))
+        return cls(category_counts(votes, present, (1, 0, -1)).astype(np.int64))
 
     @property
-    def n_votes(self) -> NDArray[np.int64]:
+    def n_votes(self) -> Counts:
         return np.asarray(self.counts.sum(axis=1))
 
     def majority(self) -> tuple[Signs, Booleans]:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.intervals.bootstrap import bootstrap_mean
 from judging.methods.intervals.estimates import Figure, Undefined
 
 NO_PAIR = "no example has both readings"
@@ -37,15 +37,7 @@ def advantage(
     Both (N,), 1, 1/2, 0 or a probability; NaN where there is no reading.
     """
     difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
-    rows = ~np.isnan(difference)
-    return bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (difference[rows],),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-        reason=NO_PAIR,
-        limits=(-1, 1),
-    )
+    return bootstrap_mean(difference, rng, question=question, reason=NO_PAIR, limits=(-1, 1))
 
 
 def advantage_of(

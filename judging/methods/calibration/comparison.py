@@ -20,6 +20,7 @@ from judging.methods.calibration.table import (
     CalibrationRow,
     ComparisonTable,
 )
+from judging.methods.intervals.bootstrap import coded
 from judging.methods.intervals.estimates import Estimate, Undefined
 
 WHOLE = 100.0
@@ -56,8 +57,7 @@ def estimation_rows(
     """(n,) a random share, in percent, rounded half up; questions are kept whole."""
     if not 0 < share <= WHOLE:
         raise ValueError("The estimation set is more than 0 % and at most 100 % of the examples.")
-    group = _groups(n, question)
-    many = int(group.max(initial=-1)) + 1
+    many, group = coded(np.arange(n) if question is None else question)
     take = max(1, int(np.floor(many * share / 100 + 0.5))) if many else 0
     chosen = np.zeros(many, dtype=bool)
     chosen[rng.permutation(many)[:take]] = True
@@ -74,8 +74,7 @@ def split(
 ) -> Split:
     """apart: judge on examples that the fit has not seen; False does as the paper does."""
     estimation = estimation_rows(n, share, rng, question=question)
-    group = _groups(n, question)
-    many = int(group.max(initial=-1)) + 1
+    many, group = coded(np.arange(n) if question is None else question)
     one_fit = np.zeros(n, dtype=np.intp)
     if not estimation.all() and apart:
         return Split(estimation, ~estimation, one_fit, 1)
@@ -104,12 +103,6 @@ def calibrated_apart(
         applied = fitted.apply(probabilities.rows(rows))
         p_t1[rows], present[rows] = applied.p_t1, applied.present
     return whole, ChoiceProbabilities(p_t1, probabilities.permutations, present)
-
-
-def _groups(n: int, question: ArrayLike | Sequence[str] | None) -> Codes:
-    if question is None:
-        return np.arange(n)
-    return np.unique(np.asarray(question), return_inverse=True)[1].reshape(-1)
 
 
 def compare_calibrations(

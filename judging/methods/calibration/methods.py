@@ -125,12 +125,7 @@ class PriorCalibration:
         return np.asarray(first / (first + second))
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "method": self.method,
-            "prior": self.prior,
-            "n": self.n,
-            "softmax": self.softmax,
-        }
+        return {"method": self.method, "prior": self.prior, "n": self.n, "softmax": self.softmax}
 
 
 def prior_calibration(

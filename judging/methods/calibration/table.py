@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.arrays import Booleans, Floats, Signs, ratio
 from judging.methods.calibration.methods import MeanCalibration, mean_probability
 from judging.methods.calibration.probabilities import Calibration, ChoiceProbabilities, balanced_set
-from judging.methods.intervals.bootstrap import estimate_of, interval, resampled_counts
+from judging.methods.intervals.bootstrap import coded, estimate_of, interval, resampled_counts
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
 
 
@@ -174,12 +174,6 @@ class PermutationConsistency:
         )
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where there is nothing to divide by."""
-    undefined = np.full(np.broadcast(above, below).shape, np.nan)
-    return np.asarray(np.divide(above, below, out=undefined, where=np.asarray(below) > 0))
-
-
 def resampled_sums(
     columns: Floats,
     rng: np.random.Generator,
@@ -189,9 +183,9 @@ def resampled_sums(
 ) -> Floats:
     """(1 + repeats, F) the (K, F) columns' sums: of the sample, then of resamples by question."""
     if question is not None:
-        _, code = np.unique(np.asarray(question), return_inverse=True)
-        grouped = np.zeros((int(code.max(initial=-1)) + 1, columns.shape[1]))
-        np.add.at(grouped, code.reshape(-1), columns)
+        groups, code = coded(np.asarray(question))
+        grouped = np.zeros((groups, columns.shape[1]))
+        np.add.at(grouped, code, columns)
         columns = grouped
     n, total = len(columns), columns.sum(axis=0)
     if n <= MANY:

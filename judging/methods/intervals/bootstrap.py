@@ -12,7 +12,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Codes, Floats
+from judging.methods.arrays import Codes, Floats, ratio
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson, wilson
 
 Array = NDArray[np.generic]
@@ -73,6 +73,7 @@ REPEATS = 2_000
 CHUNK = 4_000_000
 # Narrower than this is the rounding of sums.
 WIDTH = 1e-12
+NOTHING = "no examples"
 
 
 def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:
@@ -168,7 +169,7 @@ def bootstrap_estimate(
     *,
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
-    reason: str = "no examples",
+    reason: str = NOTHING,
     limits: tuple[float, float] | None = None,
     confidence: float = 0.95,
     repeats: int = REPEATS,
@@ -204,7 +205,36 @@ def bootstrap_estimate(
     return Estimate(value, n, *alike_limits(value, seen, limits, confidence))
 
 
-NOTHING = "no examples"
+def bootstrap_mean(
+    values: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    reason: str = NOTHING,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """Mean of the values that are there."""
+    array = np.asarray(values, dtype=np.float64)
+    rows = np.isfinite(array)
+    return bootstrap_estimate(
+        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
+        (array[rows],),
+        rng,
+        question=questions_at(question, rows),
+        reason=reason,
+        limits=limits,
+    )
+
+
+def weighted_mean(counts: Floats, values: Floats) -> Floats:
+    """Statistic."""
+    value, weight = values.T
+    return ratio(counts @ (value * weight), counts @ weight)
+
+
+def questions_at(question: ArrayLike | None, rows: ArrayLike) -> Array | None:
+    """Select."""
+    return None if question is None else np.asarray(question)[np.asarray(rows)]
 
 
 def share(

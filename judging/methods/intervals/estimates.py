@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Booleans, Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,9 +132,16 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Fig
     if n == 0:
         return Undefined("no examples")
     tail = (1 - confidence) / 2
-    low = float(scipy.stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
+    low = float(exact_lower_limit(successes, n, tail))
     high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
     return Estimate(successes / n, round(n), low, high)
+
+
+def exact_lower_limit(successes: ArrayLike, n: float, alpha: float) -> Floats:
+    """Clopper and Pearson's lower limit."""
+    right = np.asarray(successes, dtype=np.float64)
+    limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1)
+    return np.where(right > 0, limit, 0.0)
 
 
 def mcnemar(only_first_right: int, only_second_right: int) -> float:
@@ -141,7 +150,7 @@ def mcnemar(only_first_right: int, only_second_right: int) -> float:
     return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
 
 
-def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
+def holm(p_values: Sequence[float]) -> Floats:
     """Adjusted p-values that control the family-wise error (Holm 1979)."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -151,12 +160,12 @@ def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
     return adjusted
 
 
-def benjamini_yekutieli(p_values: Sequence[float], q: float) -> NDArray[np.bool_]:
+def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:
     """Which hypotheses are rejected at false discovery rate q under any dependence (2001)."""
     p = np.asarray(p_values, dtype=np.float64)
     if not len(p):
         return np.zeros(0, dtype=bool)
-    rejected: NDArray[np.bool_] = scipy.stats.false_discovery_control(p, method="by") <= q
+    rejected: Booleans = scipy.stats.false_discovery_control(p, method="by") <= q
     return rejected
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Codes, Floats
-from judging.methods.intervals.bootstrap import estimate_of, resampled_counts
+from judging.methods.arrays import Booleans, Codes, Floats, ratio
+from judging.methods.intervals.bootstrap import coded, estimate_of, questions_at, resampled_counts
 from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
 
 
@@ -72,15 +72,12 @@ def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
     y -= (n[:, None] + 1) / 2
     together = np.einsum("rn,rn,rn->r", counts, x, y)
     spread = np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y)
-    undefined = np.full(len(counts), np.nan)
-    ratio = np.divide(together, np.sqrt(spread), out=undefined, where=spread > 0)
-    return np.asarray(ratio)
+    return ratio(together, np.sqrt(spread))
 
 
 def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
     """(R, N) average ranks that the N values have in each of the R resamples."""
-    _, code = np.unique(values, return_inverse=True)
-    code = code.reshape(-1)
+    _, code = coded(values)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
     in_group = np.add.reduceat(counts[:, order], starts, axis=1)
@@ -171,7 +168,7 @@ def likelihood_bias(
         },
         len(ls),
         rng,
-        None if question is None else np.asarray(question)[rows],
+        questions_at(question, rows),
     )
     return LikelihoodBias(n=len(ls), **found)
 
@@ -207,7 +204,7 @@ def with_total(
     return {**by_criterion, TOTAL: (total_score(models), total_score(humans))}
 
 
-def _known(values: ArrayLike | None, rows: NDArray[np.bool_], reason: str) -> Floats | Undefined:
+def _known(values: ArrayLike | None, rows: Booleans, reason: str) -> Floats | Undefined:
     """The rows of them; a value that is missing anywhere makes them unknown."""
     if values is None:
         return Undefined(reason)
@@ -276,19 +273,14 @@ TRAIN_SHARE = 0.8
 
 
 def train_rows(
-    n: int,
-    rng: np.random.Generator,
-    *,
-    group: ArrayLike | None = None,
-    share: float = TRAIN_SHARE,
-) -> NDArray[np.bool_]:
+    n: int, rng: np.random.Generator, *, group: ArrayLike | None = None, share: float = TRAIN_SHARE
+) -> Booleans:
     """(n,) whether each instance is for training, 4:1; the rest is the test part.
 
     group: instances of one group (outputs for the same input) are kept together, so that nothing
     that the judge was shown is asked of it.
     """
-    groups = np.arange(n) if group is None else np.unique(np.asarray(group), return_inverse=True)[1]
-    groups = groups.reshape(-1)
+    groups = np.arange(n) if group is None else coded(group)[1]
     size = np.bincount(groups, minlength=1)
     order = rng.permutation(len(size))
     # Whole groups, up to the nearest to the share; each part gets one where there are two.

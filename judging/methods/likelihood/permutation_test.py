@@ -15,7 +15,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.arrays import Booleans, Codes, Floats, ratio
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import average_ranks, of_mean_0_and_range_1, with_total
 
@@ -70,9 +70,7 @@ def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
     middle = (len(problem.target) + 1) / 2
     ranks = np.asarray(scipy.stats.rankdata(chosen, axis=1), dtype=np.float64) - middle
     target = average_ranks(problem.target) - middle
-    spread = (ranks**2).sum(axis=1) * (target @ target)
-    undefined = np.full(len(swapped), np.nan)
-    return np.asarray(np.divide(ranks @ target, np.sqrt(spread), out=undefined, where=spread > 0))
+    return ratio(ranks @ target, np.sqrt((ranks**2).sum(axis=1) * (target @ target)))
 
 
 def _spreads(problem: Swaps, swapped: Booleans) -> Floats:
@@ -139,9 +137,7 @@ def _covariances(picked: Booleans, weight: Floats, ties: _Ties, n: int) -> Float
         moved = (shared[ties.run] - count[ties.places]) * picked[ties.places]
         total = total + weight[ties.places] @ moved
         spread -= (tied**3 - tied).sum(axis=0)
-    undefined = np.full(picked.shape[1], np.nan)
-    ratio = np.divide(total, np.sqrt(spread / 12), out=undefined, where=spread > 0)
-    return np.asarray(ratio)
+    return ratio(total, np.sqrt(spread / 12))
 
 
 def _running_counts(picked: Booleans) -> Counts:

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from judging.methods.arrays import Codes, Floats
+
 Tokenizer = Callable[[str], set[str]]
 
 # Up to so many 64 shared tokens, comparing them all is faster than finding what is new.
@@ -44,7 +44,7 @@ class Similarities(Protocol):
     n_1: int
     n_2: int
 
-    def rows(self, segments: slice | Indices) -> Values:
+    def rows(self, segments: slice | Codes) -> Floats:
         """Of these segments of text 1 with each of text 2: (segments, n_2 (n_2 + 1) / 2)."""
         ...
 
@@ -56,7 +56,7 @@ class Similarity(Protocol):
 
 
 @lru_cache(maxsize=64)
-def segment_bounds(n: int) -> tuple[Indices, Indices]:
+def segment_bounds(n: int) -> tuple[Codes, Codes]:
     """First sentence of each segment of n sentences, and the one behind its last."""
     starts, stops = np.triu_indices(n)
     return starts, stops + 1
@@ -104,12 +104,12 @@ class _TokenOverlaps:
         self._sizes_1 = _sizes(unions_1)[:, None]
         self._sizes_2 = _sizes(unions_2)
 
-    def rows(self, segments: slice | Indices) -> Values:
-        similarity: Values = np.maximum(self._sizes_1[segments], self._sizes_2)
+    def rows(self, segments: slice | Codes) -> Floats:
+        similarity: Floats = np.maximum(self._sizes_1[segments], self._sizes_2)
         np.divide(self._common(segments), similarity, out=similarity)
         return similarity
 
-    def _common(self, segments: slice | Indices) -> NDArray[np.uint16]:
+    def _common(self, segments: slice | Codes) -> NDArray[np.uint16]:
         """Shared tokens of these segments of text 1 with each of text 2."""
         words = self._words_1[:, segments]
         common = np.zeros((words.shape[1], self._words_2.shape[1]), dtype=np.uint16)
@@ -151,7 +151,7 @@ def _words(unions: Sequence[int], n_bits: int) -> NDArray[np.uint64]:
     return np.ascontiguousarray(words.T)
 
 
-def _sizes(unions: Sequence[int]) -> Values:
+def _sizes(unions: Sequence[int]) -> Floats:
     """Tokens of each segment, at least 1, so that two empty segments have similarity 0."""
     return np.maximum(np.array(list(map(int.bit_count, unions)), dtype=np.float64), 1)
 
@@ -187,26 +187,26 @@ class EmbeddingSimilarity:
 
 
 class _Cosines:
-    def __init__(self, vectors_1: Values, vectors_2: Values) -> None:
+    def __init__(self, vectors_1: Floats, vectors_2: Floats) -> None:
         self.n_1, self.n_2 = len(vectors_1), len(vectors_2)
         self._segments_1 = _sums(vectors_1)
         self._segments_2 = _sums(vectors_2).T
 
-    def rows(self, segments: slice | Indices) -> Values:
-        cosines: Values = self._segments_1[segments] @ self._segments_2
+    def rows(self, segments: slice | Codes) -> Floats:
+        cosines: Floats = self._segments_1[segments] @ self._segments_2
         np.maximum(cosines, 0, out=cosines)
         return cosines
 
 
-def _sums(vectors: Values) -> Values:
+def _sums(vectors: Floats) -> Floats:
     so_far = np.vstack((np.zeros((1, vectors.shape[1])), vectors.cumsum(axis=0)))
     starts, stops = segment_bounds(len(vectors))
     return _unit(so_far[stops] - so_far[starts])
 
 
-def _unit(vectors: Values) -> Values:
+def _unit(vectors: Floats) -> Floats:
     """Vectors of length 1; one of length 0 stays, and is like nothing."""
-    lengths: NDArray[np.float64] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths: Floats = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, where=lengths > 0, out=np.zeros_like(vectors))
 
 
@@ -238,7 +238,7 @@ def best_cuts(pairs: Similarities, k: int) -> BestCuts | None:
 
 
 @lru_cache(maxsize=64)
-def _order(n: int) -> tuple[Indices, Indices, Indices]:
+def _order(n: int) -> tuple[Codes, Codes, Codes]:
     """Where each start's segments begin, segments sorted by stop, where each stop's begin."""
     starts, stops = segment_bounds(n)
     by_stop = np.argsort(stops, kind="stable")
@@ -249,7 +249,7 @@ def _order(n: int) -> tuple[Indices, Indices, Indices]:
     )
 
 
-def _gains(pairs: Similarities, k: int) -> list[Values]:
+def _gains(pairs: Similarities, k: int) -> list[Floats]:
     """G_1 to G_k-1, each (n1 + 1, n2 + 1), -inf where a part to come would be empty."""
     gains = [np.full((pairs.n_1 + 1, pairs.n_2 + 1), -np.inf) for _ in range(1, k)]
     first_2, by_stop_2, first_by_stop_2 = _order(pairs.n_2)
@@ -273,7 +273,7 @@ def _gains(pairs: Similarities, k: int) -> list[Values]:
     return gains
 
 
-def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Indices, Indices]]:
+def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Codes, Codes]]:
     """Rows of segments, their starts, where each start's rows begin, and the rows' stops.
 
     From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1.
@@ -290,7 +290,7 @@ def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Indices, Ind
         high, end = low, begin
 
 
-def _first_cuts_1(pairs: Similarities, gains: list[Values]) -> tuple[tuple[int, ...], float]:
+def _first_cuts_1(pairs: Similarities, gains: list[Floats]) -> tuple[tuple[int, ...], float]:
     """The first cuts of text 1 with which the optimum is reached, whatever the cuts of text 2.
 
     Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
-from judging.methods.arrays import Booleans, Codes, Integers, Signs
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs, ratio
+from judging.methods.intervals.bootstrap import (
+    bootstrap_estimate,
+    bootstrap_mean,
+    questions_at,
+    weighted_mean,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
-from judging.methods.portia.coverage import NONE_INCONSISTENT, ratio
+from judging.methods.portia.coverage import NONE_INCONSISTENT
 from judging.methods.portia.stages import OrderLabels, StageLabels
 
 # Characters: Table 5 sums the two responses, Table 7 takes their difference.
@@ -79,10 +84,7 @@ def inconsistency_by_length(
 
 
 def inconsistency_by_gap(
-    stages: StageLabels,
-    unsplit: OrderLabels | Undefined,
-    lengths: Integers,
-    step: int = GAP_STEP,
+    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[LengthBin]:
     """The same by the absolute difference of the lengths."""
     return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step)
@@ -117,10 +119,7 @@ class GapCoverage:
 
 
 def coverage_by_gap(
-    stages: StageLabels,
-    unsplit: OrderLabels | Undefined,
-    lengths: Integers,
-    step: int = GAP_STEP,
+    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[GapCoverage] | Undefined:
     """lengths: (N, 2) characters of responses 1 and 2."""
     if isinstance(unsplit, Undefined):
@@ -141,7 +140,7 @@ def coverage_by_gap(
     ]
 
 
-def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
+def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, Booleans]]:
     """Bins of equal width from 0 on, nine at most, of which the last has no upper end."""
     if not len(size):
         return []
@@ -153,9 +152,7 @@ def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, NDArray
 
 
 def first_position_share(
-    labels: OrderLabels | Undefined,
-    rng: np.random.Generator,
-    question: ArrayLike | None = None,
+    labels: OrderLabels | Undefined, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
     """Share of the verdicts that name the response shown first (Table 20); ties are left out.
 
@@ -173,7 +170,7 @@ def first_position_share(
         lambda counts, values: ratio(counts @ values[:, 0], counts @ values[:, 1]),
         (first, decided),
         rng,
-        question=None if question is None else np.asarray(question)[rows],
+        question=questions_at(question, rows),
         reason="no verdict but ties",
     )
 
@@ -215,7 +212,7 @@ def agreement_with_people(
     before = comparison(unsplit.labels[:, 0], unsplit.consistent, human, design, question)
     assert isinstance(before, Comparison)
     gain = bootstrap_estimate(
-        lambda counts, values: ratio(counts @ (values[:, 0] * values[:, 1]), counts @ values[:, 1]),
+        weighted_mean,
         (_credit(after) - _credit(before), after.weight),
         rng,
         question=after.question,
@@ -224,7 +221,7 @@ def agreement_with_people(
     return PortiaAgreement(accuracy(before, rng, unjudged_wrong=True), portia, gain)
 
 
-def _credit(compared: Comparison) -> NDArray[np.float64]:
+def _credit(compared: Comparison) -> Floats:
     return credit(compared.judge, compared.judged, compared.human)
 
 
@@ -246,12 +243,8 @@ def agreement_with_reference(
     if isinstance(unsplit, Undefined):
         return PortiaAgreement(unsplit, portia, unsplit)
     before = _alike(unsplit, reference, rows)
-    gain = bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (after.astype(np.int64) - before,),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-    )
+    difference = after.astype(np.float64) - before
+    gain = bootstrap_mean(difference, rng, question=questions_at(question, rows))
     return PortiaAgreement(wilson(int(before.sum()), n), portia, gain)
 
 
@@ -288,13 +281,7 @@ def human_ties(
         return HumanTies(compared, compared, None)
     rows = compared.judged
     consistent, tie = compared.judge[rows] == 1, compared.human[rows] == 0
-    inside = replace(
-        compared,
-        **{
-            name: getattr(compared, name)[rows]
-            for name in ("judge", "judged", "human", "weight", "stratum", "question")
-        },
-    )
+    inside = compared.at(rows)
     shares = [_share(inside, tie, where, rng) for where in (~consistent, consistent)]
     table = [[int((tie & w).sum()), int((~tie & w).sum())] for w in (~consistent, consistent)]
     testable = len(inside) > 0 and inside.plain and all(map(sum, table))
@@ -306,7 +293,7 @@ def _share(
     compared: Comparison, tie: Booleans, where: Booleans, rng: np.random.Generator
 ) -> Figure:
     return bootstrap_estimate(
-        lambda counts, values: ratio(counts @ (values[:, 0] * values[:, 1]), counts @ values[:, 1]),
+        weighted_mean,
         (tie[where], compared.weight[where]),
         rng,
         question=compared.question[where],

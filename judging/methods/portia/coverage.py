@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.arrays import Booleans, Floats, ratio
+from judging.methods.intervals.bootstrap import bootstrap_estimate, bootstrap_mean, questions_at
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 
@@ -83,7 +83,7 @@ def consistency(
         lambda counts, values: ratio(counts @ values[:, 1], counts @ values[:, 0]) - 1,
         (unsplit.consistent[rows], final.consistent[rows]),
         rng,
-        question=_rows(question, rows),
+        question=questions_at(question, rows),
         reason=NO_CONTRAST if not rows.any() else "no example was consistent when unsplit",
     )
     return Consistency(before, after, gain)
@@ -114,26 +114,21 @@ def fixed_coverage(
     retries = _RETRIES[:-1] if own else _RETRIES
     settled = stages.final.consistent[rows]
     columns = (settled, *(column for stage in retries for column in _codes(stages, stage, rows)))
-    drawn_by = _rows(question, rows)
+    drawn_by = questions_at(question, rows)
     shared = int(rng.integers(2**63))
     by_chance, beyond = (
         bootstrap_estimate(statistic, columns, np.random.default_rng(shared), question=drawn_by)
         for statistic in (
-            chance_coverage,
+            _chance_coverage,
             lambda counts, values: (
-                observed_coverage(counts, values) - chance_coverage(counts, values)
+                counts @ values[:, 0] / counts.sum(axis=1) - _chance_coverage(counts, values)
             ),
         )
     )
     return FixedCoverage(wilson(int(settled.sum()), len(settled)), by_chance, beyond)
 
 
-def observed_coverage(counts: Floats, values: Floats) -> Floats:
-    """(resamples,) share settled, of cells whose first column says so."""
-    return np.asarray(counts @ values[:, 0] / counts.sum(axis=1))
-
-
-def chance_coverage(counts: Floats, values: Floats) -> Floats:
+def _chance_coverage(counts: Floats, values: Floats) -> Floats:
     """(resamples,) share that independent verdicts would settle.
 
     counts: (resamples, cells).  values: (cells, 1 + 2 stages), after the first column the codes
@@ -183,7 +178,7 @@ def stage_use(
             _chance_of_one_stage,
             _codes(stages, stage, rows),
             rng,
-            question=_rows(question, rows),
+            question=questions_at(question, rows),
         )
         uses.append(StageUse(stage, n, settled, wilson(settled, n), by_chance))
     return uses
@@ -193,29 +188,13 @@ def stages_per_example(
     stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
     """What PORTIA costs in prompts: stages asked an example, where 1 is the unsplit both orders."""
-    return bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (stages.asked.sum(axis=1),),
-        rng,
-        question=question,
-    )
+    return bootstrap_mean(stages.asked.sum(axis=1), rng, question=question)
 
 
 def _codes(stages: StageLabels, stage: Stage, rows: Booleans) -> tuple[Floats, Floats]:
-    """Codes of both orders, as `chance_coverage` reads them."""
+    """Codes of both orders, as `_chance_coverage` reads them."""
     index = STAGES.index(stage)
     labels = stages.labels[rows, index].astype(np.float64)
     labels[~stages.there[rows, index]] = _MISSING
     labels[~stages.asked[rows, index]] = _NOT_ASKED
     return labels[:, 0], labels[:, 1]
-
-
-def ratio(above: Floats, below: Floats, empty: float = np.nan) -> Floats:
-    """Quotients, `empty` where there is nothing to divide by."""
-    quotient: Floats = np.full(np.shape(above), empty)
-    np.divide(above, below, where=below > 0, out=quotient)
-    return quotient
-
-
-def _rows(question: ArrayLike | None, rows: Booleans) -> NDArray[np.generic] | None:
-    return None if question is None else np.asarray(question)[rows]

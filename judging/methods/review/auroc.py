@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
 from judging.methods.intervals.bootstrap import ONE_QUESTION, all_differ, coded
@@ -40,12 +40,7 @@ def auroc(
         return Undefined("the judge made no error here")
     if not n_right:
         return Undefined("the judge was right on no example here")
-    above_right, above_wrong = _placements(np.asarray(score), right_weight, wrong_weight)
-    area = float(wrong_weight @ above_right / n_wrong)
-    influence = (
-        wrong_weight * (above_right - area) / n_wrong
-        + right_weight * (1 - above_wrong - area) / n_right
-    )
+    area, influence = _area_and_influence(score, wrong_weight, right_weight)
     n = len(wrong)
     groups, apart = n, influence
     if question is not None and not all_differ(question):
@@ -81,31 +76,29 @@ def auroc_difference(
     wrong = np.asarray(error, dtype=np.float64)
     if not wrong.sum() or not (1 - wrong).sum():
         return Undefined("the judge was never wrong, or never right, here")
-    areas, influences = [], []
-    for score in (first, second):
-        above_right, above_wrong = _placements(np.asarray(score), 1 - wrong, wrong)
-        area = float(wrong @ above_right / wrong.sum())
-        areas.append(area)
-        influences.append(
-            wrong * (above_right - area) / wrong.sum()
-            + (1 - wrong) * (1 - above_wrong - area) / (1 - wrong).sum()
-        )
-    apart = influences[0] - influences[1]
+    (area_1, influence_1), (area_2, influence_2) = (
+        _area_and_influence(score, wrong, 1 - wrong) for score in (first, second)
+    )
+    apart = influence_1 - influence_2
     variance = float(apart @ apart) * len(wrong) / max(len(wrong) - 1, 1)
-    return AurocDifference(areas[0] - areas[1], float(np.sqrt(variance)))
+    return AurocDifference(area_1 - area_2, float(np.sqrt(variance)))
 
 
-def _placements(score: NDArray[np.generic], right: Floats, wrong: Floats) -> tuple[Floats, Floats]:
-    """For each example the weighted share of right ones, and of wrong ones, that it is above."""
-    _, code = np.unique(score, return_inverse=True)
-    code = code.reshape(-1)
+def _area_and_influence(score: ArrayLike, wrong: Floats, right: Floats) -> tuple[float, Floats]:
+    """Return the area, and (N,) by how much each example moves it, from DeLong's placements."""
+    _, code = coded(score)
 
-    def below(weights: Floats) -> Floats:
+    def placement(weights: Floats) -> Floats:
+        """The weighted share of these examples that each example is above; equal scores half."""
         per_level = np.bincount(code, weights)
         share: Floats = (np.cumsum(per_level) - per_level / 2) / per_level.sum()
         return share[code]
 
-    return below(right), below(wrong)
+    n_wrong, n_right = wrong.sum(), right.sum()
+    above_right, above_wrong = placement(right), placement(wrong)
+    area = float(wrong @ above_right / n_wrong)
+    influence = wrong * (above_right - area) / n_wrong + right * (1 - above_wrong - area) / n_right
+    return area, np.asarray(influence, dtype=np.float64)
 
 
 def _newcombe_limits(

@@ -14,9 +14,9 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.agreement.votes import VoteCounts
-from judging.methods.arrays import Booleans, Floats, Signs
-from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, resampled_counts
-from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined
+from judging.methods.arrays import Booleans, Floats, Signs, ratio
+from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, coded, resampled_counts
+from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, exact_lower_limit
 
 # Above any entropy, so that the order of SCIENCE.md §2 is one number.
 INCONSISTENT_BONUS = 1_000.0
@@ -63,11 +63,8 @@ class ReviewCurve:
     def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
         """Accuracy of the judge on the part that nobody reviewed; NaN once all are reviewed."""
         reviewed = np.asarray(m, dtype=np.float64)
-        left = np.asarray(self.total - reviewed)
         right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
-        accuracy = np.full(left.shape, np.nan)
-        np.divide(right, left, out=accuracy, where=left > 0)
-        return accuracy
+        return ratio(right, self.total - reviewed)
 
 
 def review_curve(
@@ -256,7 +253,9 @@ def curve_band(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )
     reach = float(np.quantile(scaled.max(axis=1), confidence))
-    band = _exact_lower(value, size, float(scipy.stats.norm.sf(reach)))
+    # If few errors are left, no resample shows how few; the exact limit does.
+    right = np.clip(value * size, 0, size)
+    band = exact_lower_limit(right, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, value, low, high, band)
@@ -281,19 +280,11 @@ def _never_bare(
     return low, high
 
 
-def _exact_lower(share: Floats, n: float, alpha: float) -> Floats:
-    """Clopper and Pearson's lower limit: where few errors are left, no resample shows how few."""
-    right = np.clip(share * n, 0, n)
-    return np.where(
-        right > 0, scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1), 0.0
-    )
-
-
 def _grouped(levels: Floats) -> Floats:
     """The levels in falling order as 0, 1, 2 …, at most MOST_LEVELS of them."""
-    distinct, code = np.unique(-levels, return_inverse=True)
-    step = max(1, -(-len(distinct) // MOST_LEVELS))
-    return (code.reshape(-1) // step).astype(np.float64)
+    distinct, code = coded(-levels)
+    step = max(1, -(-distinct // MOST_LEVELS))
+    return (code // step).astype(np.float64)
 
 
 def _curves(

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 import numpy as np
 
-from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs, ratio
 
 EXACT = 1e-9
 
@@ -42,7 +42,7 @@ def panel(
     mean = (weigh * np.where(there, voices, 0.0)).sum(axis=0)
     total = weigh.sum(axis=0)
     judged = total > 0
-    mean = np.divide(mean, total, out=np.zeros_like(mean), where=judged)
+    mean = ratio(mean, total, empty=0.0)
     sign = np.where(np.abs(mean) < EXACT, 0, np.sign(mean)).astype(np.int8)
     return Panel(sign, judged, np.where(judged, _entropy(signs, weigh, total), np.nan))
 

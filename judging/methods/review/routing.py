@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs, ratio
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.review.auroc import AurocDifference, auroc, auroc_difference
 from judging.methods.review.ridge import RIDGES, RidgeFits, cross_validated, ridge_fits, sigmoid
+from judging.methods.verdicts.position import order_labels, outcome_counts
 
 # Rarer categories share the average: a handful of examples says nothing of its own.
 MOST_CATEGORIES = 20
@@ -115,7 +116,7 @@ def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Fea
     for other, there in others:
         agreed += np.where(there, sign.astype(np.float64) * other, 0.0)
         n += there
-    return Feature("jury agreement", np.divide(agreed, n, out=np.full(len(n), np.nan), where=n > 0))
+    return Feature("jury agreement", ratio(agreed, n))
 
 
 def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
@@ -126,7 +127,7 @@ def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
 def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
     """`entropy.smoothed_entropy` of N examples: of (n p + 1/3)/(n + 1), NaN where an order has
     no valid sample."""
-    counts = np.stack([((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)], axis=2)
+    counts = outcome_counts(outcomes, valid)
     per_order = valid.sum(axis=2)
     n = per_order.sum(axis=1)[:, None]
     share = (counts / np.maximum(per_order, 1)[:, :, None]).mean(axis=1)
@@ -137,9 +138,9 @@ def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
 
 def _conflict(outcomes: Signs, valid: Booleans) -> Floats:
     """1 where the orders' majorities differ, 0 where not, NaN where an order has no sample."""
-    side = np.sign(np.where(valid, outcomes, 0).sum(axis=2))
-    there = (valid.sum(axis=2) > 0).all(axis=1)
-    return np.where(there, (side[:, 0] != side[:, 1]).astype(np.float64), np.nan)
+    side, there = order_labels(outcomes, valid)
+    conflict = (side[:, 0] != side[:, 1]).astype(np.float64)
+    return np.where(there.all(axis=1), conflict, np.nan)
 
 
 def _first_position(outcomes: Signs, valid: Booleans) -> Floats:

@@ -14,11 +14,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats, Integers, Signs
+from judging.methods.arrays import Booleans, Counts, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     all_differ,
-    bootstrap_estimate,
+    bootstrap_mean,
     effective_size,
+    questions_at,
     share,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
@@ -36,6 +37,12 @@ def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans
     return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
 
 
+def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
+    """Count outcomes."""
+    columns = [((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)]
+    return np.stack(columns, axis=2)
+
+
 @dataclass(frozen=True, slots=True)
 class Conflicts:
     """How often the verdicts of the two orders contradict each other."""
@@ -48,7 +55,7 @@ class Conflicts:
 def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None) -> Conflicts:
     """Conflict: another label when swapped.  Strict: a win against a lose."""
     rows = there.all(axis=1)
-    both, of = labels[rows], None if question is None else np.asarray(question)[rows]
+    both, of = labels[rows], questions_at(question, rows)
     differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
     figures = (share(values, of, reason=NO_PAIR) for values in (differ, strict, ~differ))
     return Conflicts(*figures)
@@ -59,18 +66,13 @@ def win_rate_by_position(
 ) -> tuple[Figure, Figure]:
     """Win rate of response 1 (a tie is 1/2) when it is shown first, and when second."""
 
-    def rate(order: int) -> Figure:
-        rows = there[:, order]
-        return bootstrap_estimate(
-            lambda counts, values: counts @ (1 + values[:, 0]) / 2 / counts.sum(axis=1),
-            (labels[rows, order],),
-            rng,
-            question=None if question is None else np.asarray(question)[rows],
-            reason="the judge has given no verdict in this order",
-            limits=(0, 1),
-        )
-
-    return rate(0), rate(1)
+    points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
+    reason = "the judge has given no verdict in this order"
+    first, second = (
+        bootstrap_mean(column, rng, question=question, reason=reason, limits=(0, 1))
+        for column in points.T
+    )
+    return first, second
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ def first_position(
     won, n = first[rows], int(rows.sum())
     if not n:
         return FirstPosition(Undefined("no position won in both orders of any example"), None)
-    of = None if question is None else np.asarray(question)[rows]
+    of = questions_at(question, rows)
     rate = share(won, of, exact=True)
     if of is None or all_differ(of):
         return FirstPosition(rate, float(scipy.stats.binomtest(int(won.sum()), n).pvalue))
@@ -104,7 +106,7 @@ def first_position(
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
     """Per example P(two samples of different orders differ), P(two of one order differ); NaN."""
-    counts = np.stack([((outcomes == s) & valid).sum(axis=2) for s in (1, 0, -1)], axis=2)
+    counts = outcome_counts(outcomes, valid)
     n = counts.sum(axis=2).astype(np.float64)
     pairs_across = n.prod(axis=1)
     same_across = counts.prod(axis=1).sum(axis=1)
@@ -126,7 +128,8 @@ def position_effect(
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
     """
     across, within = _disagreement(outcomes, valid)
-    return _mean(across - within, rng, question, ONE_SAMPLE, (-1, 1))
+    difference = across - within
+    return bootstrap_mean(difference, rng, question=question, reason=ONE_SAMPLE, limits=(-1, 1))
 
 
 def repetition_stability(
@@ -134,25 +137,7 @@ def repetition_stability(
 ) -> Figure:
     """Share of pairs of samples of one order that agree."""
     _, within = _disagreement(outcomes, valid)
-    return _mean(1 - within, rng, question, ONE_SAMPLE, (0, 1))
-
-
-def _mean(
-    values: Floats,
-    rng: np.random.Generator,
-    question: ArrayLike | None,
-    reason: str,
-    limits: tuple[float, float],
-) -> Figure:
-    rows = np.isfinite(values)
-    return bootstrap_estimate(
-        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
-        (values[rows],),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-        reason=reason,
-        limits=limits,
-    )
+    return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
