@@ -18,6 +18,8 @@ from judging.methods.intervals.estimates import Estimate, Undefined
 
 STEPS = 60
 REPEATS = 1_000
+NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
+ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +181,6 @@ def _strongly_connected(wins: Floats) -> Booleans:
     for _ in range(max(1, m.bit_length())):
         reach = (reach @ reach > 0).astype(np.float64)
     return np.asarray(reach.all(axis=(1, 2)))
-
-
-NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
-ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
 
 
 @dataclass(frozen=True, slots=True)

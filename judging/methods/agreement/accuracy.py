@@ -16,6 +16,7 @@ from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate, 
 from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
+NOT_JUDGED = "the judge has given no label to any of these examples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +122,6 @@ def comparison(
         (~design.selected[rows]).astype(np.intp),
         questions[rows],
     )
-
-
-NOT_JUDGED = "the judge has given no label to any of these examples"
 
 
 class Ties(StrEnum):

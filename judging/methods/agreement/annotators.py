@@ -21,6 +21,7 @@ from judging.methods.intervals.estimates import Undefined, benjamini_yekutieli, 
 FEWEST_ANNOTATORS = 3
 FEWEST_EXAMPLES = 30
 FALSE_DISCOVERY_RATE = 0.05
+Table = NDArray[np.int64]
 
 
 class Expertise(float, Enum):
@@ -113,9 +114,6 @@ def _p_value(difference: Floats, epsilon: float) -> float:
     if len(shifted) < FEWEST_EXAMPLES:
         return float(scipy.stats.wilcoxon(shifted, alternative="less").pvalue)
     return float(scipy.stats.ttest_1samp(shifted, 0, alternative="less").pvalue)
-
-
-Table = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

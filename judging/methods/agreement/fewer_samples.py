@@ -20,6 +20,8 @@ from judging.methods.arrays import Booleans, Floats, Integers, Signs
 from judging.methods.intervals.estimates import Figure, Undefined, exact_lower_limit, wilson
 
 CHUNK = 4_000_000
+FEWEST_PILOT = 30
+LEVEL = 0.95
 
 
 def expected_labels(
@@ -86,10 +88,6 @@ def _subset_means(
 def _label_shares(values: NDArray[np.int64], there: Booleans) -> Floats:
     signs = [(values > 0) & there, (values == 0) & there, (values < 0) & there, ~there]
     return np.stack([sign.mean(axis=1) for sign in signs], axis=1)
-
-
-FEWEST_PILOT = 30
-LEVEL = 0.95
 
 
 def label_is_settled(

@@ -26,6 +26,17 @@ from judging.methods.verdicts.verdicts import Label
 
 ONE_LABEL = "both gave one and the same label throughout, so chance agreement is complete"
 DRAWS = 2_000
+TOO_FEW = "no example has two votes"
+ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
+REPEATS = 500
+# From counts (rows, categories) and how often each row occurs.
+Statistic = Callable[[Floats, Floats], float | Undefined]
+Name = TypeVar("Name", bound=str)
+NO_MAJORITY = "this person shares no example with a majority of votes"
+CLASSES = 3
+# One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is
+# neither perfect nor hopeless.
+SMOOTHING = 1 / CLASSES
 
 
 def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
@@ -112,10 +123,6 @@ def _kappas(tables: Floats, *, linear: bool) -> Floats:
     observed = np.einsum("rij,ij->r", tables, cost) * total
     expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
     return np.asarray(1 - ratio(observed, expected))
-
-
-TOO_FEW = "no example has two votes"
-ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
 
 
 def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike) -> Floats:
@@ -219,12 +226,6 @@ def _pairs_agreeing(counts: Floats) -> Floats:
     return np.asarray(agreeing / (raters * (raters - 1)))
 
 
-REPEATS = 500
-
-# From counts (rows, categories) and how often each row occurs.
-Statistic = Callable[[Floats, Floats], float | Undefined]
-
-
 def agreement_interval(
     statistic: Statistic, counts: Floats, question: ArrayLike, rng: np.random.Generator
 ) -> Figure:
@@ -270,9 +271,6 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
     )
     drawn = rng.standard_gamma(prior, size=(REPEATS, len(prior)))
     return np.vstack((rows, agree, differ)), drawn
-
-
-Name = TypeVar("Name", bound=str)
 
 
 def majority(votes: Iterable[Label]) -> Label | None:
@@ -332,9 +330,6 @@ class VoteCounts:
         return np.where(n >= 2, earned / np.maximum(n, 1), np.nan)
 
 
-NO_MAJORITY = "this person shares no example with a majority of votes"
-
-
 def agrees_with_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
 ) -> tuple[NDArray[np.intp], Booleans]:
@@ -357,12 +352,6 @@ def rater_against_majority(
     """How often one rater gives the majority's label, as in `agrees_with_majority`."""
     _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
     return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
-
-
-CLASSES = 3
-# One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is
-# neither perfect nor hopeless.
-SMOOTHING = 1 / CLASSES
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,16 @@ from judging.methods.intervals.estimates import Undefined
 
 # both: equation 10.  tokens: L1 of equation 19.  positions: L2 of equation 20.
 Objective = Literal["both", "tokens", "positions"]
+STRENGTH = 0.5
+# Where all calibrated probabilities are within this of each other, no verdict is left.
+FLAT = 1e-3
+DRAWN = 501
+ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
+ALIKE = "all probabilities are equal, so there is no order to preserve"
+COLLAPSED = (
+    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
+    "a larger lambda, or the whole objective, keeps them apart"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -134,19 +144,6 @@ class Lbfgs:
                 },
             )
         return Minimum(np.asarray(end.x), int(end.nit))
-
-
-STRENGTH = 0.5
-# Where all calibrated probabilities are within this of each other, no verdict is left.
-FLAT = 1e-3
-DRAWN = 501
-
-ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
-ALIKE = "all probabilities are equal, so there is no order to preserve"
-COLLAPSED = (
-    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
-    "a larger lambda, or the whole objective, keeps them apart"
-)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

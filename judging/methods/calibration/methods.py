@@ -22,6 +22,30 @@ from judging.methods.calibration.probabilities import (
 )
 from judging.methods.intervals.estimates import Undefined
 
+CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
+NOT_ASKED = "the judge was not asked about contents that say nothing"
+INPUTS = 20
+SWAPPED = ("X0", "X2")
+# A probability of exactly 0 or 1 has no logarithm.
+TINY = 1e-12
+TITLES: Mapping[str, str] = {
+    "uncalibrated": "Uncalibrated",
+    "mean": "Mean of a balanced set of permutations",
+    "mean_three": "Mean of X0, X1 and X2 (not balanced)",
+    "cc": "Contextual calibration (CC)",
+    "cc_softmax": "CC as first published (softmax)",
+    "dc": "Domain-context calibration (DC)",
+    "pride": "Pride (geometric)",
+    "pride_arithmetic": "Pride (arithmetic)",
+    "calibraeval": "CalibraEval",
+    "calibraeval_tokens": "CalibraEval, L1: tokens alone",
+    "calibraeval_positions": "CalibraEval, L2: positions alone",
+}
+NAMES = tuple(TITLES)
+# What the table shows unless more is asked for.
+USUAL = ("uncalibrated", "mean", "cc", "dc", "pride", "calibraeval")
+ContentFreeAnswers = Sequence[float | None]
+
 
 @dataclass(frozen=True, slots=True)
 class Uncalibrated:
@@ -98,9 +122,6 @@ def mean_probability(
     return np.mean(turned, axis=0, dtype=np.float64), probabilities.complete(over)
 
 
-CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
-
-
 @dataclass(frozen=True, slots=True)
 class PriorCalibration:
     """prior: P(t1) that the judge is taken to give without regard to the contents.
@@ -135,10 +156,6 @@ def prior_calibration(
     if not 1e-12 < prior < 1 - 1e-12:
         return Undefined(CERTAIN)
     return PriorCalibration(method, prior, n, softmax)
-
-
-NOT_ASKED = "the judge was not asked about contents that say nothing"
-INPUTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +227,6 @@ class _Words:
         return self.joint.join(self.words[place] for place in np.asarray(chosen).tolist())
 
 
-SWAPPED = ("X0", "X2")
-# A probability of exactly 0 or 1 has no logarithm.
-TINY = 1e-12
-
-
 @dataclass(frozen=True, slots=True)
 class Pride:
     """The prior by the mean of log P; arithmetic: by the plain mean of P, as CalibraEval has it."""
@@ -238,26 +250,6 @@ class Pride:
         return np.asarray(
             scipy.special.expit(scipy.special.logit(np.clip(p_t1, TINY, 1 - TINY)).mean(axis=1))
         )
-
-
-TITLES: Mapping[str, str] = {
-    "uncalibrated": "Uncalibrated",
-    "mean": "Mean of a balanced set of permutations",
-    "mean_three": "Mean of X0, X1 and X2 (not balanced)",
-    "cc": "Contextual calibration (CC)",
-    "cc_softmax": "CC as first published (softmax)",
-    "dc": "Domain-context calibration (DC)",
-    "pride": "Pride (geometric)",
-    "pride_arithmetic": "Pride (arithmetic)",
-    "calibraeval": "CalibraEval",
-    "calibraeval_tokens": "CalibraEval, L1: tokens alone",
-    "calibraeval_positions": "CalibraEval, L2: positions alone",
-}
-NAMES = tuple(TITLES)
-# What the table shows unless more is asked for.
-USUAL = ("uncalibrated", "mean", "cc", "dc", "pride", "calibraeval")
-
-ContentFreeAnswers = Sequence[float | None]
 
 
 def method_named(

@@ -25,6 +25,8 @@ THREE = ("X0", "X1", "X2")
 # Response 1 bears t1 under X0 and X1, and is shown first under X0 and X3.
 _BEARS_T1 = frozenset(("X0", "X1"))
 _SHOWN_FIRST = frozenset(("X0", "X3"))
+# Stands where no probability is; never read, since `present` says so.
+ABSENT = 0.5
 
 
 def bears_t1(permutation: str) -> bool:
@@ -51,10 +53,6 @@ def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
     """The largest balanced set among those asked for; None where there is none."""
     there = set(permutations)
     return next((names for names in BALANCED_SETS if there.issuperset(names)), None)
-
-
-# Stands where no probability is; never read, since `present` says so.
-ABSENT = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,22 @@ from judging.methods.calibration.probabilities import Calibration, ChoiceProbabi
 from judging.methods.intervals.bootstrap import coded, estimate_of, interval, resampled_counts
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
 
+CLASSES = (1, 0, -1)
+REPEATS = 2_000
+# With more questions the sums are normal to a precision that no interval shows.
+MANY = 4_000
+BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
+ONE_PERMUTATION = "one permutation has nothing to agree with"
+NO_LABELS = "no example here has a label that is not a tie"
+NO_RECALL = "one of the two responses is never the better one, so it has no recall"
+NO_VARIATION = "all the judge's verdicts here are one and the same"
+NO_SPREAD = "all examples have the same mean probability here"
+NO_SET = "no balanced set of permutations was asked"
+# With fewer labelled questions no gain is taken for more than chance.
+FEWEST = 20
+# The plain mean, which stands in the table whether or not it is asked for.
+PLAIN = ""
+
 
 @dataclass(frozen=True, slots=True)
 class Quality:
@@ -91,12 +107,6 @@ class CalibrationComparison:
             "recommended": self.recommended,
             "because": self.because,
         }
-
-
-CLASSES = (1, 0, -1)
-REPEATS = 2_000
-# With more questions the sums are normal to a precision that no interval shows.
-MANY = 4_000
 
 
 def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
@@ -196,21 +206,6 @@ def resampled_sums(
         scaled = vectors * np.sqrt(np.maximum(values, 0))
         drawn = total + rng.standard_normal((repeats, len(total))) @ scaled.T
     return np.vstack((total, drawn))
-
-
-BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
-ONE_PERMUTATION = "one permutation has nothing to agree with"
-NO_LABELS = "no example here has a label that is not a tie"
-NO_RECALL = "one of the two responses is never the better one, so it has no recall"
-NO_VARIATION = "all the judge's verdicts here are one and the same"
-NO_SPREAD = "all examples have the same mean probability here"
-NO_SET = "no balanced set of permutations was asked"
-
-
-# With fewer labelled questions no gain is taken for more than chance.
-FEWEST = 20
-# The plain mean, which stands in the table whether or not it is asked for.
-PLAIN = ""
 
 
 class ComparisonTable:

@@ -19,6 +19,14 @@ Array = NDArray[np.generic]
 
 # Beyond so many times the number of rows a table of counts takes longer than sorting.
 SPARSEST = 16
+Statistic = Callable[[Floats, Floats], Floats]
+ONE_QUESTION = "all of it is about one question, so there is no interval"
+ALIKE = "the same in every resample, which does not tell how sure it is"
+REPEATS = 2_000
+CHUNK = 4_000_000
+# Narrower than this is the rounding of sums.
+WIDTH = 1e-12
+NOTHING = "no examples"
 
 
 def all_differ(values: ArrayLike) -> bool:
@@ -63,17 +71,6 @@ def _counted(array: Array) -> Codes | None:
     numbers = array.astype(np.intp)
     numbers -= numbers.min()
     return numbers if numbers.max() <= SPARSEST * len(numbers) else None
-
-
-Statistic = Callable[[Floats, Floats], Floats]
-
-ONE_QUESTION = "all of it is about one question, so there is no interval"
-ALIKE = "the same in every resample, which does not tell how sure it is"
-REPEATS = 2_000
-CHUNK = 4_000_000
-# Narrower than this is the rounding of sums.
-WIDTH = 1e-12
-NOTHING = "no examples"
 
 
 def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
 
+NO_CHANCE = "all of it was reviewed, and is right by construction"
+
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
@@ -69,9 +71,6 @@ def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
     if below < 0:
         return Estimate(value, n)
     return Estimate(value, n, float(ordered[below]), float(ordered[n - 1 - below]))
-
-
-NO_CHANCE = "all of it was reviewed, and is right by construction"
 
 
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:

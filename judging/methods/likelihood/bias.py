@@ -17,6 +17,19 @@ from judging.methods.arrays import Booleans, Codes, Floats, ratio
 from judging.methods.intervals.bootstrap import coded, estimate_of, questions_at, resampled_counts
 from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
 
+# Two variables, and what is held fixed; or why one of them isn't known.
+Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
+REPEATS = 1_000
+CHUNK = 2_000_000
+FEWEST = 4
+TOTAL = "total"
+TOO_FEW = "fewer than 4 items have a likelihood and both scores"
+ALIKE = "one of the two is the same for all items, so there is no order to compare"
+NO_LENGTH = "the lengths are not known"
+NO_TOKENS = "the numbers of tokens are not known"
+SHOWN = 8
+TRAIN_SHARE = 0.8
+
 
 def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
     """Equation 7: sum of i Q(i) / sum of Q(j), over the score tokens; any range of scores."""
@@ -91,19 +104,6 @@ def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
     undefined = np.full(np.shape(xy), np.nan)
     root = np.sqrt(np.maximum(left, 0))
     return np.asarray(np.divide(xy - xz * yz, root, out=undefined, where=left > 1e-12))
-
-
-# Two variables, and what is held fixed; or why one of them isn't known.
-Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
-
-REPEATS = 1_000
-CHUNK = 2_000_000
-FEWEST = 4
-TOTAL = "total"
-TOO_FEW = "fewer than 4 items have a likelihood and both scores"
-ALIKE = "one of the two is the same for all items, so there is no order to compare"
-NO_LENGTH = "the lengths are not known"
-NO_TOKENS = "the numbers of tokens are not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,10 +266,6 @@ def _figure(value: float, drawn: Floats, n: int) -> Figure:
     if not np.isfinite(value):
         return Undefined(ALIKE)
     return estimate_of(value, drawn, n)
-
-
-SHOWN = 8
-TRAIN_SHARE = 0.8
 
 
 def train_rows(

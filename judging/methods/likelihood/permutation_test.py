@@ -23,6 +23,12 @@ Counts = NDArray[np.integer[Any]]
 
 # Values looked at once, so that they stay in the processor's cache.
 BLOCK = 1_000_000
+REPEATS = 100_000
+# Coins drawn at once.
+CHUNK = 40_000_000
+SAME = 1e-9
+ALIKE = "all items are alike in one of the two, so there is no rank correlation"
+TOO_FEW = "fewer than 2 items have both scores"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,14 +152,6 @@ def _running_counts(picked: Booleans) -> Counts:
     for row in range(1, len(count)):
         np.add(count[row], count[row - 1], out=count[row])
     return count
-
-
-REPEATS = 100_000
-# Coins drawn at once.
-CHUNK = 40_000_000
-SAME = 1e-9
-ALIKE = "all items are alike in one of the two, so there is no rank correlation"
-TOO_FEW = "fewer than 2 items have both scores"
 
 
 @dataclass(frozen=True, slots=True)

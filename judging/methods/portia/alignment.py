@@ -32,6 +32,12 @@ _ASCII_WORDS = "".join(
     character.lower() if character.isalnum() or character == "_" else " "
     for character in map(chr, range(128))
 )
+Embed = Callable[[Sequence[str]], ArrayLike]
+# Sums of a few fractions in floats: equal ones differ by less, others by more.
+TOLERANCE = 1e-12
+# Similarities held at once: a few megabytes stay in the processor's cache.
+BLOCK = 1 << 16
+MAX_SENTENCES = 100
 
 
 class Similarities(Protocol):
@@ -162,9 +168,6 @@ NAMED: Mapping[str, Similarity] = {
 }
 
 
-Embed = Callable[[Sequence[str]], ArrayLike]
-
-
 class EmbeddingSimilarity:
     """Cosine of the segments' vectors, or 0 where it is negative.
 
@@ -208,12 +211,6 @@ def _unit(vectors: Floats) -> Floats:
     """Vectors of length 1; one of length 0 stays, and is like nothing."""
     lengths: Floats = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, where=lengths > 0, out=np.zeros_like(vectors))
-
-
-# Sums of a few fractions in floats: equal ones differ by less, others by more.
-TOLERANCE = 1e-12
-# Similarities held at once: a few megabytes stay in the processor's cache.
-BLOCK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,9 +333,6 @@ def _first_cuts_2(pairs: Similarities, cuts_1: tuple[int, ...], best: float) -> 
         cuts.append(chosen)
         reached = float(here[chosen])
     return tuple(cuts[1:])
-
-
-MAX_SENTENCES = 100
 
 
 @dataclass(frozen=True, slots=True)

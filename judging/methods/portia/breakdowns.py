@@ -25,6 +25,7 @@ from judging.methods.portia.stages import OrderLabels, StageLabels
 LENGTH_STEP = 800
 GAP_STEP = 300
 MAX_BINS = 9
+NO_OVERLAP = "no example that the reference judged consistently"
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +174,6 @@ def first_position_share(
         question=questions_at(question, rows),
         reason="no verdict but ties",
     )
-
-
-NO_OVERLAP = "no example that the reference judged consistently"
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,6 +83,27 @@ _LEADING = frozenset(
     "access_specifier attribute_item block_comment comment doc_comment inner_attribute_item "
     "line_comment php_tag".split()
 )
+# Characters of a paragraph read at once: sentencex takes quadratic time on some.
+MAX_PASSAGE = 10_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTER = re.compile(r"[^\W_]")
+# White space, and what changes the sign before it, as the selector of a coloured exclamation mark.
+_SPACE = re.compile(r"[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]*\s*")
+_MARKER = re.compile(
+    r"[ \t]*(?:[-*+•‣▪◦·–]|#{1,6}|[(（]?\d{1,3}[.)）:]|\(?[A-Za-z]\)|>(?:[ \t]*>)*|\|)(?:[ \t]+|$)"
+    r"|[ \t]*[(（]?\d{1,3}[、．）]"
+)
+_HEADING_OR_ROW = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
+# Neither a sentence of its own nor the end of one: an enumerator, a rule, a row of asterisks.
+_NO_SENTENCE = re.compile(r"[\W_]*+(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*+")
+# Markup that closes behind a full stop, which hides the end of the sentence from sentencex.
+_CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
+# What sentencex leaves out: Thai and Lao part sentences by a space, Tibetan and Khmer by strokes.
+_OTHER_END = re.compile(
+    "(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])"
+    "|[\u0f0d\u0f0e\u17d4\u17d5]+(?=[ \t]*[^ \t\u0f0d\u0f0e])"
+)
+_ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
 
 class GrammarsMissing(ImportError):
@@ -213,30 +234,6 @@ def _body(node: Node) -> Node | None:
             return None
         node = inner[0]
     return node.child_by_field_name("body") if node.type in _CONTAINERS else None
-
-
-# Characters of a paragraph read at once: sentencex takes quadratic time on some.
-MAX_PASSAGE = 10_000
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_LETTER = re.compile(r"[^\W_]")
-# White space, and what changes the sign before it, as the selector of a coloured exclamation mark.
-_SPACE = re.compile(r"[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]*\s*")
-_MARKER = re.compile(
-    r"[ \t]*(?:[-*+•‣▪◦·–]|#{1,6}|[(（]?\d{1,3}[.)）:]|\(?[A-Za-z]\)|>(?:[ \t]*>)*|\|)(?:[ \t]+|$)"
-    r"|[ \t]*[(（]?\d{1,3}[、．）]"
-)
-_HEADING_OR_ROW = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
-# Neither a sentence of its own nor the end of one: an enumerator, a rule, a row of asterisks.
-_NO_SENTENCE = re.compile(r"[\W_]*+(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*+")
-# Markup that closes behind a full stop, which hides the end of the sentence from sentencex.
-_CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
-# What sentencex leaves out: Thai and Lao part sentences by a space, Tibetan and Khmer by strokes.
-_OTHER_END = re.compile(
-    "(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])"
-    "|[\u0f0d\u0f0e\u17d4\u17d5]+(?=[ \t]*[^ \t\u0f0d\u0f0e])"
-)
-_ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
 
 def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:

@@ -12,6 +12,9 @@ from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.verdicts import Label
 
+NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
+NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
+
 
 class Stage(StrEnum):
     """A prompt that is asked in both orders; NONE: no stage was consistent."""
@@ -97,9 +100,6 @@ def stages(
 
 # The last axis but one of the arrays.
 STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)
-
-NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
-NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,10 @@ from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, 
 
 # Above any entropy, so that the order of SCIENCE.md §2 is one number.
 INCONSISTENT_BONUS = 1_000.0
+REPEATS = 1_000
+# With more distinct levels than this neighbours share one: the curve hardly changes, and the
+# resamples fit into memory.
+MOST_LEVELS = 500
 
 
 def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> Floats:
@@ -184,12 +188,6 @@ def judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats
     """Share of an example's votes that the judge's label agrees with; 0 where it has none."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
-
-
-REPEATS = 1_000
-# With more distinct levels than this neighbours share one: the curve hardly changes, and the
-# resamples fit into memory.
-MOST_LEVELS = 500
 
 
 @dataclass(frozen=True, slots=True)

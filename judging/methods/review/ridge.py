@@ -19,6 +19,13 @@ LONGEST_STEP = 3.0
 CONVERGED = 1e-8
 # Keeps the intercept finite where a training part holds one kind only.
 INTERCEPT_RIDGE = 1e-3
+# The last one leaves nothing but the prior.
+RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
+FOLDS = 5
+REPEATS = 4
+# With more rows the folds agree: the ridge hardly matters, and one division is enough.
+FEW_ROWS = 200
+MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +84,6 @@ def log_loss(target: Floats, linear: Floats) -> Floats:
 
 def sigmoid(linear: Floats) -> Floats:
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear)))
-
-
-# The last one leaves nothing but the prior.
-RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
-FOLDS = 5
-REPEATS = 4
-# With more rows the folds agree: the ridge hardly matters, and one division is enough.
-FEW_ROWS = 200
-MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)

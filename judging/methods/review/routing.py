@@ -23,6 +23,14 @@ MOST_CATEGORIES = 20
 FEWEST_OF_CATEGORY = 5
 BPDE = "bpde"
 CATEGORY = "category: "
+# Log odds ratio of a standard deviation of BPDE before any label is seen.
+PRIOR = 0.5
+# Below it BPDE must be beaten by two standard errors, which are poorly known themselves.
+FEW = 10
+# Below it there is nothing to learn from.
+FEWEST = 5
+DRAWS = 2_000
+Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,16 +170,6 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
         (name, np.where(judged, (every == name) - np.mean(every[judged] == name), 0.0))
         for name in common
     ]
-
-
-# Log odds ratio of a standard deviation of BPDE before any label is seen.
-PRIOR = 0.5
-# Below it BPDE must be beaten by two standard errors, which are poorly known themselves.
-FEW = 10
-# Below it there is nothing to learn from.
-FEWEST = 5
-DRAWS = 2_000
-Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ Number = Fraction | Decimal | int
 
 LIKERT_SUM = 8
 HALF = Fraction(1, 2)
+SamplesByOrder = Sequence[tuple[Number, Number] | None]
+Shares = tuple[Fraction, Fraction, Fraction]
+NO_BAND = Fraction(0)
 
 
 class Label(StrEnum):
@@ -95,12 +98,6 @@ def smoothed_entropy(shares: Iterable[Fraction], n: int) -> float:
     after two equal samples would look as certain as one that was asked six times.
     """
     return entropy((n * p + Fraction(1, 3)) / (n + 1) for p in shares)
-
-
-SamplesByOrder = Sequence[tuple[Number, Number] | None]
-Shares = tuple[Fraction, Fraction, Fraction]
-
-NO_BAND = Fraction(0)
 
 
 class VerdictState(StrEnum):
