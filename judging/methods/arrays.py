@@ -14,7 +14,13 @@ Signs = NDArray[np.int8]
 
 
 def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
-    """Divide without warnings."""
+    """Divide arrays without warnings.
+
+    Args:
+        above, below: arrays that broadcast together; a divisor of 0 or less gives no quotient.
+        empty: what stands in place of a missing quotient.
+    Returns: float64 quotients of the broadcast shape.
+    """
     quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)
     np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
     return quotient

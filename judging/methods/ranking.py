@@ -50,7 +50,14 @@ class PairResult:
 def pairwise_results(
     models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
 ) -> list[PairResult]:
-    """model_1, model_2: index of each example's models; sign: 1, 0, -1 for response 1."""
+    """Count the labels between each two models.
+
+    Args:
+        models: names.
+        model_1, model_2: (N,) each example's models, as places in `models`.
+        sign: (N,) 1, 0 or -1 for response 1.
+    Returns: each pair that met, in the order of `models`.
+    """
     first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
     turned = np.where(first < second, signs, -signs)
     low, high = np.minimum(first, second), np.maximum(first, second)
@@ -99,7 +106,13 @@ def bradley_terry(
     question: ArrayLike | None = None,
     repeats: int = REPEATS,
 ) -> list[RankedModel] | Undefined:
-    """Strengths with intervals, the strongest first; bootstrapped by question."""
+    """Rank models by their wins, a tie as half (Bradley, Terry 1952, doi:10.2307/2334029).
+
+    Args:
+        models, model_1, model_2, sign: as in `pairwise_results`.
+        rng, question, repeats: as in `resampled_counts`.
+    Returns: the strongest first, or Undefined if no finite ranking exists.
+    """
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
@@ -204,7 +217,11 @@ def davidson(
     question: ArrayLike | None = None,
     repeats: int = REPEATS,
 ) -> DavidsonRanking | Undefined:
-    """Arguments as for `bradley_terry`; an expected win rate counts a tie as half."""
+    """Rank models with a tie parameter (Davidson 1970, doi:10.1080/01621459.1970.10481082).
+
+    Args: models, model_1, model_2, sign, rng, question, repeats: as in `bradley_terry`.
+    Returns: the ranking, in which a tie is half a win, or Undefined without ties.
+    """
     labels = _Games.of(models, model_1, model_2, sign)
     if isinstance(labels, Undefined):
         return labels

@@ -102,10 +102,14 @@ class Comparison:
 def comparison(
     judge: Signs, judged: Booleans, human: Signs, design: Design, question: Codes | None = None
 ) -> Comparison | Undefined:
-    """Keep the labelled examples of a project and weigh them by the design.
+    """Keep the labelled examples of a project and weight them by the design.
 
-    All arrays have one entry an example of the project; `human` is read only where the design
-    says that people labelled it.
+    Args:
+        judge, judged: (N,) the judge's signs, and whether each example has one.
+        human: (N,) the human labels' signs, read only where the design has a label.
+        design: which examples people labelled, and why.
+        question: (N,) equal codes share a question; None: every example has its own.
+    Returns: the labelled examples, or Undefined if there are none or no audit.
     """
     weights = design.weights()
     if isinstance(weights, Undefined):
@@ -138,10 +142,15 @@ def credit(
     ties: Ties = Ties.HALF,
     knows_ties: bool | None = None,
 ) -> Floats:
-    """1 for the right label, 0 for a wrong one and for an unjudged example.
+    """Return what each label of the judge earns against the human label.
 
-    Where no human label is a tie, a judge's tie earns 1/2 (or 0, `Ties.WRONG`): it could not
-    have been right. knows_ties: whether one is, where these are only some of the labels.
+    If no human label is a tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+
+    Args:
+        judge, judged, human: (N,) as in `Comparison`.
+        ties: what such a tie earns instead.
+        knows_ties: whether people could say tie; None: whether one of these labels is a tie.
+    Returns: (N,) float64: 1 right, 0 wrong or unjudged, 1/2 as above.
     """
     right = (judge == human) & judged
     earned: Floats = right.astype(np.float64)
@@ -158,10 +167,17 @@ def accuracy(
     ties: Ties = Ties.HALF,
     unjudged_wrong: bool = False,
 ) -> Figure:
-    """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
+    """Return the judge's weighted accuracy, sum w 1[j = h] / sum w.
 
-    Wilson's interval where all weigh the same and earn 0 or 1; the exact ones of selected and
-    audited joined where there was an audit; the bootstrap's where questions repeat.
+    The interval is Wilson's if all examples weigh the same and earn 0 or 1, `stratified_share`
+    after an audit, and a bootstrap if questions repeat.
+
+    Args:
+        compared: the labelled examples.
+        rng: for the bootstrap.
+        ties: as in `credit`.
+        unjudged_wrong: divide by all examples and count unjudged ones as not right.
+    Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge.
     """
     earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged

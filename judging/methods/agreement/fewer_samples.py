@@ -27,11 +27,16 @@ LEVEL = 0.95
 def expected_labels(
     difference: Integers, valid: Booleans, k_prime: int, *, both_orders: bool
 ) -> Floats:
-    """(N, 4): the shares of size-k' subsets that give win, tie, lose and no label.
+    """Return how often k' of the k samples would give each label.
 
-    difference: (N, orders, k), score 1 - score 2 as integers on one scale; read where valid.
-    both_orders: k' samples of each order together, MEC(k') + BPC(k'); else each order alone,
-        MEC(k'), and their mean.
+    Args:
+        difference: (N, orders, k) score 1 - score 2 as integers on one scale.
+        valid: (N, orders, k) bool, which samples count.
+        k_prime: size of the subsets, 1 to k.
+        both_orders: True: k' samples of each order together, MEC(k') + BPC(k'); False: MEC(k'),
+            each order alone, then the mean of the two.
+    Returns: (N, 4) float64 shares of the subsets that give win, tie, lose and no label.
+    Raises: ValueError if k' is out of range or the run has one order only.
     """
     n, orders, k = valid.shape
     if not 1 <= k_prime <= k:
@@ -54,16 +59,25 @@ def expected_labels(
 
 
 def expected_right(shares: Floats, human: Signs) -> Floats:
-    """(N,) the share of the subsets whose label is right; what has no label earns nothing.
+    """Return how often k' samples would give the right label.
 
-    A tie earns 1/2 where no human label is a tie (see `accuracy.credit`).
+    Args:
+        shares: (N, 4) from `expected_labels`.
+        human: (N,) human signs; a judge's tie earns 1/2 if none of them is a tie.
+    Returns: (N,) float64, 0 to 1; no label earns nothing.
     """
     right = shares[np.arange(len(human)), 1 - human.astype(int)]
     return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
 
 
 def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> float | Undefined:
-    """Kappa of the expected confusion table, which is not the mean of the subsets' kappas."""
+    """Return kappa of the expected confusion table, which is not the mean of the subsets' kappas.
+
+    Args:
+        shares: (N, 4) from `expected_labels`.
+        human, weight: (N,) human signs, and how many examples each one represents.
+    Returns: kappa, at most 1, or Undefined as in `cohen_kappa`.
+    """
     table = np.zeros((3, 3))
     for column, sign in enumerate((1, 0, -1)):
         rows = human == sign
@@ -93,11 +107,13 @@ def _label_shares(values: NDArray[np.int64], there: Booleans) -> Floats:
 def label_is_settled(
     differences: Sequence[Sequence[Fraction]], remaining: Sequence[int], reach: Fraction
 ) -> bool:
-    """Whether no result of the remaining samples can change the sign of the calibrated gap.
+    """Return whether the remaining samples can no longer change the sign of the calibrated gap.
 
-    differences: for each order score 1 - score 2 of its valid samples.
-    remaining: samples still to be asked in each order; any number of them may fail.
-    reach: the largest |difference| of one sample, b - a for scores on [a, b], 1 for verdicts.
+    Args:
+        differences: for each order, score 1 - score 2 of its valid samples.
+        remaining: samples still to be asked in each order; any number of them may fail.
+        reach: largest |difference| of one sample: b - a for scores on [a, b], 1 for verdicts.
+    Returns: True if no outcome of the remaining samples changes the label.
     """
     if not any(remaining):
         return True
@@ -137,13 +153,15 @@ class StoppingRule:
 def calibrated_rules(
     difference: Integers, valid: Booleans, confidence: float = 0.95
 ) -> list[StoppingRule] | Undefined:
-    """Rules whose label agreed with that of the full k on a pilot, by its lower 95 % limit.
-
-    difference, valid: (N, 2, k) of pilot examples of this run, asked in full.
-    confidence: what the lower limit has to reach.
+    """Find stopping rules whose label agreed with the full run's on a pilot.
 
     The sum of the differences tells more than their signs: a judge that sees a large difference
     once seldom changes its mind.
+
+    Args:
+        difference, valid: (N, 2, k) as in `expected_labels`, pilot examples with all k samples.
+        confidence: what the lower 95 % limit of the agreement has to reach.
+    Returns: at most one rule per number of rounds, or Undefined below 30 pilot examples.
     """
     n, _, k = valid.shape
     if n < FEWEST_PILOT:
@@ -174,12 +192,22 @@ def calibrated_rules(
 
 
 def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction) -> bool:
-    """Whether a calibrated rule covers this many rounds and this lead."""
+    """Return whether a calibrated rule allows stopping now.
+
+    Args:
+        rules: from `calibrated_rules`.
+        rounds, lead: samples so far in each order, and the sum of their differences.
+    Returns: True if a rule for this number of rounds has a lead of at most |lead|.
+    """
     return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
 
 
 def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
-    """Share of examples whose label after early stopping is that of the full run."""
+    """Return how often early stopping gave the full run's label.
+
+    Args: adaptive, full: (N,) signs of the same examples.
+    Returns: share, 0 to 1, with Wilson's interval.
+    """
     return wilson(int((adaptive == full).sum()), len(full))
 
 

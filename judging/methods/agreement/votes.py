@@ -40,7 +40,13 @@ SMOOTHING = 1 / CLASSES
 
 
 def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
-    """(3, 3): rows the judge's win, tie, lose; columns the people's."""
+    """Count pairs of labels, by weight.
+
+    Args:
+        judge, human: (N,) signs.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: (3, 3) float64; rows the judge's win, tie, lose; columns the human label's.
+    """
     table = np.zeros((3, 3))
     np.add.at(
         table, (1 - judge.astype(int), 1 - human.astype(int)), 1.0 if weight is None else weight
@@ -49,9 +55,12 @@ def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Float
 
 
 def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
-    """(p_o - p_e) / (1 - p_e) of a (c, c) table (Cohen 1960).
+    """Return (p_o - p_e) / (1 - p_e) of a table (Cohen 1960, doi:10.1177/001316446002000104).
 
-    linear: disagreements count by their distance (Cohen 1968); classes in their order.
+    Args:
+        table: (c, c) counts or weights, classes in their order.
+        linear: weigh disagreements by distance (Cohen 1968, doi:10.1037/h0026256).
+    Returns: kappa, at most 1, or Undefined for an empty table or a single class.
     """
     value = float(_kappas(table[None], linear=linear)[0])
     if table.sum() == 0:
@@ -60,10 +69,15 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
 
 
 def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
-    """Weighted kappa of judge and people over the judged examples.
+    """Return the weighted kappa of judge and people over the judged examples.
 
-    The interval resamples by question where questions repeat, and else draws the tables of
-    `_likely_tables`.
+    The interval resamples questions if they repeat, and else draws tables (`_likely_tables`).
+
+    Args:
+        compared: the labelled examples.
+        rng: for the resamples.
+        linear: as in `cohen_kappa`.
+    Returns: kappa with its interval, or Undefined.
     """
     rows: Booleans = compared.judged
     if not rows.any():
@@ -126,17 +140,26 @@ def _kappas(tables: Floats, *, linear: bool) -> Floats:
 
 
 def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike) -> Floats:
-    """(N, c) counts from (N, raters) votes; a vote that is not present is missing."""
+    """Count each example's votes by category.
+
+    Args:
+        votes, present: (N, raters) labels, and whether each vote exists.
+        categories: (c,) labels, in the order of the columns.
+    Returns: (N, c) float64 counts.
+    """
     table, there = np.asarray(votes), np.asarray(present, dtype=bool)
     columns = [((table == value) & there).sum(axis=1) for value in np.asarray(categories)]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
 def equally_often(counts: Floats) -> tuple[int, Booleans]:
-    """The number of votes, two or more, that most examples have, and which examples have it.
+    """Find the number of votes, two or more, that most examples have.
 
-    Of numbers that are equally common the larger one; 0 where no example has two votes.  What a
-    round asks for does not tell it: it may be closed early, or hold votes given elsewhere.
+    What a round asks for does not tell it: a round may be closed early, or hold earlier votes.
+
+    Args: counts: (N, c) from `category_counts`.
+    Returns: that number (the larger of two equally common ones, 0 if there is none), and (N,) bool,
+        which examples have it.
     """
     given = counts.sum(axis=1).astype(np.intp)
     common = np.bincount(given[given >= 2])
@@ -145,9 +168,12 @@ def equally_often(counts: Floats) -> tuple[int, Booleans]:
 
 
 def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Mean over examples of the share of pairs of raters that agree.
+    """Return the mean share of pairs of raters that agree.
 
-    times: how often each row occurs, here and below; once where None.
+    Args:
+        counts: (N, c) from `category_counts`; rows with fewer than two votes are left out.
+        times: (N,) how often each row occurs; None: once.
+    Returns: share, 0 to 1, or Undefined if no example has two votes.
     """
     rows, often = _with(counts, times, 2)
     if not len(rows):
@@ -156,7 +182,11 @@ def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Un
 
 
 def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Fleiss (1971).  Every example needs the same number of raters; missing votes: use alpha."""
+    """Return Fleiss' kappa (1971, doi:10.1037/h0031619).
+
+    Args: counts, times: as in `percent_agreement`.
+    Returns: kappa, at most 1, or Undefined if numbers of votes differ (use alpha instead).
+    """
     rows, often = _with(counts, times, 0)
     raters = rows.sum(axis=1)
     if not len(rows) or raters.max() < 2:
@@ -173,7 +203,13 @@ def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefin
 
 
 def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Gwet's AC1 (2008); chance agreement from all votes, agreement where two are there."""
+    """Return Gwet's AC1 (2008, doi:10.1348/000711006X126600).
+
+    Examples with one vote count for chance agreement, those with two or more for both parts.
+
+    Args: counts, times: as in `percent_agreement`.
+    Returns: AC1, at most 1, or Undefined.
+    """
     categories = counts.shape[1]
     twice, often = _with(counts, times, 2)
     if not len(twice):
@@ -190,9 +226,12 @@ def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
 def krippendorff_alpha(
     counts: Floats, times: Floats | None = None, *, ordinal: bool = False
 ) -> float | Undefined:
-    """1 - D_o/D_e over all pairable values (Krippendorff 2011); a missing vote is missing.
+    """Return Krippendorff's alpha, 1 - D_o/D_e over all pairable values; a missing vote is missing.
 
-    ordinal: the squared number of values between two categories, the columns in their order.
+    Args:
+        counts, times: as in `percent_agreement`.
+        ordinal: use the ordinal metric with the columns in their order, else the nominal one.
+    Returns: alpha, at most 1, or Undefined if no votes meet or all are in one category.
     """
     rows, often = _with(counts, times, 2)
     if not len(rows):
@@ -229,11 +268,18 @@ def _pairs_agreeing(counts: Floats) -> Floats:
 def agreement_interval(
     statistic: Statistic, counts: Floats, question: ArrayLike, rng: np.random.Generator
 ) -> Figure:
-    """One of `judging.methods.agreement.votes` with its percentile limits.
+    """Return a statistic of this module with its percentile limits.
 
-    Where each question occurs once, rows are drawn from Dirichlet weights with one
-    pseudo-observation, half of it an agreement and half a disagreement of one rater, as
-    `kappa` has it for two: without it, votes that all agree have no width.
+    If questions don't repeat, rows are drawn from Dirichlet weights with one pseudo-observation,
+    half of it an agreement and half a disagreement of one rater, as `kappa` does for two raters:
+    without it, votes that all agree have no width.
+
+    Args:
+        statistic: from counts and times to the value, for example `gwet_ac1`.
+        counts: (N, c) from `category_counts`.
+        question: (N,) equal codes share a question and are resampled together.
+        rng: for the resamples.
+    Returns: the value with its interval, or Undefined.
     """
     if not len(counts):
         return Undefined(TOO_FEW)
@@ -274,12 +320,20 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
 
 
 def majority(votes: Iterable[Label]) -> Label | None:
-    """The label of more than half of the votes received, or None."""
+    """Return the label of more than half of the votes received.
+
+    Args: votes: one example's votes.
+    Returns: that label, or None.
+    """
     return majority_of(Counter(votes))
 
 
 def majority_of(counts: Mapping[Name, int]) -> Name | None:
-    """The same from the number of votes for each label."""
+    """Return the label of more than half of the votes received.
+
+    Args: counts: number of votes for each label.
+    Returns: that label, or None.
+    """
     total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
 
@@ -292,7 +346,11 @@ class VoteCounts:
 
     @classmethod
     def from_votes(cls, votes: Signs, present: Booleans) -> VoteCounts:
-        """votes: (N, raters) of 1, 0, -1; read where present."""
+        """Count signs.
+
+        Args: votes, present: (N, raters) signs, and whether each vote exists.
+        Returns: counts of win, tie and lose.
+        """
         return cls(category_counts(votes, present, (1, 0, -1)).astype(np.int64))
 
     @property
@@ -300,13 +358,13 @@ class VoteCounts:
         return np.asarray(self.counts.sum(axis=1))
 
     def majority(self) -> tuple[Signs, Booleans]:
-        """The majority's sign, and whether there is one."""
+        """Return (N,) the majority's sign, and whether there is one."""
         best = self.counts.argmax(axis=1)
         has = 2 * self.counts.max(axis=1) > self.n_votes
         return (1 - best).astype(np.int8), np.asarray(has)
 
     def score_variance(self) -> Floats:
-        """v = s^2/n of each example's votes scored 1, 1/2, 0; NaN below two votes."""
+        """Return (N,) s^2/n of each example's votes scored 1, 1/2, 0; NaN below two votes."""
         points = np.array([1.0, 0.5, 0.0])
         n = self.n_votes
         mean = self.counts @ points / np.maximum(n, 1)
@@ -314,9 +372,9 @@ class VoteCounts:
         return np.where(n >= 2, square / np.maximum(n * (n - 1), 1), np.nan)
 
     def others_agree(self) -> Floats:
-        """Mean over votes of the chance that the majority of the other votes is the same.
+        """Return (N,) how often a vote agrees with the majority of the other votes, 0 to 1.
 
-        An even split of the others gives each of its labels an equal share.  NaN below two votes.
+        An even split of the others gives each of its labels an equal share. NaN below two votes.
         """
         n = self.n_votes
         earned = np.zeros(len(n))
@@ -333,10 +391,14 @@ class VoteCounts:
 def agrees_with_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
 ) -> tuple[NDArray[np.intp], Booleans]:
-    """The examples on which one rater meets a majority, and whether the label is the same.
+    """Compare one rater with the majority.
 
-    own_vote: the majority counts the rater's own vote, as FairEval has it, which flatters;
-        else it is that of the others, and examples on which they are evenly split are left out.
+    Args:
+        votes, present: (N, raters) signs, and whether each vote exists.
+        rater: column of the rater.
+        own_vote: count the rater's own vote in the majority, which flatters (FairEval does so);
+            else leave out the examples on which the others are evenly split.
+    Returns: places of the examples with a majority, and for each whether the rater gave its label.
     """
     mine = np.flatnonzero(present[:, rater])
     voters = present[mine]
@@ -349,7 +411,11 @@ def agrees_with_majority(
 def rater_against_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
 ) -> float | Undefined:
-    """How often one rater gives the majority's label, as in `agrees_with_majority`."""
+    """Return how often one rater gives the majority's label.
+
+    Args: votes, present, rater, own_vote: as in `agrees_with_majority`.
+    Returns: share, 0 to 1, or Undefined if no majority meets the rater.
+    """
     _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
     return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
 
@@ -371,7 +437,13 @@ class DawidSkene:
 def dawid_skene(
     votes: Signs, present: Booleans, *, iterations: int = 500, tolerance: float = 1e-8
 ) -> DawidSkene | Undefined:
-    """votes: (N, raters) of 1, 0, -1, read where present; every example has one vote or more."""
+    """Estimate true labels and each rater's errors by EM (Dawid, Skene 1979, doi:10.2307/2346806).
+
+    Args:
+        votes, present: (N, raters) signs, and whether each vote exists; one or more per example.
+        iterations, tolerance: stop after that many steps, or when no posterior moves by more.
+    Returns: the fit, or Undefined if an example has no vote.
+    """
     if not present.any(axis=1).all() or not present.size:
         return Undefined("an example without a vote has no label")
     one_hot = np.stack([(votes == sign) & present for sign in (1, 0, -1)], axis=2).astype(float)

@@ -32,9 +32,12 @@ def advantage(
     *,
     question: ArrayLike | None = None,
 ) -> Figure:
-    """Mean of (with - without), in win rate of response 1: 0 is none, 1 is everything.
+    """Return the mean of (with - without): 0 is no advantage, 1 is everything.
 
-    Both (N,), 1, 1/2, 0 or a probability; NaN where there is no reading.
+    Args:
+        with_it, without: (N,) 1, 1/2, 0 or a probability of response 1; NaN: no reading.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: difference of win rates, -1 to 1, or Undefined without a pair of readings.
     """
     difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
     return bootstrap_mean(difference, rng, question=question, reason=NO_PAIR, limits=(-1, 1))
@@ -47,7 +50,14 @@ def advantage_of(
     *,
     question: ArrayLike | None = None,
 ) -> Figure:
-    """what: `position` or `token`; all four permutations tell best, X0, X1 and X2 tell too."""
+    """Return the advantage of a position or an ID token.
+
+    Args:
+        what: `position` or `token`.
+        probabilities: all four permutations tell best; X0, X1 and X2 tell too.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: as in `advantage`, or Undefined if both change together.
+    """
     of_response_1 = probabilities.of_response_1()
     of_response_1 = np.where(probabilities.present, of_response_1, np.nan)
     for have, lack in _APART[what]:

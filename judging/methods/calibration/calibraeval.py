@@ -63,13 +63,23 @@ class ObjectivePoints:
 
 
 def calibrated_values(d: Floats) -> Floats:
-    """g(z) by equation 12; ascending, the last one exactly 1."""
+    """Return g(z) by equation 12 (CalibraEval, arXiv:2410.15393).
+
+    Args: d: (M + 1,) parameters.
+    Returns: (M + 1,) ascending in (0, 1]; the last one is exactly 1.
+    """
     g = np.cumsum(np.exp(d - d.max()))
     return np.asarray(g / g[-1])
 
 
 def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Objective) -> float:
-    """The sum over examples, from the calibrated values themselves."""
+    """Return the objective, summed over the examples, from calibrated values.
+
+    Args:
+        g0, g1, g2: (K,) g of P(t1) under X0, X1 and X2.
+        strength, kind: lambda, and which terms count.
+    Returns: the loss; lower is better, and it may be negative.
+    """
     tokens, positions, apart = g0 + g2 - 1, g0 - g1, g0 - g2
     if kind == "tokens":
         return float(tokens @ tokens - strength * (apart @ apart))
@@ -81,7 +91,13 @@ def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Ob
 def loss_and_gradient(
     d: Floats, points: ObjectivePoints, strength: float, kind: Objective = "both"
 ) -> tuple[float, Floats]:
-    """The sum over examples, and (M + 1,) its derivative by d; strength is lambda."""
+    """Return the objective and its exact gradient.
+
+    Args:
+        d, points: (M + 1,) parameters, and the distinct probabilities.
+        strength, kind: as in `loss_of_values`.
+    Returns: the loss summed over the examples, and (M + 1,) its derivative by d.
+    """
     w = np.exp(d - d.max())
     g = np.cumsum(w)
     w /= g[-1]

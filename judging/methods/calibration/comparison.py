@@ -54,7 +54,14 @@ class Split:
 def estimation_rows(
     n: int, share: float, rng: np.random.Generator, *, question: ArrayLike | None = None
 ) -> Booleans:
-    """(n,) a random share, in percent, rounded half up; questions are kept whole."""
+    """Draw the estimation set; questions are kept whole.
+
+    Args:
+        n, share: number of examples, and percent of them to draw, rounded half up.
+        rng, question: source of the draw, and (n,) equal codes share a question.
+    Returns: (n,) bool.
+    Raises: ValueError unless 0 < share <= 100.
+    """
     if not 0 < share <= WHOLE:
         raise ValueError("The estimation set is more than 0 % and at most 100 % of the examples.")
     many, group = coded(np.arange(n) if question is None else question)
@@ -72,7 +79,13 @@ def split(
     question: ArrayLike | None = None,
     apart: bool = True,
 ) -> Split:
-    """apart: judge on examples that the fit has not seen; False does as the paper does."""
+    """Decide which examples fit a calibration and which judge it.
+
+    Args:
+        n, share, rng, question: as in `estimation_rows`.
+        apart: judge on examples that the fit has not seen; False does as the paper does.
+    Returns: the parts.
+    """
     estimation = estimation_rows(n, share, rng, question=question)
     many, group = coded(np.arange(n) if question is None else question)
     one_fit = np.zeros(n, dtype=np.intp)
@@ -88,7 +101,11 @@ def split(
 def calibrated_apart(
     method: CalibrationMethod, probabilities: ChoiceProbabilities, parts: Split
 ) -> tuple[Calibration, ChoiceProbabilities] | Undefined:
-    """The fit on the estimation set, and the judged examples, in their order, by their own fits."""
+    """Fit on the estimation set, and calibrate the judged examples.
+
+    Args: method, probabilities, parts: what is fitted, all examples, and their `split`.
+    Returns: the fit, and the judged examples in their order, each by a fit that may see it.
+    """
     whole = method.fit(probabilities.rows(parts.estimation))
     if isinstance(whole, Undefined):
         return whole
@@ -116,11 +133,19 @@ def compare_calibrations(
     band: float = 0.0,
     apart: bool = True,
 ) -> CalibrationComparison:
-    """gold: (K,) 1 or -1 for the better response, 0 for a tie or no label; no fit ever sees it.
+    """Compare calibrations by agreement, accuracy and recall balance (CalibraEval §4).
 
-    share: percent of the examples in the estimation set.  question: examples of one question stay
-    on one side and are resampled together.  band: a tie within so much of one half.
-    apart: False fits and judges on the same examples, as the paper does.
+    Args:
+        probabilities: K examples under one or more permutations.
+        methods: what to compare.
+        rng: for split and resamples.
+        gold: (K,) 1 or -1 for the better response, 0 for a tie or no label; no fit ever sees it.
+        share: percent of the examples in the estimation set.
+        question: (K,) examples of one question stay on one side and are resampled together.
+        band: a probability within this distance of one half is a tie.
+        apart: False fits and judges on the same examples, as the paper does.
+    Returns: the table.
+    Raises: ValueError without an example.
     """
     k = len(probabilities)
     if not k:

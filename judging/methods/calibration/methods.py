@@ -117,7 +117,13 @@ THREE_PERMUTATION_MEAN = PermutationMean("mean_three", THREE)
 def mean_probability(
     probabilities: ChoiceProbabilities, over: tuple[str, ...]
 ) -> tuple[Floats, Booleans]:
-    """(K,) mean P of response 1, and which examples have all of `over`."""
+    """Average the permutations.
+
+    Args:
+        probabilities: K examples.
+        over: names of the permutations.
+    Returns: (K,) mean P of response 1, 0 to 1, and (K,) whether all of them are present.
+    """
     turned = [content_probability(probabilities.column(name), name) for name in over]
     return np.mean(turned, axis=0, dtype=np.float64), probabilities.complete(over)
 
@@ -149,7 +155,7 @@ class PriorCalibration:
         return {"method": self.method, "prior": self.prior, "n": self.n, "softmax": self.softmax}
 
 
-def prior_calibration(
+def _prior_calibration(
     method: str, prior: float, n: int, *, softmax: bool = False
 ) -> PriorCalibration | Undefined:
     """A prior within 1e-12 of 0 or 1 leaves nothing to divide."""
@@ -171,7 +177,7 @@ class ContentFreeCalibration:
         given = given[~np.isnan(given)]
         if not len(given):
             return Undefined(NOT_ASKED)
-        return prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
+        return _prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +199,16 @@ def random_inputs(
     *,
     count: int = INPUTS,
 ) -> list[ContentFreeInput]:
-    """DC's inputs: words drawn from the texts of the same kind, as many as these have on average.
+    """Draw DC's inputs (Fei et al., arXiv:2305.19148): random words, as many as a text has on average.
 
-    A word's chance is its share of all words.  Texts without white space between words (Chinese,
+    A word's chance is its share of all words. Texts without white space between words (Chinese,
     Thai) are drawn by character.
+
+    Args:
+        questions, responses: texts of the same kind.
+        rng, count: source of the draws, and number of inputs.
+    Returns: the inputs.
+    Raises: ValueError if the texts hold no word.
     """
     asked, answered = _Words.of(questions), _Words.of(responses)
     return [
@@ -241,7 +253,7 @@ class Pride:
         if not both.any():
             return Undefined("no example has a probability under both X0 and X2")
         priors = self._priors(probabilities.columns(SWAPPED)[both])
-        return prior_calibration(self.name, float(priors.mean()), len(priors))
+        return _prior_calibration(self.name, float(priors.mean()), len(priors))
 
     def _priors(self, p_t1: Floats) -> Floats:
         """(n,) each example's prior from its (n, 2) probabilities."""
@@ -255,7 +267,14 @@ class Pride:
 def method_named(
     name: str, *, nothing: ContentFreeAnswers = (), random: ContentFreeAnswers = ()
 ) -> CalibrationMethod:
-    """nothing, random: P(t1) for CC's input and for each of DC's, where they were asked."""
+    """Return a calibration method by its name.
+
+    Args:
+        name: one of NAMES.
+        nothing, random: P(t1) for CC's input and for each of DC's, if they were asked.
+    Returns: the method.
+    Raises: ValueError for another name.
+    """
     methods: dict[str, CalibrationMethod] = {
         "uncalibrated": Uncalibrated(),
         "mean": PermutationMean(),

@@ -30,27 +30,46 @@ ABSENT = 0.5
 
 
 def bears_t1(permutation: str) -> bool:
-    """Whether response 1 bears the first ID token."""
+    """Return whether response 1 bears the first ID token.
+
+    Args: permutation: X0, X1, X2 or X3.
+    Returns: True for X0 and X1.
+    Raises: ValueError for another name.
+    """
     if permutation not in PERMUTATIONS:
         raise ValueError(f"There is no permutation {permutation!r}; there are X0 to X3.")
     return permutation in _BEARS_T1
 
 
 def content_probability(p_t1: ArrayLike, permutation: str) -> Floats:
-    """P of response 1 from P(t1 | X), of any shape; and back, since it is its own inverse."""
+    """Turn P(t1 | X) to P of response 1, or back, since the function is its own inverse.
+
+    Args:
+        p_t1: probabilities of any shape.
+        permutation: the one under which they were read.
+    Returns: float64 of the same shape.
+    """
     p = np.asarray(p_t1, dtype=np.float64)
     return p if bears_t1(permutation) else 1 - p
 
 
 def is_balanced(permutations: Collection[str]) -> bool:
-    """Whether response 1 is shown first, and bears t1, in exactly half of them."""
+    """Return whether response 1 is shown first, and bears t1, in exactly half of the permutations.
+
+    Args: permutations: their names.
+    Returns: False for an empty set.
+    """
     names = set(permutations)
     first, bearing = len(names & _SHOWN_FIRST), len(names & _BEARS_T1)
     return bool(names) and 2 * first == len(names) == 2 * bearing
 
 
 def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
-    """The largest balanced set among those asked for; None where there is none."""
+    """Return the largest balanced set among the permutations.
+
+    Args: permutations: names of those asked.
+    Returns: their names, or None.
+    """
     there = set(permutations)
     return next((names for names in BALANCED_SETS if there.issuperset(names)), None)
 
@@ -103,7 +122,15 @@ class ChoiceProbabilities:
 def choice_probabilities(
     p_t1: ArrayLike, permutations: Sequence[str], present: ArrayLike | None = None
 ) -> ChoiceProbabilities:
-    """Checked: shapes, names, and 0 <= p <= 1.  Without `present`, what is NaN is missing."""
+    """Check probabilities and put them together.
+
+    Args:
+        p_t1: (K, P) probabilities of the first ID token.
+        permutations: names of the P columns.
+        present: (K, P) bool; None: a NaN is missing.
+    Returns: the checked probabilities.
+    Raises: ValueError for wrong shapes or names, or a probability outside 0 to 1.
+    """
     p = np.asarray(p_t1, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != len(permutations) or not permutations:
         raise ValueError("A row an example and a column a permutation are needed.")

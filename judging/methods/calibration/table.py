@@ -110,7 +110,13 @@ class CalibrationComparison:
 
 
 def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
-    """1, 0, -1 for response 1, a tie, response 2; a tie within `band` of one half."""
+    """Turn probabilities into verdicts.
+
+    Args:
+        p_response_1: P of response 1, any shape.
+        band: a probability within this distance of one half is a tie.
+    Returns: int8 of the same shape: 1 response 1, 0 tie, -1 response 2.
+    """
     apart = p_response_1 - 0.5
     return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
 
@@ -191,7 +197,16 @@ def resampled_sums(
     question: ArrayLike | Sequence[str] | None = None,
     repeats: int = REPEATS,
 ) -> Floats:
-    """(1 + repeats, F) the (K, F) columns' sums: of the sample, then of resamples by question."""
+    """Sum columns over the sample and over resamples by question.
+
+    Beyond MANY questions the sums are drawn from their normal limit.
+
+    Args:
+        columns: (K, F), one row per example.
+        rng, question: source of the resamples, and (K,) equal values share a question.
+        repeats: number of resamples.
+    Returns: (1 + repeats, F) float64, the sample's sums first.
+    """
     if question is not None:
         groups, code = coded(np.asarray(question))
         grouped = np.zeros((groups, columns.shape[1]))
@@ -327,7 +342,13 @@ class ComparisonTable:
 
 
 def figure(values: Floats, n: int, reason: str) -> Figure:
-    """The first value is the sample's, the rest are the resamples'."""
+    """Make an estimate from the sample's value and the resamples'.
+
+    Args:
+        values: (1 + R,), the sample's first; NaN: undefined.
+        n, reason: examples behind it, and what to say if the sample has no value.
+    Returns: the value with percentile limits, or Undefined.
+    """
     if not np.isfinite(values[0]):
         return Undefined(reason)
     return estimate_of(float(values[0]), values[1:], n)

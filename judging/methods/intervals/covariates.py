@@ -65,7 +65,15 @@ def covariate_effect(
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
 ) -> CovariateEffect | Undefined:
-    """difference: (N,) of response 1 less response 2; score: 1, 1/2, 0 for response 1."""
+    """Fit preference against a covariate (length, likelihood, family).
+
+    Args:
+        difference: (N,) the covariate of response 1 less that of response 2.
+        score: (N,) 1, 1/2 or 0 for response 1.
+        rng, question, stratum: as in `resampled_counts`.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: the effect, or Undefined if the pairs don't differ.
+    """
     fits = _fits(difference, [score], rng, weight, question, stratum)
     return fits if isinstance(fits, Undefined) else fits[0][0]
 
@@ -80,7 +88,13 @@ def covariate_bias(
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
 ) -> CovariateBias | Undefined:
-    """Paired bootstrap over the examples that both have scored."""
+    """Compare the judge's slope with people's on the same examples, by a paired bootstrap.
+
+    Args:
+        difference, rng, weight, question, stratum: as in `covariate_effect`.
+        judge, human: (N,) scores of the examples that both have labelled.
+    Returns: both effects and gamma_judge - gamma_human, or Undefined.
+    """
     fits = _fits(difference, [judge, human], rng, weight, question, stratum)
     if isinstance(fits, Undefined):
         return fits

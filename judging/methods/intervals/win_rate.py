@@ -94,7 +94,11 @@ class DifferenceEstimate:
 
 
 def best_lambda(labels: AuditedLabels) -> float:
-    """cov(Y, f)/var(f) within the audit, in [0, 1]; 1 below 40 audited, where it is too noisy."""
+    """Return cov(Y, f)/var(f) within the audit, clipped to 0 to 1.
+
+    Args: labels: people's and judge's scores.
+    Returns: lambda; 1 below 40 audited examples, for which it is too noisy.
+    """
     if len(labels.audited) < FEWEST_FOR_LAMBDA:
         return 1.0
     judge = labels.audited_judge - labels.audited_judge.mean()
@@ -110,11 +114,17 @@ def difference_estimate(
     scale: WinRateScale = WinRateScale.WIN_RATE,
     noise: float = 0.0,
 ) -> DifferenceEstimate:
-    """theta = (1/N) [sum_S Y + lam sum_U f + (N_U/n) sum_A e],  e = Y - lam f.
+    """Return theta = (1/N) [sum_S Y + lam sum_U f + (N_U/n) sum_A e], e = Y - lam f.
 
     For this project V = (N_U/N)^2 (1 - n/N_U) s_e^2/n; for examples like these plus the weighted
-    variance of Y over N.  The plus-two form has one more e at +R and one at -R, so that an audit
-    without a disagreement still has a width.  noise: the votes' own variance, added to each.
+    variance of Y over N. The plus-two form has one more e at +R and one at -R, so that an audit
+    without a disagreement still has a width.
+
+    Args:
+        labels, lam: scores, and the weight of the judge, 0 to 1.
+        scale, noise: of the scores, and the votes' own variance, added to each.
+    Returns: the parts of the estimator.
+    Raises: ValueError below two audited examples.
     """
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
@@ -154,13 +164,17 @@ def win_rate(
     noise: float = 0.0,
     confidence: float = 0.95,
 ) -> Figure:
-    """The people's win rate with the plus-two interval; the printed point stays theta.
+    """Return people's win rate with the plus-two interval; the printed point stays theta.
 
     The pseudo-observations move the centre by about 2/n of the mean error, which no longer
     shrinks with the width once most of the rest is audited (coverage .92 at 60 of 64); from one
     half on the interval also holds the one around the centre that does.
 
-    lam: 0 gives people alone, 1 trusts the judge fully, None chooses by `best_lambda`.
+    Args:
+        labels, scale, noise: as in `difference_estimate`.
+        lam: 0: people alone; 1: trust the judge fully; None: `best_lambda`.
+        about, confidence: what the interval describes, and its level.
+    Returns: win rate, 0 to 1 (net: -1 to 1), or Undefined below 10 audited examples.
     """
     if not len(labels.rest):
         return everyone_labelled(
@@ -206,9 +220,13 @@ def everyone_labelled(
     effect: float = 1.0,
     questions: int | None = None,
 ) -> Figure:
-    """The mean of labels that all examples have; sampling error only, with two pseudo-values.
+    """Return the mean of labels that all examples have, with two pseudo-values.
 
-    effect, questions: as in `AuditedLabels`; the examples are worth so many times fewer.
+    Args:
+        values: (N,) scores.
+        scale, about, noise, confidence: as in `win_rate`.
+        effect, questions: as in `AuditedLabels`; the examples are worth that many times fewer.
+    Returns: the mean; the interval covers sampling error only.
     """
     n = len(values)
     if n < 2:
@@ -228,7 +246,11 @@ def everyone_labelled(
 
 
 def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
-    """(N_U/N) mean_A (f - Y): what trusting the judge on the rest does to the win rate."""
+    """Return (N_U/N) mean_A (f - Y): the shift in the win rate caused by judge errors.
+
+    Args: labels, confidence: scores, and the level of the interval.
+    Returns: the shift with its t interval, or Undefined below two audited examples.
+    """
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
         return Undefined("two audited examples are needed")
@@ -241,9 +263,12 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
 
 
 def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> float:
-    """(N_U^2/n^2 sum_A v + sum_S v)/N^2: what the votes' own noise adds to the variance.
+    """Return (N_U^2/n^2 sum_A v + sum_S v)/N^2: what variation between voters adds to the variance.
 
-    selected, audited: v = s^2/n_votes of each example's votes (`VoteCounts.score_variance`).
+    Args:
+        selected, audited: v of S and of A, from `VoteCounts.score_variance`.
+        n_rest, total: N_U and N.
+    Returns: a variance, 0 or more.
     """
     factor = (n_rest / len(audited)) ** 2 if len(audited) else 0.0
     return float((factor * audited.sum() + selected.sum()) / total**2)

@@ -32,7 +32,11 @@ TRAIN_SHARE = 0.8
 
 
 def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
-    """Equation 7: sum of i Q(i) / sum of Q(j), over the score tokens; any range of scores."""
+    """Return sum of i Q(i) / sum of Q(j), over the score tokens (equation 7).
+
+    Args: probabilities: Q of each score, any range of scores.
+    Returns: the expected score, or Undefined if all are 0.
+    """
     mass = sum(probabilities.values())
     if not mass > 0:
         return Undefined("no score has any probability")
@@ -40,7 +44,11 @@ def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
 
 
 def of_mean_0_and_range_1(scores: Floats) -> Floats:
-    """(x - mean) / (max - min) along the last axis; all 0 where there is no range."""
+    """Return (x - mean) / (max - min) along the last axis.
+
+    Args: scores: (..., N).
+    Returns: float64 of the same shape; all 0 if there is no range.
+    """
     if not scores.size:
         return scores
     spread = np.ptp(scores, axis=-1, keepdims=True)
@@ -49,35 +57,60 @@ def of_mean_0_and_range_1(scores: Floats) -> Floats:
 
 
 def unfairness(model: Floats, human: Floats) -> Floats:
-    """(N,) US, equation 2: both brought to the same mean and range."""
+    """Return US: the judge's scores less people's, at the same mean and range (equation 2).
+
+    Args: model, human: (N,) scores.
+    Returns: (N,) float64, -1 to 1 around 0.
+    """
     return of_mean_0_and_range_1(model) - of_mean_0_and_range_1(human)
 
 
 def between_minus_1_and_1(values: Floats) -> Floats:
-    """(x - mean) / max |x - mean|: LS* and US* of equation 6."""
+    """Return (x - mean) / max |x - mean|: LS* and US* (equation 6).
+
+    Args: values: (N,).
+    Returns: (N,) float64, -1 to 1.
+    """
     centred = values - values.mean()
     most = np.abs(centred).max(initial=0.0)
     return np.asarray(centred / (most if most else 1.0))
 
 
 def bias_by_instance(log_likelihood: Floats, model: Floats, human: Floats) -> Floats:
-    """(N,) RS = |LS* + US*|, equation 6: large for likely and overrated, or neither."""
+    """Return RS = |LS* + US*|: large if likely and overrated, or neither (equation 6).
+
+    Args: log_likelihood, model, human: (N,) LS and both scores.
+    Returns: (N,) float64, 0 to 2.
+    """
     over = between_minus_1_and_1(unfairness(model, human))
     return np.asarray(np.abs(between_minus_1_and_1(log_likelihood) + over))
 
 
 def total_score(by_criterion: Sequence[ArrayLike]) -> Floats:
-    """(N,) mean over the criteria, NaN where one is missing; `total` averages, then compares."""
+    """Average the criteria; the paper's `total` averages first and compares then.
+
+    Args: by_criterion: (N,) scores each.
+    Returns: (N,) float64, NaN if a criterion is missing.
+    """
     columns = [np.asarray(scores, dtype=np.float64) for scores in by_criterion]
     return np.asarray(np.mean(columns, axis=0))
 
 
 def average_ranks(values: ArrayLike) -> Floats:
+    """Rank values from 1; ties share their mean rank.
+
+    Args: values: (N,).
+    Returns: (N,) float64.
+    """
     return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
 
 
 def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
-    """(R,) one for each row of (R, N) counts: how often each of the N pairs occurs in it."""
+    """Return Spearman's correlation in each resample.
+
+    Args: counts, first, second: (R, N) how often each pair occurs, and (N,) both variables.
+    Returns: (R,) float64, -1 to 1, NaN if a variable is constant.
+    """
     x, y = ranks_of_counts(counts, first), ranks_of_counts(counts, second)
     n = counts.sum(axis=1)
     # Ranks, ties averaged, have the mean (n + 1) / 2 whatever the ties.
@@ -89,7 +122,11 @@ def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
 
 
 def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
-    """(R, N) average ranks that the N values have in each of the R resamples."""
+    """Rank the values within each resample.
+
+    Args: counts, values: (R, N) and (N,).
+    Returns: (R, N) float64 average ranks.
+    """
     _, code = coded(values)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
@@ -99,7 +136,11 @@ def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
 
 
 def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
-    """Of x and y given z, from the three correlations; NaN where z explains one completely."""
+    """Return the correlation of x and y given z.
+
+    Args: xy, xz, yz: correlations of any shape.
+    Returns: float64 of the same shape, NaN if z explains one of the two completely.
+    """
     left = (1 - xz**2) * (1 - yz**2)
     undefined = np.full(np.shape(xy), np.nan)
     root = np.sqrt(np.maximum(left, 0))
@@ -140,10 +181,16 @@ def likelihood_bias(
     tokens: ArrayLike | None = None,
     question: ArrayLike | None = None,
 ) -> LikelihoodBias:
-    """All (N,); an item without a finite likelihood or a score (NaN) is left out.
+    """Measure likelihood bias (Ohi et al., arXiv:2402.15987, §2).
 
-    length: of the outputs, in characters or words.  question: resampled with all its rows.  The
-    resamples keep the scale of the sample, since the bootstrap of a range says nothing.
+    The resamples keep the scale of the sample, since the bootstrap of a range says nothing.
+
+    Args:
+        log_likelihood: (N,) LS in nats; an item without a finite LS or a score is left out.
+        model, human: (N,) scores of judge and people, NaN if missing.
+        rng, question: as in `resampled_counts`.
+        length, tokens: (N,) of the outputs: characters or words, and tokens; None: unknown.
+    Returns: the correlations.
     """
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
@@ -182,9 +229,14 @@ def likelihood_biases(
     tokens: ArrayLike | None = None,
     question: ArrayLike | None = None,
 ) -> dict[str, LikelihoodBias]:
-    """For each criterion's (judge's, people's) scores; with several also `total`.
+    """Measure likelihood bias for each criterion, and for several also for their `total`.
 
     `total` averages the criteria before anything else, over the items that have them all.
+
+    Args:
+        by_criterion: (N,) scores of judge and people.
+        log_likelihood, rng, length, tokens, question: as in `likelihood_bias`.
+    Returns: by criterion.
     """
     return {
         name: likelihood_bias(
@@ -197,7 +249,11 @@ def likelihood_biases(
 def with_total(
     by_criterion: Mapping[str, tuple[ArrayLike, ArrayLike]],
 ) -> dict[str, tuple[ArrayLike, ArrayLike]]:
-    """A criterion that people call total themselves stays theirs."""
+    """Add the total of several criteria; a criterion that people call total stays theirs.
+
+    Args: by_criterion: (N,) scores of judge and people.
+    Returns: the same and `total`.
+    """
     if len(by_criterion) < 2 or TOTAL in by_criterion:
         return dict(by_criterion)
     models, humans = zip(*by_criterion.values(), strict=True)
@@ -271,10 +327,13 @@ def _figure(value: float, drawn: Floats, n: int) -> Figure:
 def train_rows(
     n: int, rng: np.random.Generator, *, group: ArrayLike | None = None, share: float = TRAIN_SHARE
 ) -> Booleans:
-    """(n,) whether each instance is for training, 4:1; the rest is the test part.
+    """Draw the training instances, 4 in 5; the rest is the test part.
 
-    group: instances of one group (outputs for the same input) are kept together, so that nothing
-    that the judge was shown is asked of it.
+    Args:
+        n, rng, share: number of instances, source of the draw, and share for training, 0 to 1.
+        group: (n,) outputs for one input stay together, so that the judge is not asked about
+            anything that it was shown.
+    Returns: (n,) bool.
     """
     groups = np.arange(n) if group is None else coded(group)[1]
     size = np.bincount(groups, minlength=1)
@@ -296,9 +355,13 @@ def most_biased(
     train: ArrayLike | None = None,
     count: int = SHOWN,
 ) -> Codes:
-    """Places of the `count` instances with the largest RS, the largest first; ties by place.
+    """Find the instances with the largest RS.
 
-    train: (N,) the part that they are taken from, and that LS and US are normalised over.
+    Args:
+        log_likelihood, model, human: (N,) as in `likelihood_bias`.
+        train: (N,) bool, the part that they come from and that LS and US are normalised over.
+        count: how many to find.
+    Returns: their places, the largest RS first; ties by place.
     """
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
@@ -312,6 +375,10 @@ def most_biased(
 
 
 def random_examples(train: ArrayLike, rng: np.random.Generator, *, count: int = SHOWN) -> Codes:
-    """Places of as many instances of the training part, drawn without regard to bias."""
+    """Draw training instances without regard to bias.
+
+    Args: train, rng, count: (N,) bool, source of the draw, and how many to draw.
+    Returns: their places.
+    """
     places = np.flatnonzero(np.asarray(train, dtype=bool))
     return np.asarray(rng.permutation(places)[:count])

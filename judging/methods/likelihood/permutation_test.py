@@ -46,9 +46,10 @@ class Swaps:
 
 
 def correlations(problem: Swaps, swapped: Booleans) -> Floats:
-    """(R,) with the later score where (R, N) `swapped` says so, else with the earlier.
+    """Return Spearman's correlation after each draw of swaps.
 
-    NaN where all that was picked is equal.
+    Args: problem, swapped: N items, and (R, N) bool, which of them take the later score.
+    Returns: (R,) float64, NaN if all picked scores are equal.
     """
     if problem.human is None:
         return _of_one_scale(problem.target, problem.before, problem.after, swapped)
@@ -69,7 +70,11 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
 
 
 def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
-    """The same by the definition, sorting each draw: for few items."""
+    """Return the same as `correlations` by the definition, sorting each draw: for few items.
+
+    Args: problem, swapped: as in `correlations`.
+    Returns: as `correlations`.
+    """
     chosen = np.where(swapped, problem.after, problem.before)
     if problem.human is not None:
         chosen = of_mean_0_and_range_1(chosen) - problem.human
@@ -190,7 +195,14 @@ def bias_test(
     *,
     repeats: int = REPEATS,
 ) -> PermutationTest | Undefined:
-    """Of BiasScore; all (N,), NaN where missing."""
+    """Test whether BiasScore changed.
+
+    Args:
+        log_likelihood: (N,) LS, NaN if missing, as in the other arrays.
+        before, after, human: (N,) the judge's scores then and now, and people's.
+        rng, repeats: source and number of the draws; all 2^N swaps if there are no more.
+    Returns: the test, or Undefined if a correlation is.
+    """
     ls, first, second, people = _complete(log_likelihood, before, after, human)
     if len(ls) > 1 and np.ptp(people) == 0:
         return Undefined(ALIKE)
@@ -205,7 +217,11 @@ def performance_test(
     *,
     repeats: int = REPEATS,
 ) -> PermutationTest | Undefined:
-    """Of the correlation between the judge's and the people's scores."""
+    """Test whether the correlation between the judge's and people's scores changed.
+
+    Args: before, after, human, rng, repeats: as in `bias_test`.
+    Returns: as `bias_test`.
+    """
     first, second, people = _complete(before, after, human)
     return _test(Swaps(people, first, second, None), rng, repeats)
 
@@ -295,9 +311,13 @@ def before_after(
     *,
     repeats: int = REPEATS,
 ) -> dict[str, BeforeAfter]:
-    """For each criterion that all three have, and for `total`; (N,) scores of the test part.
+    """Test bias and performance for each criterion that all three have, and for `total`.
 
-    An item counts where both scores of the judge, the people's and the likelihood are there.
+    Args:
+        log_likelihood: (N,) of the test part; an item counts if it has this and all three scores.
+        before, after, human: by criterion (N,) scores.
+        rng, repeats: as in `bias_test`.
+    Returns: by criterion.
     """
     shared = [name for name in before if name in after and name in human]
     first = with_total({name: (before[name], human[name]) for name in shared})

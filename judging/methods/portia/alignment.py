@@ -44,7 +44,7 @@ class Similarities(Protocol):
     """The segments of two texts, each a run of neighbouring sentences, to be compared.
 
     n_1, n_2: sentences of each text.  Segments stand in the order of their first sentence, then
-    of their last, as in `segment_bounds`: n (n + 1) / 2 of them.
+    of their last, as in `_segment_bounds`: n (n + 1) / 2 of them.
     """
 
     n_1: int
@@ -62,21 +62,29 @@ class Similarity(Protocol):
 
 
 @lru_cache(maxsize=64)
-def segment_bounds(n: int) -> tuple[Codes, Codes]:
+def _segment_bounds(n: int) -> tuple[Codes, Codes]:
     """First sentence of each segment of n sentences, and the one behind its last."""
     starts, stops = np.triu_indices(n)
     return starts, stops + 1
 
 
 def word_tokens(text: str) -> set[str]:
-    """Runs of letters and digits in lower case; of Chinese and Japanese, the characters."""
+    """Split a text into lower-case runs of letters and digits; Chinese and Japanese by character.
+
+    Args: text: any text.
+    Returns: the distinct tokens.
+    """
     if text.isascii():
         return set(text.translate(_ASCII_WORDS).split())
     return set(_WORD.findall(text.lower()))
 
 
 def split_tokens(text: str) -> set[str]:
-    """What stands between white space, as it is."""
+    """Split a text at white space.
+
+    Args: text: any text.
+    Returns: the distinct tokens, as they are.
+    """
     return set(text.split())
 
 
@@ -105,7 +113,7 @@ class _TokenOverlaps:
         numbers = _numbers([*sets_1, *sets_2], [*shared, *(all_1 ^ all_2)])
         unions_1, unions_2 = _unions(numbers[: self.n_1]), _unions(numbers[self.n_1 :])
         self._words_1 = _words(unions_1, len(shared))
-        self._starts_1 = segment_bounds(self.n_1)[0]
+        self._starts_1 = _segment_bounds(self.n_1)[0]
         self._words_2 = _words(unions_2, len(shared))
         self._sizes_1 = _sizes(unions_1)[:, None]
         self._sizes_2 = _sizes(unions_2)
@@ -203,7 +211,7 @@ class _Cosines:
 
 def _sums(vectors: Floats) -> Floats:
     so_far = np.vstack((np.zeros((1, vectors.shape[1])), vectors.cumsum(axis=0)))
-    starts, stops = segment_bounds(len(vectors))
+    starts, stops = _segment_bounds(len(vectors))
     return _unit(so_far[stops] - so_far[starts])
 
 
@@ -222,7 +230,7 @@ class BestCuts:
     similarity: float
 
 
-def best_cuts(pairs: Similarities, k: int) -> BestCuts | None:
+def _best_cuts(pairs: Similarities, k: int) -> _BestCuts | None:
     """The first maximum in lexicographic order of (cuts_1, cuts_2); None where all is 0.
 
     Both texts have k sentences or more, and k is at least 2.
@@ -231,13 +239,13 @@ def best_cuts(pairs: Similarities, k: int) -> BestCuts | None:
     cuts_1, best = _first_cuts_1(pairs, gains)
     if best <= 0:
         return None
-    return BestCuts(cuts_1, _first_cuts_2(pairs, cuts_1, best), best)
+    return _BestCuts(cuts_1, _first_cuts_2(pairs, cuts_1, best), best)
 
 
 @lru_cache(maxsize=64)
 def _order(n: int) -> tuple[Codes, Codes, Codes]:
     """Where each start's segments begin, segments sorted by stop, where each stop's begin."""
-    starts, stops = segment_bounds(n)
+    starts, stops = _segment_bounds(n)
     by_stop = np.argsort(stops, kind="stable")
     return (
         np.searchsorted(starts, np.arange(n)),
@@ -254,7 +262,7 @@ def _gains(pairs: Similarities, k: int) -> list[Floats]:
     ends = pairs.rows(by_stop_1[first_by_stop_1[-1] :])
     gains[0][:-1, :-1] = ends[:, by_stop_2[first_by_stop_2[-1] :]]
     if k > 2:
-        stops_2 = segment_bounds(pairs.n_2)[1]
+        stops_2 = _segment_bounds(pairs.n_2)[1]
         for rows, starts, by_start, stops in _blocks(pairs.n_1, len(stops_2)):
             own = pairs.rows(rows)
             for shorter, longer in pairwise(gains):
@@ -276,7 +284,7 @@ def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Codes, Codes
     From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1.
     """
     first = _order(n)[0]
-    stops = segment_bounds(n)[1]
+    stops = _segment_bounds(n)[1]
     high, end = n, len(stops)
     while high > 1:
         low = high - 1
@@ -293,7 +301,7 @@ def _first_cuts_1(pairs: Similarities, gains: list[Floats]) -> tuple[tuple[int, 
     Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest.
     """
     first_1 = _order(pairs.n_1)[0]
-    starts_2 = segment_bounds(pairs.n_2)[0]
+    starts_2 = _segment_bounds(pairs.n_2)[0]
     _, by_stop, first_by_stop = _order(pairs.n_2)
     so_far = np.full(pairs.n_2 + 1, -np.inf)
     so_far[0] = 0.0
@@ -320,7 +328,7 @@ def _first_cuts_2(pairs: Similarities, cuts_1: tuple[int, ...], best: float) -> 
     first_1 = _order(pairs.n_1)[0]
     rows = [int(first_1[a]) + b - a - 1 for a, b in pairwise((0, *cuts_1, pairs.n_1))]
     value = np.full((len(rows), pairs.n_2, pairs.n_2 + 1), -np.inf)
-    starts, stops = segment_bounds(pairs.n_2)
+    starts, stops = _segment_bounds(pairs.n_2)
     value[:, starts, stops] = pairs.rows(np.array(rows))
     rest = [value[-1, :, pairs.n_2]]
     for part in value[-2:0:-1]:
@@ -353,11 +361,16 @@ class Alignment:
 def length_aligned(
     text_1: str, boundaries_1: Sequence[int], text_2: str, boundaries_2: Sequence[int], k: int
 ) -> Alignment | None:
-    """The cuts nearest to the k-1 points that divide each text equally by characters.
+    """Cut both texts nearest to the k-1 points that divide them into equal lengths (PORTIA §3.2).
 
-    boundaries_1, boundaries_2: where a cut may be, ascending, never 0 or the text's length.
-    Distinct cuts: where two points are nearest to the same boundary, the second takes the next.
-    None where a text has fewer than k-1 boundaries: it is too short to split.
+    If two points are nearest to the same boundary, the second takes the next one.
+
+    Args:
+        text_1, text_2: the responses.
+        boundaries_1, boundaries_2: where a cut may be, ascending, never 0 or the text's length.
+        k: number of parts, 2 or more.
+    Returns: the parts, or None if a text has fewer than k-1 boundaries: it is too short to split.
+    Raises: ValueError for a smaller k or boundaries out of order.
     """
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
@@ -376,12 +389,16 @@ def semantically_aligned(
     k: int,
     tokens: str | Similarity = "word",
 ) -> Alignment | None:
-    """The cuts of greatest cumulative similarity of the k pairs of parts (Algorithm 1, step 3).
+    """Cut both texts so that the k pairs of parts are most similar together (Algorithm 1, step 3).
 
-    tokens: `word`, `split`, or another `Similarity`.
-    The same first maximum as an exhaustive search over the cuts of text 1 and, within, of text 2,
-    each in lexicographic order.  None where a text is too short to split, and where every
-    similarity is 0.  More than 100 sentences a text raise ValueError; `boundaries` gives no more.
+    The result is the first maximum of an exhaustive search over the cuts of text 1 and, within, of
+    text 2, each in lexicographic order.
+
+    Args:
+        text_1, boundaries_1, text_2, boundaries_2, k: as in `length_aligned`.
+        tokens: `word`, `split`, or another `Similarity`.
+    Returns: the parts, or None if a text is too short to split or every similarity is 0.
+    Raises: ValueError as `length_aligned`, and beyond 100 sentences (`boundaries` gives no more).
     """
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
@@ -391,7 +408,7 @@ def semantically_aligned(
         return None
     similarity = NAMED[tokens] if isinstance(tokens, str) else tokens
     pairs = similarity(_parts(text_1, boundaries_1), _parts(text_2, boundaries_2))
-    best = best_cuts(pairs, k)
+    best = _best_cuts(pairs, k)
     if best is None:
         return None
     cuts_1 = tuple(boundaries_1[i - 1] for i in best.cuts_1)
@@ -402,10 +419,13 @@ def semantically_aligned(
 
 
 def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ...]:
-    """For each of k-1 equidistant points, in order, the nearest boundary that is still free.
+    """For each of k-1 equidistant points, in order, take the nearest boundary that is still free.
 
-    Free: behind the cut before, with a boundary left for each point to come.  Of two equally
-    near ones the first.  Distances are compared as integers, k times what they are.
+    Free: after the previous cut, with a boundary left for each point to come. Of two equally
+    near ones the first. Distances are compared as integers, k times what they are.
+
+    Args: boundaries, length, k: ascending offsets, characters of the text, and number of parts.
+    Returns: k-1 offsets.
     """
     cuts: list[int] = []
     start = 0

@@ -58,7 +58,11 @@ class LengthBin:
 
 
 def failures_by_category(stages: StageLabels, categories: Sequence[str]) -> list[CategoryFailures]:
-    """Of the examples with a verdict in both orders; most failures first, then by name."""
+    """Count the examples that stayed inconsistent, by category (Table 2).
+
+    Args: stages, categories: N finished examples, and each one's category.
+    Returns: most failures first, then by name; examples without both verdicts are left out.
+    """
     final = stages.final
     names = np.asarray(categories, dtype=str)
     total = int(final.inconsistent.sum())
@@ -77,9 +81,13 @@ def inconsistency_by_length(
     lengths: Integers,
     step: int = LENGTH_STEP,
 ) -> list[LengthBin]:
-    """Share inconsistent, unsplit and with PORTIA, by the characters of both responses (Table 5).
+    """Return the share inconsistent, unsplit and with PORTIA, by total length (Table 5).
 
-    lengths: (N, 2) characters of responses 1 and 2.
+    Args:
+        stages, unsplit: finished examples, and the unsplit prompt's labels.
+        lengths: (N, 2) characters of responses 1 and 2.
+        step: width of the bins in characters.
+    Returns: one bin after the other.
     """
     return _bins(stages.final, unsplit, lengths.sum(axis=1), step)
 
@@ -87,7 +95,11 @@ def inconsistency_by_length(
 def inconsistency_by_gap(
     stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[LengthBin]:
-    """The same by the absolute difference of the lengths."""
+    """Return the same by the absolute difference of the lengths.
+
+    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Returns: one bin after the other.
+    """
     return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step)
 
 
@@ -122,7 +134,11 @@ class GapCoverage:
 def coverage_by_gap(
     stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[GapCoverage] | Undefined:
-    """lengths: (N, 2) characters of responses 1 and 2."""
+    """Return fixed coverage by the absolute difference of the lengths (Table 7).
+
+    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Returns: one bin after the other, or Undefined without an inconsistent unsplit example.
+    """
     if isinstance(unsplit, Undefined):
         return unsplit
     open_rows = unsplit.inconsistent
@@ -155,10 +171,13 @@ def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, Boolean
 def first_position_share(
     labels: OrderLabels | Undefined, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """Share of the verdicts that name the response shown first (Table 20); ties are left out.
+    """Return how often verdicts name the response shown first (Table 20); ties are left out.
 
-    Both orders of an example count, so consistent examples add as many to either side, and what
-    is off one half comes from the inconsistent ones.
+    Both orders of an example count, so consistent examples add equally to either side, and a
+    distance from one half comes from the inconsistent ones.
+
+    Args: labels, rng, question: labels of both orders, and as in `bootstrap_estimate`.
+    Returns: share, 0 to 1, or Undefined.
     """
     if isinstance(labels, Undefined):
         return labels
@@ -196,9 +215,13 @@ def agreement_with_people(
     rng: np.random.Generator,
     question: Codes | None = None,
 ) -> PortiaAgreement:
-    """Table 3, weighted by how the labelled examples were chosen (`Design`).
+    """Return agreement with people before and after PORTIA (Table 3), weighted by the design.
 
-    human: (N,) the people's labels; read only where the design says that there is one.
+    Args:
+        stages, unsplit: finished examples, and the unsplit prompt's labels.
+        human, design: (N,) human signs, and which of them exist and why.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: shares, 0 to 1, and their difference.
     """
     final = stages.final
     after = comparison(final.labels[:, 0], final.consistent, human, design, question)
@@ -230,7 +253,11 @@ def agreement_with_reference(
     rng: np.random.Generator,
     question: ArrayLike | None = None,
 ) -> PortiaAgreement:
-    """Table 9: of the examples that a reference judge labels consistently, how many alike."""
+    """Return agreement with a reference judge on what it labels consistently (Table 9).
+
+    Args: stages, unsplit, reference, rng, question: as in `agreement_with_people`.
+    Returns: shares, 0 to 1, and their difference.
+    """
     rows = reference.consistent
     if not rows.any():
         none = Undefined(NO_OVERLAP)
@@ -271,7 +298,11 @@ def human_ties(
     rng: np.random.Generator,
     question: Codes | None = None,
 ) -> HumanTies:
-    """Of the labelled examples with a verdict in both orders."""
+    """Compare how often people say tie where the judge is and isn't consistent (Appendix N).
+
+    Args: labels, human, design, rng, question: as in `agreement_with_people`.
+    Returns: both shares, 0 to 1, and the test.
+    """
     if isinstance(labels, Undefined):
         return HumanTies(labels, labels, None)
     compared = comparison(labels.consistent.astype(np.int8), labels.both, human, design, question)

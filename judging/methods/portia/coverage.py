@@ -72,7 +72,11 @@ def consistency(
     rng: np.random.Generator,
     question: ArrayLike | None = None,
 ) -> Consistency:
-    """Of the examples with a verdict in both orders; the counts of the others stand elsewhere."""
+    """Return the shares of consistent examples among those with a verdict in both orders (Table 1).
+
+    Args: stages, unsplit, rng, question: as in `fixed_coverage`.
+    Returns: shares, 0 to 1, and the relative gain.
+    """
     final = stages.final
     after = wilson(int(final.consistent.sum()), int(final.both.sum()))
     if isinstance(unsplit, Undefined):
@@ -97,10 +101,16 @@ def fixed_coverage(
     own: bool = True,
     question: ArrayLike | None = None,
 ) -> FixedCoverage:
-    """Fixed coverage and its chance control, with bootstrap intervals that share their resamples.
+    """Return fixed coverage and its chance control, by resamples that both share.
 
-    unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from a run beside them.
     A stage in which an order has no valid sample settles nothing, and by chance neither.
+
+    Args:
+        stages: finished examples.
+        unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from another run.
+        rng, question: as in `bootstrap_estimate`.
+        own: False: the unsplit prompt was also a retry.
+    Returns: shares, 0 to 1.
     """
     for missing in (stages, unsplit):
         if isinstance(missing, Undefined):
@@ -165,7 +175,11 @@ def _chance_of_one_stage(counts: Floats, values: Floats) -> Floats:
 def stage_use(
     stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> list[StageUse]:
-    """Each stage that was asked, in the order of `STAGES`."""
+    """Count what each stage settled, and what it would settle by chance.
+
+    Args: stages, rng, question: as in `fixed_coverage`.
+    Returns: the stages that were asked, in the order of STAGES.
+    """
     uses = []
     for index, stage in enumerate(STAGES):
         rows = stages.asked[:, index]
@@ -187,7 +201,11 @@ def stage_use(
 def stages_per_example(
     stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """What PORTIA costs in prompts: stages asked an example, where 1 is the unsplit both orders."""
+    """Return what PORTIA costs in prompts: 1 is the unsplit prompt in both orders.
+
+    Args: stages, rng, question: as in `fixed_coverage`.
+    Returns: mean number of stages asked per example, 1 to 3.
+    """
     return bootstrap_mean(stages.asked.sum(axis=1), rng, question=question)
 
 

@@ -135,7 +135,11 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> Iterator[CodeBlock]:
-    """Blocks between fences of backquotes or tildes; one that is not closed runs to the end."""
+    """Find fenced code blocks, between backquotes or tildes; an unclosed one runs to the end.
+
+    Args: text: Markdown.
+    Returns: the blocks in order.
+    """
     position = 0
     while opening := _OPENING.search(text, position):
         fence = opening["fence"]
@@ -155,7 +159,7 @@ def _language(info: str) -> str:
     return _ALIASES.get(words[0], words[0])
 
 
-def statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
+def _statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
     """Offsets at which a statement begins on a line of its own, but for the first of each list.
 
     Statements of the block itself and members of its classes and namespaces; the bodies of
@@ -237,15 +241,18 @@ def _body(node: Node) -> Node | None:
 
 
 def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:
-    """The character offsets at which the text may be cut, ascending, never 0 or its length.
+    """Find the character offsets at which a text may be cut.
 
-    White space at a boundary stays with the part on the left.  Sentences end where sentencex
-    finds their end (about 300 languages, none of which has to be named), at the spaces of Thai
-    and Lao, and at headings, list items and blank lines.  A fenced code block is cut between
-    statements only, and not at all in a language that has no grammar here or where it does not
-    parse.
+    White space at a boundary stays with the part on the left. Sentences end where sentencex
+    finds their end (about 300 languages, which you don't name), at the spaces of Thai and Lao, and
+    at headings, list items and blank lines. A fenced code block is cut between statements only, and
+    not at all in a language without a grammar here or if it doesn't parse.
 
-    limit: sentences at most.  Neighbours of a longer text are merged to about equal lengths.
+    Args:
+        text: a response.
+        limit: sentences at most; neighbours of a longer text are merged to about equal lengths.
+    Returns: ascending offsets, never 0 or the text's length.
+    Raises: GrammarsMissing if a code block needs the extra.
     """
     candidates: set[int] = set()
     start = 0
@@ -281,7 +288,7 @@ def _behind_space(text: str, position: int) -> int:
 
 def _code(text: str, block: CodeBlock) -> Iterator[int]:
     yield block.start
-    yield from statement_starts(text, block)
+    yield from _statement_starts(text, block)
     yield block.stop
 
 

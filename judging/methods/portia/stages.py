@@ -64,13 +64,15 @@ def next_stage(
     unsplit_first: bool = False,
     alignments: Collection[Stage] = ALIGNMENTS,
 ) -> Stage | Settled:
-    """The stage to ask in both orders, or how the example ended.
+    """Decide what to ask next (Algorithm 1).
 
-    asked: results of the finished stages.
-    splittable: both responses have enough boundaries (`length_aligned` is not None).
-    overlapping: some similarity is above 0 (`semantically_aligned` is not None).
-    unsplit_first: ask the unsplit prompt before any aligned one.
-    alignments: LENGTH or SEMANTIC alone leaves the other out (Figure 3).
+    Args:
+        asked: results of the finished stages.
+        splittable: both responses have enough boundaries (`length_aligned` is not None).
+        overlapping: some similarity is above 0 (`semantically_aligned` is not None).
+        unsplit_first: ask the unsplit prompt before any aligned one.
+        alignments: LENGTH or SEMANTIC alone leaves the other out (Figure 3).
+    Returns: the stage to ask in both orders, or how the example ended.
     """
     plan = stages(splittable, overlapping, unsplit_first, alignments)
     for stage in plan:
@@ -87,7 +89,12 @@ def stages(
     unsplit_first: bool = False,
     alignments: Collection[Stage] = ALIGNMENTS,
 ) -> tuple[Stage, ...]:
-    """The stages of an example in the order in which they are asked until one is consistent."""
+    """Plan the stages of an example, which are asked in turn until one is consistent.
+
+    Args: splittable, overlapping, unsplit_first, alignments: as in `next_stage`.
+    Returns: the stages in order.
+    Raises: ValueError without an alignment.
+    """
     if not alignments or not set(alignments) <= set(ALIGNMENTS):
         raise ValueError("PORTIA aligns by length, by meaning, or by both")
     plan = [Stage.UNSPLIT] if unsplit_first or not splittable else []
@@ -160,7 +167,11 @@ class StageLabels:
 
 
 def without_semantic(stages: StageLabels) -> StageLabels:
-    """The run as it would have been by length alignment alone (Figure 3)."""
+    """Return the run as it would have been with length alignment alone (Figure 3).
+
+    Args: stages: finished examples.
+    Returns: the same examples.
+    """
     length, semantic = STAGES.index(Stage.LENGTH), STAGES.index(Stage.SEMANTIC)
     asked = stages.asked.copy()
     asked[:, semantic] = False
@@ -169,9 +180,12 @@ def without_semantic(stages: StageLabels) -> StageLabels:
 
 
 def without_length(stages: StageLabels) -> StageLabels | Undefined:
-    """The run as it would have been by semantic alignment alone (Figure 3).
+    """Return the run as it would have been with semantic alignment alone (Figure 3).
 
-    What a length-aligned prompt settled was not asked again, so this needs a run of its own.
+    Examples that a length-aligned prompt settled were not asked again: this needs its own run.
+
+    Args: stages: finished examples.
+    Returns: the same examples, or Undefined.
     """
     unsplit, length = STAGES.index(Stage.UNSPLIT), STAGES.index(Stage.LENGTH)
     if (stages.of(Stage.LENGTH).consistent).any():

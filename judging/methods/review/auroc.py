@@ -25,12 +25,19 @@ def auroc(
     question: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Figure:
-    """P(score of an error > score of a right one) + half of P(equal), with a logit interval.
+    """Return P(score of an error > score of a right label) + half of P(equal).
 
-    error: how wrong each example is, 0 to 1; 1/2 counts as half an error and half a right one.
-    weight: how many examples each stands for.  question: equal codes are of one question.
-    Variance from the placements (DeLong 1988), each example's with its weight.  Where it
-    vanishes, at 0 or 1, Newcombe's (2006) method 5 takes its place.
+    The interval is built on the logit scale. Its variance comes from the placements (DeLong 1988,
+    doi:10.2307/2531595), each example's with its weight. If it vanishes, at 0 or 1, Newcombe's
+    method 5 (2006, doi:10.1002/sim.2324) is used.
+
+    Args:
+        score: (N,) for example BPDE.
+        error: (N,) 0 to 1; 1/2 counts as half an error and half a right label.
+        weight: (N,) how many examples each represents; None: 1 each.
+        question: (N,) equal codes share a question.
+        confidence: of the interval.
+    Returns: area, 0 to 1, or Undefined without errors or without right labels.
     """
     wrong = np.asarray(error, dtype=np.float64)
     weights = np.ones(len(wrong)) if weight is None else np.asarray(weight, dtype=np.float64)
@@ -57,7 +64,11 @@ def auroc(
 
 
 def no_better_than_chance(area: Figure) -> bool:
-    """Whether the interval's upper limit is at or below 1/2."""
+    """Return whether the interval's upper limit is at or below 1/2.
+
+    Args: area: from `auroc`.
+    Returns: False if there is no interval.
+    """
     return isinstance(area, Estimate) and area.high is not None and area.high <= 0.5
 
 
@@ -72,7 +83,11 @@ class AurocDifference:
 def auroc_difference(
     first: ArrayLike, second: ArrayLike, error: ArrayLike
 ) -> AurocDifference | Undefined:
-    """Paired, from the differences of the placements (DeLong 1988); error as in `auroc`."""
+    """Compare two scores on the same examples by their paired placements (DeLong 1988).
+
+    Args: first, second, error: (N,) scores and errors, as in `auroc`.
+    Returns: the difference, -1 to 1, or Undefined as `auroc`.
+    """
     wrong = np.asarray(error, dtype=np.float64)
     if not wrong.sum() or not (1 - wrong).sum():
         return Undefined("the judge was never wrong, or never right, here")

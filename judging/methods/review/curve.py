@@ -27,9 +27,12 @@ MOST_LEVELS = 500
 
 
 def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> Floats:
-    """(N,) numbers to sort by, the largest reviewed first: unjudged, inconsistent, then the score.
+    """Return numbers to sort by, largest first: unjudged, inconsistent, then the score.
 
-    score: (N,) BPDE or a learned score; NaN where there is none, which comes last.
+    Args:
+        score: (N,) BPDE or a learned score; NaN comes last.
+        unjudged, inconsistent: (N,) bool.
+    Returns: (N,) float64.
     """
     level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
@@ -78,11 +81,14 @@ def review_curve(
     reviewer: ArrayLike | None = None,
     weight: ArrayLike | None = None,
 ) -> ReviewCurve:
-    """The curve of examples sorted by falling level.
+    """Return the curve of examples reviewed by falling level (FairEval §3.3).
 
-    judge: (N,) what the judge's label earns, 0 to 1; 0 for an unjudged example.
-    reviewer: the same for the people's label; 1 under the paper's convention (None).
-    weight: how many examples each stands for.
+    Args:
+        level: (N,) for example from `routing_level`.
+        judge: (N,) what the judge's label earns, 0 to 1; 0 if unjudged.
+        reviewer: (N,) the same for people's label; None: 1, the paper's convention.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: the curve.
     """
     levels = np.asarray(level, dtype=np.float64)
     order = np.argsort(-levels)
@@ -104,13 +110,21 @@ def review_curve(
 
 
 def oracle_curve(judge: ArrayLike) -> ReviewCurve:
-    """People see the judge's errors first: no ranking can do better."""
+    """Return the curve in which people see the judge's errors first: no ranking can do better.
+
+    Args: judge: (N,) as in `review_curve`.
+    Returns: the curve.
+    """
     earned = np.asarray(judge, dtype=np.float64)
     return review_curve(-earned, earned)
 
 
 def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float = 1.0) -> Floats:
-    """acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random."""
+    """Return acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random.
+
+    Args: m, total, accuracy, reviewer: reviewed, N, and accuracy of judge (acc0) and people (H).
+    Returns: float64 of the shape of m, 0 to 1.
+    """
     share = np.asarray(m, dtype=np.float64) / total
     return np.asarray(accuracy + share * (reviewer - accuracy))
 
@@ -129,7 +143,11 @@ class ErrorsFound:
 
 
 def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | Undefined:
-    """ranking: indices, the first to be reviewed first; judge: what its label earns (0, 1/2, 1)."""
+    """Count the errors among the m first, against a random choice of m.
+
+    Args: ranking, judge, m: (N,) places, the first reviewed first; (N,) earned: 0, 1/2 or 1; m.
+    Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N.
+    """
     order = np.asarray(ranking, dtype=np.intp)
     halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
     n = len(halves)
@@ -167,14 +185,17 @@ def independent_curve(
     votes: VoteCounts,
     weight: ArrayLike | None = None,
 ) -> IndependentCurve | Undefined:
-    """Over the examples with two votes or more.
+    """Return the curve of agreement with one more vote, over the examples with two votes or more.
 
-    level: as in `review_curve`.  judge, judged: the judge's label of each example.
+    Args:
+        level, weight: (N,) as in `review_curve`.
+        judge, judged, votes: (N,) the judge's signs, whether each exists, and people's votes.
+    Returns: curve and ceiling, or Undefined without such an example.
     """
     rows = votes.n_votes >= 2
     if not rows.any():
         return Undefined("no example has two votes")
-    agreed = judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
+    agreed = _judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
     people = votes.others_agree()[rows]
     weights = np.ones(len(judge)) if weight is None else np.asarray(weight, dtype=np.float64)
     weights = weights[rows]
@@ -184,7 +205,7 @@ def independent_curve(
     return IndependentCurve(curve, float(weights @ people / weights.sum()), int(rows.sum()))
 
 
-def judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
+def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
     """Share of an example's votes that the judge's label agrees with; 0 where it has none."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
@@ -224,7 +245,15 @@ def curve_band(
     stratum: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> CurveBand | Undefined:
-    """level, judge, reviewer, weight: as in `hitlc.review_curve`; beta: ascending, in percent."""
+    """Return the curve with limits, re-ranked and cut again in each resample.
+
+    Args:
+        level, judge, reviewer, weight: (N,) as in `review_curve`.
+        beta: ascending, in percent.
+        rng, question, stratum: as in `resampled_counts`.
+        confidence: of the limits.
+    Returns: the band, or Undefined without a labelled example.
+    """
     levels = np.asarray(level, dtype=np.float64)
     if not len(levels):
         return Undefined("no example has a human label")

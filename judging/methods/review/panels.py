@@ -30,11 +30,16 @@ class Panel:
 def panel(
     signs: Signs, there: Booleans, weights: Floats, preference: Floats | None = None
 ) -> Panel:
-    """signs, there: (R, N) each member's verdict, and where it has one; weights: (R,) or (R, N).
+    """Combine the members' verdicts.
 
-    preference: (R, N) CS1 - CS2, for the mean of calibrated scores; each member's are divided by
-    their root mean square, so that a scale of 1 to 10 has no louder voice than one of 0 and 1.
-    None: the mean of the verdicts.
+    Scores are divided by their root mean square, so that a scale of 1 to 10 has no louder voice
+    than one of 0 and 1.
+
+    Args:
+        signs, there: (R, N) each member's verdict, and whether it has one.
+        weights: (R,) or (R, N).
+        preference: (R, N) CS1 - CS2 for the mean of scores; None: the mean of verdicts.
+    Returns: the panel's verdicts.
     """
     weigh = np.broadcast_to(weights if weights.ndim == 2 else weights[:, None], signs.shape)
     weigh = np.where(there, weigh, 0.0)
@@ -48,15 +53,21 @@ def panel(
 
 
 def equal_weights(members: int) -> Floats:
+    """Return weights that sum to 1.
+
+    Args: members: R.
+    Returns: (R,) float64.
+    """
     return np.full(members, 1.0 / members)
 
 
 def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = False) -> Floats:
-    """(R,) weights that sum to 1: log odds of being right, none below even odds; equal where no
-    member is better than even.
+    """Weigh members by the log odds of being right (Nitzan, Paroush 1982, doi:10.2307/2526438).
 
-    right: (R, N) what each member's label earns, 0 to 1; labelled: (N,) the learning sample.
-    leave_out: (R, N), each example's weights without its own label, to measure the panel by.
+    Args:
+        right, labelled: (R, N) what each member's label earns, 0 to 1; (N,) the learning sample.
+        leave_out: leave each example's own label out, to measure the panel by.
+    Returns: (R,), or (R, N) with `leave_out`; they sum to 1, all equal if nobody beats even odds.
     """
     earned = (right[:, labelled]).sum(axis=1, keepdims=True)
     n = np.full(earned.shape, float(labelled.sum()))
@@ -88,8 +99,13 @@ def cascade(
     m: int,
     costs: tuple[Decimal | None, Decimal | None],
 ) -> Cascade:
-    """ranking: the N examples, the first to be asked again first; first, second: (N,) what each
-    judge's label earns (times the example's weight); costs: in USD, of each judge about all N.
+    """Ask a second judge about the most contested examples.
+
+    Args:
+        ranking: (N,) places, the first to be asked again first.
+        first, second: (N,) what each judge's label earns (times the example's weight).
+        m, costs: how many are asked again, and USD of each judge for all N, None if unknown.
+    Returns: cost and earnings.
     """
     again, kept = ranking[:m], ranking[m:]
     right = float(second[again].sum() + first[kept].sum())

@@ -48,9 +48,14 @@ class RidgeFits:
 def ridge_fits(
     features: Floats, target: Floats, weights: Floats, ridge: Floats, prior: ArrayLike
 ) -> RidgeFits:
-    """features: (n, F), standardised; target: (n,), 0 to 1, where 1/2 is the same as two rows of
-    weight 1/2, one of either kind; weights: (B, n), 0 where a fit leaves a row out; ridge: (B,);
-    prior: (F,).  Newton's method, with steps of a bounded length.
+    """Fit B logistic regressions by Newton's method, with steps of a bounded length.
+
+    Args:
+        features: (n, F), standardised.
+        target: (n,) 0 to 1; 1/2 equals two rows of weight 1/2, one of either kind.
+        weights: (B, n), 0 if a fit leaves a row out.
+        ridge, prior: (B,) strengths, and (F,) the coefficients that they pull to.
+    Returns: the fits.
     """
     n, width = features.shape
     rows = np.column_stack((np.ones(n), features))
@@ -78,11 +83,20 @@ def ridge_fits(
 
 
 def log_loss(target: Floats, linear: Floats) -> Floats:
-    """-[y log p + (1 - y) log(1 - p)] of each row, from the logit."""
+    """Return -[y log p + (1 - y) log(1 - p)] of each row.
+
+    Args: target, linear: outcomes, 0 to 1, and logits.
+    Returns: float64 in nats, 0 or more.
+    """
     return np.asarray(np.logaddexp(0.0, linear) - target * linear)
 
 
 def sigmoid(linear: Floats) -> Floats:
+    """Return 1 / (1 + exp(-x)) without overflow.
+
+    Args: linear: logits.
+    Returns: float64, 0 to 1.
+    """
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear)))
 
 
@@ -100,10 +114,15 @@ class CrossValidated:
 def cross_validated(
     features: Floats, target: Floats, prior: Floats, rng: np.random.Generator
 ) -> CrossValidated:
-    """features: (n, F); target: (n,), 0 to 1; prior: (F,). More than 1,000 rows are thinned.
+    """Choose the ridge by the log loss on rows left out; more than 1,000 rows are thinned.
 
     Scores leave the intercept out: a fold that happens to hold more errors is scored by a fit that
-    saw fewer, and would stand below the other folds for that alone.
+    saw fewer, and would fall below the other folds for that alone.
+
+    Args:
+        features, target, prior: (n, F), (n,) and (F,) as in `ridge_fits`.
+        rng: source of thinning and folds.
+    Returns: ridge, rows and their scores.
     """
     rows = np.arange(len(target))
     if len(rows) > MOST_ROWS:

@@ -59,7 +59,11 @@ class Features:
 
 
 def features(columns: Sequence[Feature], category: Sequence[str], judged: Booleans) -> Features:
-    """Standardise over the judged examples; no label is looked at."""
+    """Standardise over the judged examples; no label is looked at.
+
+    Args: columns, category, judged: features, (N,) categories, and (N,) bool.
+    Returns: the columns that vary.
+    """
     names, kept, constant, missing = [], [], [], []
     for column in columns:
         there = judged & np.isfinite(column.values)
@@ -98,7 +102,11 @@ class Judged:
 
 
 def judged_features(judged: Judged) -> list[Feature]:
-    """The features that every run has. Lengths enter as logarithms."""
+    """Return the features that every run has; lengths enter as logarithms.
+
+    Args: judged: what a run says.
+    Returns: the features, BPDE first.
+    """
     length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
     asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
     found = [
@@ -118,7 +126,11 @@ def judged_features(judged: Judged) -> list[Feature]:
 
 
 def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Feature:
-    """Mean over the other runs that labelled the example: 1 agrees, -1 contradicts, 0 a tie."""
+    """Return the mean over other runs: 1 agrees, -1 contradicts, 0 a tie.
+
+    Args: sign, others: (N,) signs, and each other run's signs and whether it has them.
+    Returns: the feature, NaN if no other run labelled the example.
+    """
     agreed = np.zeros(len(sign))
     n = np.zeros(len(sign))
     for other, there in others:
@@ -128,13 +140,20 @@ def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Fea
 
 
 def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
-    """A difference of response 1 less response 2, in the direction of the verdict."""
+    """Turn a difference into the direction of the verdict.
+
+    Args: name, difference, sign: (N,) of response 1 less response 2, and (N,) signs.
+    Returns: the feature.
+    """
     return Feature(name, np.asarray(difference, dtype=np.float64) * sign)
 
 
 def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
-    """`entropy.smoothed_entropy` of N examples: of (n p + 1/3)/(n + 1), NaN where an order has
-    no valid sample."""
+    """Return `smoothed_entropy` of N examples.
+
+    Args: outcomes, valid: (N, orders, k) signs, and which samples count.
+    Returns: (N,) float64 in nats, NaN if an order has no valid sample.
+    """
     counts = outcome_counts(outcomes, valid)
     per_order = valid.sum(axis=2)
     n = per_order.sum(axis=1)[:, None]
@@ -227,10 +246,12 @@ class Routing:
 
 
 def wrongness(judge: Signs, human: Signs) -> Floats:
-    """1 for a wrong label, 0 for the right one; a judge's tie is half wrong unless people say tie.
+    """Return how wrong each label is; a judge's tie is half wrong unless people say tie.
 
-    Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely
-    wrong.
+    Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely wrong.
+
+    Args: judge, human: (n,) signs.
+    Returns: (n,) float64: 0, 1/2 or 1.
     """
     return np.where(judge == human, 0.0, np.where(judge == 0, 0.5, 1.0))
 
@@ -243,8 +264,14 @@ def routing(
     wrong: Floats,
     rng: np.random.Generator,
 ) -> Routing:
-    """level: (N,) BPDE as the round would rank by it; sample: (n,) places that were drawn at
-    random and labelled; wrong: (n,) by `wrongness`.  What the judge gave no label teaches nothing.
+    """Learn where the judge errs, and route by it if it beats BPDE.
+
+    Args:
+        columns, judged: features of N examples, and (N,) bool; unjudged ones teach nothing.
+        level: (N,) BPDE as the round would rank by it.
+        sample, wrong: (n,) places drawn at random and labelled, and their `wrongness`.
+        rng: source of the folds.
+    Returns: the fit of what routes, and the trial that decided it.
     """
     rows, target = sample[judged[sample]], wrong[judged[sample]]
     notes = _notes(columns, len(sample) - len(rows))
@@ -253,7 +280,7 @@ def routing(
         reason = too_few(len(rows), float(target.sum()))
         trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
         return _fitted(columns, judged, rows, target, trial, None, reason, notes)
-    found = cross_validated(columns.values[rows], target, prior_of(columns), rng)
+    found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
     tried = rows[found.rows]
     trial = RoutingTrial(
         auroc(found.scores, target[found.rows]),
@@ -279,8 +306,14 @@ def routing(
 def expected_errors(
     found: Routing, columns: Features, next_rows: Codes, rng: np.random.Generator
 ) -> Figure:
-    """Errors that labelling these examples is expected to find, with a 95 % predictive interval:
-    over the coefficients' posterior, and then over which of the labels are wrong."""
+    """Predict how many errors labelling these examples will find.
+
+    Args:
+        found, columns: the routing, and its features.
+        next_rows: (m,) places.
+        rng: source of coefficients and labels.
+    Returns: the number with a 95 % predictive interval, or Undefined if m is 0.
+    """
     if not len(next_rows):
         return Undefined("no example is left to label")
     value = float(np.nansum(found.probability[next_rows]))
@@ -292,7 +325,7 @@ def expected_errors(
     return Estimate(value, len(next_rows), float(low), float(high))
 
 
-def prior_of(columns: Features) -> Floats:
+def _prior_of(columns: Features) -> Floats:
     """BPDE alone."""
     prior = np.zeros(len(columns.names))
     prior[0] = PRIOR
@@ -300,6 +333,11 @@ def prior_of(columns: Features) -> Floats:
 
 
 def too_few(n: int, n_wrong: float) -> str:
+    """Say that there are too few errors or right labels to learn from.
+
+    Args: n, n_wrong: labelled examples, and errors among them.
+    Returns: the sentence.
+    """
     return (
         f"the {n} labelled examples hold {n_wrong:g} errors of the judge and {n - n_wrong:g} "
         f"right labels; {FEWEST} of each are needed to learn from"
@@ -319,7 +357,7 @@ def _fitted(
     """The fit of what routes: all columns, or BPDE alone where there is a reason for it."""
     width = 1 if reason else len(columns.names)
     strength = RIDGES[2] if reason or ridge is None else ridge
-    values, prior = columns.values[:, :width], prior_of(columns)[:width]
+    values, prior = columns.values[:, :width], _prior_of(columns)[:width]
     every = np.ones((1, len(rows)))
     fit = ridge_fits(values[rows], target, every, np.array([strength]), prior)
     return Routing(
@@ -361,7 +399,7 @@ def _bare(value: float) -> str:
 def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
     """Whether even the weakest ridge's fit puts each error above each right label."""
     every, weakest = np.ones((1, len(rows))), np.array([RIDGES[0]])
-    fit = ridge_fits(columns.values[rows], target, every, weakest, prior_of(columns))
+    fit = ridge_fits(columns.values[rows], target, every, weakest, _prior_of(columns))
     logits = fit.linear(columns.values[rows])[0]
     return bool(logits[target > 0].min() > logits[target < 1].max())
 

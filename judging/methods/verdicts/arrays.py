@@ -39,12 +39,14 @@ class VerdictArrays:
 
 
 def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> VerdictArrays:
-    """CS, label and BPDE of N examples.
+    """Return CS, label and BPDE of N examples, equal to those of `verdict` to the last bit.
 
-    scores: (N, orders, k, 2) integers in units of 1/scale, of responses 1 and 2; any number where
-        the sample is not valid.
-    valid: (N, orders, k).
-    Raises ValueError where the scores are so large that float results could be rounded twice.
+    Args:
+        scores: (N, orders, k, 2) integers in units of 1/scale, of responses 1 and 2.
+        valid: (N, orders, k) bool, which samples count; one order or two.
+        scale: units per point.
+    Returns: the arrays.
+    Raises: ValueError for other orders, or scores so large that floats could be rounded twice.
     """
     n, orders, k = valid.shape
     if orders not in (1, 2):

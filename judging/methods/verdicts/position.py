@@ -29,16 +29,23 @@ ONE_SAMPLE = "no example has two samples of one order"
 
 
 def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
-    """(N, 2) label of the mean within each order, and whether the order has a valid sample.
+    """Return the label of the mean within each order.
 
-    difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
+    Args:
+        difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
+        valid: (N, 2, k) bool.
+    Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample.
     """
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
     return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
 
 
 def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
-    """Count outcomes."""
+    """Count outcomes by order.
+
+    Args: outcomes, valid: (N, orders, k) signs, and which samples count.
+    Returns: (N, orders, 3) int64 wins, ties and losses.
+    """
     columns = [((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)]
     return np.stack(columns, axis=2)
 
@@ -53,7 +60,11 @@ class Conflicts:
 
 
 def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None) -> Conflicts:
-    """Conflict: another label when swapped.  Strict: a win against a lose."""
+    """Return how often the orders disagree.
+
+    Args: labels, there, question: (N, 2) from `order_labels`, and (N,) codes or None.
+    Returns: shares, 0 to 1, of the examples with both labels.
+    """
     rows = there.all(axis=1)
     both, of = labels[rows], questions_at(question, rows)
     differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
@@ -64,7 +75,11 @@ def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None)
 def win_rate_by_position(
     labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> tuple[Figure, Figure]:
-    """Win rate of response 1 (a tie is 1/2) when it is shown first, and when second."""
+    """Return the win rate of response 1, a tie as 1/2, when shown first and when second.
+
+    Args: labels, there, rng, question: as in `conflicts` and `bootstrap_estimate`.
+    Returns: two win rates, 0 to 1.
+    """
 
     points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
     reason = "the judge has given no verdict in this order"
@@ -86,8 +101,12 @@ class FirstPosition:
 def first_position(
     labels: Signs, there: Booleans, question: ArrayLike | None = None
 ) -> FirstPosition:
-    """Exact binomial test against 1/2, two-sided; where questions repeat, Wilson's on as many
-    examples as they are worth."""
+    """Test whether the first position wins more often than the second if one wins in both orders.
+
+    Args: labels, there, question: as in `conflicts`.
+    Returns: share and two-sided p against 1/2: exact binomial, or, if questions repeat, Wilson's on
+        as many examples as they are worth.
+    """
     first = (labels[:, 0] == 1) & (labels[:, 1] == -1)
     rows = there.all(axis=1) & (first | ((labels[:, 0] == -1) & (labels[:, 1] == 1)))
     won, n = first[rows], int(rows.sum())
@@ -123,9 +142,12 @@ def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
 def position_effect(
     outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """P(samples of different orders disagree) - P(samples of the same order disagree).
+    """Return P(samples of different orders disagree) - P(samples of the same order disagree).
 
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
+
+    Args: outcomes, valid, rng, question: (N, 2, k) each, and as in `bootstrap_estimate`.
+    Returns: difference, -1 to 1, or Undefined without two samples of one order.
     """
     across, within = _disagreement(outcomes, valid)
     difference = across - within
@@ -135,7 +157,11 @@ def position_effect(
 def repetition_stability(
     outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """Share of pairs of samples of one order that agree."""
+    """Return the share of pairs of samples of one order that agree.
+
+    Args: outcomes, valid, rng, question: as in `position_effect`.
+    Returns: share, 0 to 1, or Undefined as there.
+    """
     _, within = _disagreement(outcomes, valid)
     return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
 
@@ -153,12 +179,17 @@ class GapBin:
 def conflict_by_gap(
     difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1
 ) -> list[GapBin]:
-    """Conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
+    """Return the conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
 
     With the same samples in both, a small gap and a conflict are partly the same event: examples
-    that are all alike show a falling curve.  With the gap from one half of the slots of each
-    order and the conflict from the other half (then the halves exchanged) they do not.
-    difference: as in `order_labels`, in units of 1/scale.  edges: ascending limits of the bins.
+    that are all alike show a falling curve. With the gap from one half of the samples of each
+    order and the conflict from the other half (then the halves exchanged) they don't.
+
+    Args:
+        difference, valid: as in `order_labels`, in units of 1/scale.
+        edges: ascending limits of the bins.
+        scale: units per point.
+    Returns: the bins.
     """
     limits = np.asarray(edges, dtype=np.float64)
     half = valid.shape[2] // 2
