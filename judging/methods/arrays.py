@@ -1,4 +1,4 @@
-"""Names for the arrays that the methods take and return, and safe division of arrays."""
+"""Names of the arrays that the methods take and return, and safe division."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
 
     Args:
         above, below: arrays that broadcast together; a divisor of 0 or less gives no quotient.
-        empty: what stands in place of a missing quotient.
+        empty: the value of a missing quotient.
     Returns: float64 quotients of the broadcast shape.
     """
     quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)

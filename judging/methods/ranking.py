@@ -1,6 +1,6 @@
-"""Orders: examples by how much they need a person, and models by their wins.
+"""Models ranked by their wins: pairs, Bradley-Terry, and Davidson's model of ties.
 
-What an order achieves belongs to `review`.
+Which examples people review first is the subject of `verdicts.rank` and `review`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ ALL_TIES = Undefined("every label is a tie, so no strength can be told from anot
 
 @dataclass(frozen=True, slots=True)
 class RankedModel:
-    """strength: log-odds scale, mean 0 over the models.  win_rate: expected against the others."""
+    """strength: log odds, mean 0 over the models. win_rate: expected against the others, 0 to 1.
+
+    n: labels in which the model occurs.
+    """
 
     model: str
     strength: Estimate
@@ -73,8 +76,10 @@ def pairwise_results(
 
 @dataclass(frozen=True, slots=True)
 class _Games:
-    """Labels by their kind: two models and a sign.  cell: the kind of each label; first, second
-    and signs: of each kind."""
+    """Labels by their kind: two models and a sign.
+
+    cell: (n,) the kind of each label; first, second, signs: (kinds,).
+    """
 
     cell: Codes
     first: Codes
@@ -165,7 +170,7 @@ def _why_disconnected(models: Sequence[str], wins: Floats) -> str:
 
 
 def _fit_bradley_terry(wins: Floats) -> Floats:
-    """(R, m) strengths of (R, m, m) win tables; NaN where no finite ones exist."""
+    """Return (R, m) strengths of (R, m, m) win tables; NaN if none are finite."""
     repeats, m, _ = wins.shape
     games = wins + wins.transpose(0, 2, 1)
     won = wins.sum(axis=2)
@@ -270,7 +275,7 @@ def _davidson_chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]
 
 
 def _fit_davidson(tables: Floats) -> tuple[Floats, Floats]:
-    """(R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN where none are finite."""
+    """Return (R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN if none are finite."""
     repeats, _, m, _ = tables.shape
     wins, ties = tables[:, 0], tables[:, 1]
     games = wins + wins.transpose(0, 2, 1) + ties

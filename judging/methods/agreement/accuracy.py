@@ -1,7 +1,8 @@
-"""Judge and people side by side: the labels that both have given, and what each weighs.
+"""The judge and people compared: the labels that both gave, and what each example weighs.
 
 After a routed round only the selected examples and a random audit of the rest have human labels.
-Plain averages over them describe the hardest examples, so each audited one stands for several.
+Plain averages over them describe the hardest examples, so each audited example represents several
+(Horvitz-Thompson weights; the design is docs/methods/hitlc.md's).
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ NOT_JUDGED = "the judge has given no label to any of these examples"
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Which of N examples people labelled, and why: selected by rank, or drawn for the audit.
+    """Which of N examples people labelled, and why.
 
-    A project whose labels were imported for every example has all of them selected.
+    selected: (N,) bool, selected by rank, or all of them if labels were imported for every example.
+    audited: (N,) bool, drawn at random from the rest.
     """
 
     selected: Booleans
@@ -43,7 +45,7 @@ class Design:
         return int((self.audited & ~self.selected).sum())
 
     def weights(self) -> Floats | Undefined:
-        """1 for the selected, N_U/n for the audited, 0 for the others; they sum to N."""
+        """Return (N,) 1 for selected, N_U/n for audited, 0 for other examples; they sum to N."""
         if self.n_rest == 0:
             return np.ones(self.n)
         if self.n_audited == 0:
@@ -56,12 +58,12 @@ class Design:
 class Comparison:
     """The examples that have a human label, one entry each.
 
-    judge: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
-    human: the same of the people's label.
-    weight: how many examples this one stands for.
-    stratum: 0 selected or fully labelled, 1 audited; they are resampled apart.
-    question: equal codes share a question and are resampled together.
-    knows_ties: whether the people's labels know ties, where these are only some of them.
+    judge: (n,) the judge's signs, meaningless if `judged` is False.
+    human: (n,) the human labels' signs.
+    weight: (n,) how many examples each represents.
+    stratum: (n,) 0 selected or fully labelled, 1 audited; they are resampled apart.
+    question: (n,) equal codes share a question and are resampled together.
+    knows_ties: whether people could say tie, if these are only some of the labels.
     """
 
     judge: Signs
@@ -76,7 +78,7 @@ class Comparison:
         return len(self.human)
 
     def at(self, rows: Booleans) -> Comparison:
-        """Some of them, by the conventions of all."""
+        """Return some of the examples, by the conventions of all."""
         known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
         return Comparison(
             self.judge[rows],
@@ -129,7 +131,7 @@ def comparison(
 
 
 class Ties(StrEnum):
-    """What a judge's tie earns where the people's labels know no ties."""
+    """What a judge's tie earns if no human label is a tie."""
 
     HALF = "half"
     WRONG = "wrong"

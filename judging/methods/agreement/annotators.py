@@ -1,8 +1,8 @@
-"""The alternative annotator test: may the judge take a person's place?  (Calderon et al., 2025)
+"""Can the judge replace an annotator, and does an annotator prefer a side of the screen?
 
-Each annotator is left out in turn, and judge and annotator are compared by how well they agree
-with the remaining people.  Only on audited or fully labelled examples: on the contested ones the
-judge was chosen to look bad.
+The alternative annotator test (Calderon et al. 2025, arXiv:2501.10970) leaves each annotator out
+in turn and compares judge and annotator by how well they agree with the remaining people. Use it
+only on audited or fully labelled examples: the contested ones were chosen because of the judge.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Table = NDArray[np.int64]
 
 
 class Expertise(float, Enum):
-    """epsilon, the advantage that a person is granted for costing more; set beforehand."""
+    """epsilon: the advantage granted to people for their cost; choose it before the test."""
 
     EXPERT = 0.2
     SKILLED = 0.15
@@ -34,7 +34,11 @@ class Expertise(float, Enum):
 
 @dataclass(frozen=True, slots=True)
 class AnnotatorComparison:
-    """rho: how often judge and person do at least as well as the other against the rest."""
+    """rho_judge, rho_human: how often each is at least as good as the other, 0 to 1.
+
+    n: shared examples. p: one-sided, of H0: rho_judge <= rho_human - epsilon.
+    judge_is_as_good: H0 is rejected.
+    """
 
     annotator: str
     n: int
@@ -46,7 +50,7 @@ class AnnotatorComparison:
 
 @dataclass(frozen=True, slots=True)
 class AlternativeAnnotatorTest:
-    """omega: share of annotators against whom the judge is as good; passes at one half."""
+    """omega: share of annotators whom the judge equals, 0 to 1; it passes at one half."""
 
     omega: float
     mean_rho: float
@@ -126,7 +130,7 @@ def _p_value(difference: Floats, epsilon: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SideBias:
-    """left_rate: share of decided votes for the left response.  p_holm: over the annotators."""
+    """n: decided votes. left_rate: share for the left, 0 to 1. p_holm: over all annotators."""
 
     n: int
     left_rate: float
@@ -136,7 +140,7 @@ class SideBias:
 
 @dataclass(frozen=True, slots=True)
 class PooledSideBias:
-    """Mantel-Haenszel: the common odds ratio (above 1: the left is favoured) and its test."""
+    """odds_ratio: of all annotators, above 1 favours the left. p: Mantel-Haenszel, two-sided."""
 
     odds_ratio: float | Undefined
     p: float
@@ -183,7 +187,7 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
 
 def _untestable(table: Table) -> str:
     if not table.sum():
-        return "no decided vote of which the sides are known"
+        return "no decided vote has known sides"
     return "response 1 was on one side in every decided vote"
 
 
@@ -197,7 +201,7 @@ def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
     """
     stacked = np.array([table for table in tables if table.sum() > 1], dtype=np.float64)
     if not len(stacked):
-        return Undefined("no annotator has two decided votes of which the sides are known")
+        return Undefined("no annotator has two decided votes with known sides")
     n = stacked.sum(axis=(1, 2))
     rows, columns = stacked.sum(axis=2), stacked.sum(axis=1)
     excess = float((stacked[:, 0, 0] - rows[:, 0] * columns[:, 0] / n).sum())

@@ -1,6 +1,6 @@
-"""What fewer samples would have given: MEC(k') as the exact mean over subsets (FairEval Table 4).
+"""What fewer samples give: every subset of k' samples (FairEval Table 4), and early stopping.
 
-Instead of drawing k' of k samples at random, every subset is taken, so the result has no seed.
+All subsets are used instead of random ones, so the result is exact and has no seed.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def _mean_limits(
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """Stop after `rounds` when |sum of the differences of both orders| is at least `lead`.
+    """Stop after `rounds` if |sum of the differences of both orders| is at least `lead`.
 
-    lower: lower 95 % limit of P(label now = label at full k), from the pilot.
+    lower: lower 95 % limit of P(label now = label at full k), from n_pilot pilot examples.
     """
 
     rounds: int

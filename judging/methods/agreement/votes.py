@@ -1,4 +1,4 @@
-"""Cohen's kappa from a table of two raters' labels, weighted by the design where needed."""
+"""Agreement: kappa of judge and people, agreement among people, majorities, Dawid-Skene."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from judging.methods.intervals.bootstrap import (
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.verdicts import Label
 
-ONE_LABEL = "both gave one and the same label throughout, so chance agreement is complete"
+ONE_LABEL = "both gave the same label throughout, so chance agreement is complete"
 DRAWS = 2_000
 TOO_FEW = "no example has two votes"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
@@ -107,11 +107,12 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
 
 
 def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
-    """(DRAWS, 3, 3) weighted tables: Dirichlet draws for each stratum (Rubin's bootstrap, 1981).
+    """Draw (DRAWS, 3, 3) weighted tables from Dirichlet weights for each stratum.
 
-    The audit, or everything where there is none, has one pseudo-observation, half of it spread
-    over the disagreements.  Without it a small audit in which nobody disagreed, or one did,
-    bounds nothing: coverage .75 at 20 audited and 5 % error, .93 and more with it.
+    This is Rubin's Bayesian bootstrap (1981, doi:10.1214/aos/1176345338). The audit, or all
+    examples if there is none, has one pseudo-observation, half of it spread over the disagreements.
+    Without it a small audit with at most one disagreement bounds nothing: coverage .75 at 20
+    audited and 5 % error, .93 and more with it.
     """
     agree = np.eye(3, dtype=bool).reshape(-1)
     tables = np.zeros((DRAWS, 9))
@@ -128,7 +129,7 @@ def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
 
 
 def _kappas(tables: Floats, *, linear: bool) -> Floats:
-    """Kappa of each of (R, c, c) tables; NaN where it is undefined."""
+    """Return kappa of each of (R, c, c) tables; NaN if undefined."""
     c = tables.shape[-1]
     classes = np.arange(c)
     distance = np.abs(classes[:, None] - classes[None, :]).astype(np.float64)
@@ -247,7 +248,7 @@ def krippendorff_alpha(
 
 
 def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Floats]:
-    """The rows that occur and have so many votes, and how often each occurs."""
+    """Return the rows that occur and have at least `fewest` votes, and how often each occurs."""
     often = np.ones(len(counts)) if times is None else times
     rows = (counts.sum(axis=1) >= fewest) & (often > 0)
     return counts[rows], often[rows]
@@ -301,7 +302,7 @@ def agreement_interval(
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """The rows with those of the pseudo-observation, and (R, rows) weights of R draws."""
+    """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
     raters = int(np.bincount(rows.sum(axis=1).astype(int)).argmax())
     one = np.eye(rows.shape[1])
     agree = raters * one
@@ -422,9 +423,9 @@ def rater_against_majority(
 
 @dataclass(frozen=True, slots=True)
 class DawidSkene:
-    """Classes are win, tie, lose.
+    """Classes are win, tie, lose; all arrays are float64 probabilities.
 
-    posterior: (N, 3).  prior: (3,).  confusion: (raters, 3, 3), rows the true class.
+    posterior: (N, 3). prior: (3,). confusion: (raters, 3, 3), rows the true class.
     """
 
     posterior: Floats

@@ -1,7 +1,7 @@
 """What a position, or an ID token, adds to the chance of the response that has it.
 
-Two readings of the same examples differ in nothing but which response stands first (or bears the
-first ID token); their mean difference is what that place is worth.
+Two readings of the same examples differ only in which response is shown first (or bears the first
+ID token); their mean difference is what that place is worth.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NO_PAIR = "no example has both readings"
 CONFOUNDED = (
     "X0 and X2 change position and ID token together; ask 3 or 4 permutations to tell them apart"
 )
-# Response 1 keeps its token where its position changes, and its position where its token changes.
+# Response 1 keeps its token while its position changes, and its position while its token does.
 _APART = {
     "position": ((("X0", "X3"), ("X1", "X2")), (("X0",), ("X1",))),
     "token": ((("X0", "X1"), ("X2", "X3")), (("X1",), ("X2",))),
@@ -68,6 +68,6 @@ def advantage_of(
 
 
 def _mean(probabilities: ChoiceProbabilities, values: Floats, names: tuple[str, ...]) -> Floats:
-    """(N,) over these permutations; NaN where one is missing."""
+    """Return (N,) the mean over these permutations; NaN if one is missing."""
     columns = [probabilities.permutations.index(name) for name in names]
     return np.asarray(values[:, columns].mean(axis=1))

@@ -1,6 +1,6 @@
-"""CalibraEval's objective and its exact gradient, O(M) an evaluation.
+"""CalibraEval: a monotone map of probabilities that makes permutations agree, without labels.
 
-Li et al., equation 10, over K examples with s_j = P(t1 | X_j):
+Li et al. (arXiv:2410.15393), equation 10, over K examples with s_j = P(t1 | X_j):
 
     L(g) = sum [g(s0) + g(s2) - 1]^2 + [g(s0) - g(s1)]^2 - lambda [g(s0) - g(s2)]^2
 
@@ -8,13 +8,14 @@ and equation 12, over the distinct values z_0 = 0 < z_1 < ... < z_M = 1 of all s
 
     g(z_k) = sum_{i <= k} exp(d_i) / sum_i exp(d_i)
 
-Equal probabilities are one point, so that g is a function.  With w_k = exp(d_k) / sum_i exp(d_i)
+Equal probabilities are one point, so that g is a function. With w_k = exp(d_k) / sum_i exp(d_i)
 and G_j = dL/dg(z_j),
 
     dL/dd_k = w_k (sum_{j >= k} G_j - sum_j G_j g(z_j)),
 
-which cumulative sums give at once.  The printed equations 14, 23 and 25 are not this gradient:
--2 lambda (g0 - g2) is missing from dL/dg0, and the sign of lambda in dL/dg2 is wrong.
+which cumulative sums give at once, O(M) an evaluation. The printed equations 14, 23 and 25 are
+not this gradient: -2 lambda (g0 - g2) is missing from dL/dg0, and dL/dg2 has the wrong sign of
+lambda.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""On which examples a calibration is fitted, so that it is judged on others."""
+"""Compare calibrations on examples that they were not fitted on."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ MANY, FEWER_FOLDS = 20_000, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """fold: (K,) the part that an example is in; a fit for part f uses all others of `estimation`.
+    """How fitting and judging are kept apart.
 
-    With a share below 100 % there is one fit, on the estimation set, and the rest judges it.
+    estimation, judged: (K,) bool. fold: (K,) the part of each example, out of `folds`; a fit for a
+    part uses all other parts. With a share below 100 % there is one fit, on the estimation set.
     """
 
     estimation: Booleans

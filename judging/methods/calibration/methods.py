@@ -1,4 +1,8 @@
-"""The probabilities as the judge gave them."""
+"""The calibrations to choose from: none, means of permutations, CC, DC, Pride and CalibraEval.
+
+CC: Zhao et al., arXiv:2102.09690. DC: Fei et al., arXiv:2305.19148. Pride: Zheng et al.,
+arXiv:2309.03882. CalibraEval: Li et al., arXiv:2410.15393, whose `calibraeval` is next door.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +76,7 @@ class Uncalibrated:
 
 @dataclass(frozen=True, slots=True)
 class MeanCalibration:
-    """Gives every permutation the mean of `over`, so they agree by construction."""
+    """Give every permutation the mean of `over`, so that they agree by construction."""
 
     method: str
     over: tuple[str, ...]
@@ -97,7 +101,7 @@ class MeanCalibration:
 
 @dataclass(frozen=True, slots=True)
 class PermutationMean:
-    """over: the permutations; the largest balanced set that was asked where None."""
+    """over: the permutations; None: the largest balanced set that was asked."""
 
     name: str = "mean"
     over: tuple[str, ...] | None = None
@@ -130,11 +134,10 @@ def mean_probability(
 
 @dataclass(frozen=True, slots=True)
 class PriorCalibration:
-    """prior: P(t1) that the judge is taken to give without regard to the contents.
+    """prior: P(t1) that the judge gives whatever the contents, between 0 and 1.
 
-    softmax: CC as Zhao et al. (2021) published it, softmax(P / prior); else P / prior,
-        normalised, as equation 3 of CalibraEval has it.
-    n: the number of examples or inputs that the prior comes from.
+    softmax: CC as published, softmax(P / prior); else P / prior, normalised (CalibraEval, eq. 3).
+    n: number of examples or inputs behind the prior.
     """
 
     method: str
@@ -166,7 +169,7 @@ def _prior_calibration(
 
 @dataclass(frozen=True, slots=True)
 class ContentFreeCalibration:
-    """p_t1: what the judge gave t1 for each such input; None or NaN where it gave nothing."""
+    """p_t1: P(t1) for each content-free input; None or NaN: the judge gave none."""
 
     name: str
     p_t1: Sequence[float | None]
@@ -182,7 +185,7 @@ class ContentFreeCalibration:
 
 @dataclass(frozen=True, slots=True)
 class ContentFreeInput:
-    """What is asked in place of an example."""
+    """What is asked instead of an example."""
 
     question: str
     response_1: str
@@ -199,7 +202,7 @@ def random_inputs(
     *,
     count: int = INPUTS,
 ) -> list[ContentFreeInput]:
-    """Draw DC's inputs (Fei et al., arXiv:2305.19148): random words, as many as a text has on average.
+    """Draw DC's inputs (Fei et al., arXiv:2305.19148): random words, average length.
 
     A word's chance is its share of all words. Texts without white space between words (Chinese,
     Thai) are drawn by character.
@@ -241,7 +244,7 @@ class _Words:
 
 @dataclass(frozen=True, slots=True)
 class Pride:
-    """The prior by the mean of log P; arithmetic: by the plain mean of P, as CalibraEval has it."""
+    """Take the prior from the mean of log P; arithmetic: of P, as in CalibraEval."""
 
     name: str = "pride"
     arithmetic: bool = False

@@ -1,6 +1,6 @@
-"""Which response bears which ID token, and where it stands, under CalibraEval's X0 to X3.
+"""Choice probabilities under CalibraEval's permutations X0 to X3 of ID tokens and positions.
 
-Li et al. (CalibraEval), equations 5 and 6, the response shown first written first:
+Li et al. (arXiv:2410.15393), equations 5 and 6; the response shown first is written first:
 
     X0 = [(t1, o1); (t2, o2)]    X1 = [(t2, o2); (t1, o1)]
     X2 = [(t1, o2); (t2, o1)]    X3 = [(t2, o1); (t1, o2)]
@@ -25,7 +25,7 @@ THREE = ("X0", "X1", "X2")
 # Response 1 bears t1 under X0 and X1, and is shown first under X0 and X3.
 _BEARS_T1 = frozenset(("X0", "X1"))
 _SHOWN_FIRST = frozenset(("X0", "X3"))
-# Stands where no probability is; never read, since `present` says so.
+# Fills the place of a missing probability; never read, since `present` says so.
 ABSENT = 0.5
 
 
@@ -76,9 +76,9 @@ def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChoiceProbabilities:
-    """p_t1: (K, P) of the first ID token; present: (K, P), false where there is none.
+    """p_t1: (K, P) float64, of the first ID token; present: (K, P) bool, False if there is none.
 
-    permutations: the P names of the columns, out of X0 to X3.
+    permutations: the names of the P columns, out of X0 to X3.
     """
 
     p_t1: Floats
@@ -148,7 +148,7 @@ def choice_probabilities(
 
 
 class Calibration(Protocol):
-    """Fitted; applies to any examples that were asked under the same permutations."""
+    """A fitted calibration; it applies to any examples asked under the same permutations."""
 
     @property
     def method(self) -> str: ...
@@ -156,13 +156,15 @@ class Calibration(Protocol):
     def apply(self, probabilities: ChoiceProbabilities) -> ChoiceProbabilities: ...
 
     def curve(self, p_t1: Floats) -> Floats | None:
-        """g of P(t1), for drawing; None where it depends on more than one probability."""
+        """Return g of P(t1), for drawing; None if it depends on more than one probability."""
         ...
 
     def as_json(self) -> dict[str, object]: ...
 
 
 class CalibrationMethod(Protocol):
+    """What can be fitted; `fit` sees no label, and returns Undefined if it can't."""
+
     @property
     def name(self) -> str: ...
 

@@ -1,4 +1,4 @@
-"""What a comparison of calibrations says, for pages and reports."""
+"""The table that compares calibrations: its figures, and how they are resampled together."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree 
 ONE_PERMUTATION = "one permutation has nothing to agree with"
 NO_LABELS = "no example here has a label that is not a tie"
 NO_RECALL = "one of the two responses is never the better one, so it has no recall"
-NO_VARIATION = "all the judge's verdicts here are one and the same"
+NO_VARIATION = "all the judge's verdicts here are the same"
 NO_SPREAD = "all examples have the same mean probability here"
 NO_SET = "no balanced set of permutations was asked"
 # With fewer labelled questions no gain is taken for more than chance.
 FEWEST = 20
-# The plain mean, which stands in the table whether or not it is asked for.
+# The plain mean, which the table always needs for comparison.
 PLAIN = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """accuracy: a judge's tie scores 1/2, gold ties are left out.  rstd: in percent."""
+    """accuracy: 0 to 1, a judge's tie 1/2, without gold ties. rstd: in percent, 0 to 50."""
 
     accuracy: Figure
     rstd: Figure
@@ -44,10 +44,10 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRow:
-    """One method.  calibration: fitted on the estimation set, or why it can't be.
+    """One method. calibration: fitted on the estimation set, or why it can't be.
 
-    by_permutation: what using one permutation alone would give.  average: their mean, as the
-        paper's Table 2 has it.  mean: of the calibrated mean over the balanced set.
+    by_permutation: of one permutation alone. average: their mean (CalibraEval, Table 2).
+    mean: of the calibrated mean over the balanced set.
     gain: accuracy of that mean less the plain mean's, on the same examples.
     beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni).
     """
@@ -78,7 +78,7 @@ class CalibrationRow:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationComparison:
-    """n: examples that the figures are of; labelled: with a label that is no tie.
+    """n: judged examples; labelled: with a label that isn't a tie.
 
     over: the balanced set; split: how fitting and judging were kept apart.
     recommended, because: a method's name, and one sentence.
@@ -123,7 +123,7 @@ def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
 
 @dataclass(frozen=True, slots=True)
 class Recalls:
-    """(..., 4) sums: examples whose gold is 1, found among them, whose gold is -1, found."""
+    """sums: (..., 4) examples with gold 1, right ones of them, and both for gold -1."""
 
     sums: Floats
 
@@ -146,7 +146,7 @@ class Recalls:
 
 @dataclass(frozen=True, slots=True)
 class PermutationConsistency:
-    """Of k permutations over the examples that have them all: (..., 6 + k) sums."""
+    """sums: (..., 6 + k) of k permutations, over the examples that have them all."""
 
     sums: Floats
     k: int
@@ -165,16 +165,19 @@ class PermutationConsistency:
         return np.asarray(table * whole[:, None])
 
     def fleiss_kappa(self) -> Floats:
-        """Fleiss (1971) over win, tie, lose; NaN where all votes are in one class."""
+        """Return Fleiss' kappa over win, tie, lose; NaN if all verdicts are in one class."""
         n = self.sums[..., 0]
         first, tie = ratio(self.sums[..., 2], n), ratio(self.sums[..., 3], n)
         chance = first**2 + tie**2 + (1 - first - tie) ** 2
-        # Rounding leaves 1 - chance at 1e-16 where there is but one class.
+        # Rounding leaves 1 - chance at 1e-16 if there is only one class.
         left = np.where(1 - chance > 1e-12, 1 - chance, np.nan)
         return np.asarray((ratio(self.sums[..., 1], n) - chance) / left)
 
     def icc(self) -> tuple[Floats, Floats]:
-        """ICC(2,k) and ICC(3,k) (Shrout and Fleiss 1979); NaN where nothing varies."""
+        """Return ICC(2,k) and ICC(3,k); NaN if nothing varies.
+
+        Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420.
+        """
         n, squares, totals = self.sums[..., 0], self.sums[..., 4], self.sums[..., 5]
         columns = self.sums[..., 6:]
         middle = ratio(columns.sum(axis=-1) ** 2, n * self.k)

@@ -1,7 +1,8 @@
-"""Which values are equal: by counting where they are small whole numbers, else by sorting.
+"""The bootstrap by question, on counts of equal rows.
 
-Codes of categories, labels and questions are such numbers, and a report asks of 100,000 rows of
-them several hundred times.
+Rows with equal values form one cell, and a resample is a count per cell. A report resamples 100,000
+rows several hundred times, so equal values are found by counting if they are small whole numbers
+(codes of categories, labels and questions), and else by sorting.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clo
 
 Array = NDArray[np.generic]
 
-# Beyond so many times the number of rows a table of counts takes longer than sorting.
+# Beyond this many times the number of rows, a table of counts takes longer than sorting.
 SPARSEST = 16
 Statistic = Callable[[Floats, Floats], Floats]
 ONE_QUESTION = "all of it is about one question, so there is no interval"
-ALIKE = "the same in every resample, which does not tell how sure it is"
+ALIKE = "the same in every resample, which does not show how certain it is"
 REPEATS = 2_000
 CHUNK = 4_000_000
 # Narrower than this is the rounding of sums.
@@ -75,7 +76,7 @@ def firsts(n: int, code: Codes) -> Codes:
     Returns: (n,) places.
     """
     first = np.empty(n, dtype=np.intp)
-    # Of several writes to one place the last stands.
+    # Of several writes to one place the last one counts.
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     return first
 
@@ -239,7 +240,7 @@ def bootstrap_estimate(
     found = estimate_of(value, statistic(counts, values), n, confidence)
     if found.low is not None or limits is None:
         return found
-    # The audited, which weigh the most, where there are any.
+    # If there is an audit, its examples weigh the most and set the limits.
     strata = np.zeros(n, np.intp) if stratum is None else np.asarray(stratum)
     seen = len(np.unique(questions[strata == strata.max()]))
     return Estimate(value, n, *alike_limits(value, seen, limits, confidence))

@@ -1,7 +1,7 @@
-"""Whether longer (likelier, kindred) responses are preferred, and whether that is a bias.
+"""Are longer (or likelier, or kindred) responses preferred, and is that a bias?
 
-score ~ logit(alpha + gamma tanh(difference / sd)).  The slope gamma of the judge alone is an
-association: longer responses may be better.  The bias is gamma_judge - gamma_human on the same
+score ~ logit(alpha + gamma tanh(difference / sd)). The slope gamma of the judge alone is an
+association: longer responses may be better. The bias is gamma_judge - gamma_human on the same
 examples.
 """
 
@@ -30,10 +30,10 @@ CONSTANT = "every pair differs by the same in this respect, so none shows how eq
 
 @dataclass(frozen=True, slots=True)
 class CovariateEffect:
-    """raw: win rate of response 1.  equal: sigma(alpha), its win rate were both alike.
+    """raw: win rate of response 1. equal: sigma(alpha), its win rate if both were alike.
 
-    slope: gamma.  near: share of pairs that differ by less than a quarter of an sd; below 10 %
-        the equal win rate is an extrapolation.  separated: a ridge keeps the slope finite.
+    slope: gamma. near: share of pairs that differ by less than a quarter of an sd; below 10 % the
+    equal win rate is an extrapolation. separated: only a ridge keeps the slope finite.
     """
 
     raw: Figure
@@ -105,7 +105,7 @@ def covariate_bias(
 
 
 def _share(found: Estimate, question: ArrayLike | None) -> Estimate:
-    """With the interval that a share has though all its values are the same."""
+    """Give a share an interval even if all its values are the same."""
     n = found.n if question is None else len(np.unique(np.asarray(question)))
     if found.low is not None or n < 2:
         return found
@@ -160,7 +160,7 @@ def _fits(
 
 
 def _mirrored_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:
-    """The same with every pair told from both sides, which keeps alpha at 0."""
+    """Fit with every pair seen from both sides, which keeps alpha at 0."""
     both = np.concatenate((x, -x)), np.concatenate((y, 1 - y))
     return _logit_fit(*both, np.hstack((counts, counts)) / 2)
 

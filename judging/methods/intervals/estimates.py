@@ -1,4 +1,4 @@
-"""A number with its interval, or the reason why there is none."""
+"""A number with its interval, or the reason why there is none; intervals and tests of shares."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_CHANCE = "all of it was reviewed, and is right by construction"
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A number that cannot be had, and why."""
+    """A figure that can't be computed, and why."""
 
     reason: str
 
@@ -29,7 +29,7 @@ class Undefined:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value, the limits of its interval where it has one, and the examples it rests on."""
+    """A value, the limits of its interval (None if it has none), and the n examples behind it."""
 
     value: float
     n: int

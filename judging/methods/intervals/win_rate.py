@@ -1,10 +1,10 @@
-"""Is model 1 better?  The people's win rate, from a routed round, its audit and the judge.
+"""Is model 1 better? People's win rate, from a routed round, its audit and the judge.
 
-A difference estimator: the judge's verdicts stand in for the people's on the examples that
-nobody reviewed, and a random audit of those measures what that does to the mean.  The design is
-known (all of S, a simple random sample A of the rest U), so the interval needs no model of the
-judge.  Prediction-powered inference (Angelopoulos et al. 2023) has the same form; its published
-code takes S and A for one random sample, which they are not.
+A difference estimator: the judge's verdicts replace people's on the examples that nobody reviewed,
+and a random audit of these measures what that does to the mean. The design is known (all of S, a
+simple random sample A of the rest U), so the interval needs no model of the judge.
+Prediction-powered inference (Angelopoulos et al. 2023, doi:10.1126/science.adi6000) has the same
+form; its published code takes S and A for one random sample, which they are not.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FEWEST_FOR_LAMBDA = 40
 
 
 class About(StrEnum):
-    """Whom the interval speaks of: these N examples, or examples drawn like them."""
+    """What the interval describes: these N examples, or examples drawn like them."""
 
     THIS_PROJECT = "this project's examples"
     EXAMPLES_LIKE_THESE = "examples like these"
@@ -54,12 +54,12 @@ class WinRateScale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditedLabels:
-    """What the estimator reads; all values on one scale.
+    """What the estimator reads, float64 on one scale.
 
-    selected: Y of S.  rest: f of every example of U.  audited: Y of A.
+    selected: Y of S. rest: f of every example of U. audited: Y of A.
     audited_judge: f of A, in the order of `audited`.
-    effect, questions: `clustered.design_effect` of the final labels, where questions repeat; other
-    examples like these would be of other questions.
+    effect, questions: `design_effect` of the final labels if questions repeat; other examples like
+        these would have other questions.
     """
 
     selected: Floats
@@ -78,8 +78,8 @@ class AuditedLabels:
 class DifferenceEstimate:
     """The parts of the estimator; `difference_estimate` has the formulas.
 
-    finite_centre: the plus-two centre with the pseudo-observations standing for the unaudited
-        part of the rest only, so that it goes to the truth as the audit becomes complete.
+    finite_centre: the plus-two centre with the pseudo-observations only in the unaudited part of
+        the rest, so that it goes to the truth as the audit becomes complete.
     """
 
     theta: float

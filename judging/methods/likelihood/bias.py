@@ -1,7 +1,7 @@
-"""From a judge's and people's scores to the quantities of Ohi et al.
+"""Likelihood bias: does the judge overrate what a language model finds likely?
 
-Notation: LS(t) = log P(output | input, task description), US(t) the judge's score less the
-people's on a common scale, RS(t) how far the two agree in sign and size.
+Ohi et al. (arXiv:2402.15987). LS(t) = log P(output | input, task description), US(t) the judge's
+score less people's on a common scale, RS(t) how far the two agree in sign and size.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def with_total(
 
 
 def _known(values: ArrayLike | None, rows: Booleans, reason: str) -> Floats | Undefined:
-    """The rows of them; a value that is missing anywhere makes them unknown."""
+    """Return the rows of the values; a value that is missing anywhere makes them unknown."""
     if values is None:
         return Undefined(reason)
     known = np.asarray(values, dtype=np.float64)[rows]
@@ -338,7 +338,7 @@ def train_rows(
     groups = np.arange(n) if group is None else coded(group)[1]
     size = np.bincount(groups, minlength=1)
     order = rng.permutation(len(size))
-    # Whole groups, up to the nearest to the share; each part gets one where there are two.
+    # Whole groups, as near to the share as possible; if there are two, each part gets one.
     filled = np.cumsum(size[order])
     take = int(np.argmin(np.abs(filled - share * n))) + 1
     take = min(take, max(len(size) - 1, 1))

@@ -1,4 +1,8 @@
-"""How alike two segments are: the share of their tokens, or the angle of their embeddings."""
+"""Cut two responses into k parts each so that part i of one resembles part i of the other.
+
+PORTIA (arXiv:2310.01432, §3.2 and Algorithm 1): by length, or by the similarity of the parts, which
+is the overlap of their tokens or the cosine of their embeddings.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from judging.methods.arrays import Codes, Floats
 
 Tokenizer = Callable[[str], set[str]]
 
-# Up to so many 64 shared tokens, comparing them all is faster than finding what is new.
+# Up to this many words of 64 shared tokens, comparing all is faster than finding new ones.
 _FEW_WORDS = 4
 
 # Scripts written without spaces, in which \w+ takes a whole run for one word: Han, kana, bopomofo.
@@ -222,7 +226,7 @@ def _unit(vectors: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True)
-class BestCuts:
+class _BestCuts:
     """Each text is cut before these sentences, counted from 0."""
 
     cuts_1: tuple[int, ...]

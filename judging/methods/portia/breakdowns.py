@@ -1,4 +1,7 @@
-"""Where PORTIA fails: by category, length, length gap and position (PORTIA §4.2, App. B, M)."""
+"""Where PORTIA fails: by category, length, length gap and position.
+
+PORTIA (arXiv:2310.01432), §4.2 and appendices B, M and N.
+"""
 
 from __future__ import annotations
 
@@ -183,7 +186,7 @@ def first_position_share(
         return labels
     rows = labels.both
     signs = labels.labels[rows]
-    # Shown second in the swapped order, response 1 loses where the first position wins.
+    # Shown second in the swapped order, response 1 loses if the first position wins.
     first = (signs[:, 0] == 1).astype(np.int64) + (signs[:, 1] == -1)
     decided = (signs != 0).sum(axis=1)
     return bootstrap_estimate(

@@ -1,8 +1,8 @@
-"""How many contradictions PORTIA removes, and how many would go by luck (PORTIA §4.2, Table 1).
+"""How many contradictions PORTIA removes, and how many luck would (arXiv:2310.01432, Table 1).
 
 Asking again removes a contradiction by luck: independent random verdicts of two classes agree in
-half of the cases at the next stage, in three quarters after two.  So fixed coverage never stands
-alone; beside it is what it would be if the verdicts of the two orders were independent.
+half of the cases at the next stage, in three quarters after two. So fixed coverage is always shown
+with what it would be if the verdicts of the two orders were independent.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Fenced code blocks of a response, and where their statements begin, by tree-sitter."""
+"""Where a response may be cut: between sentences, and between the statements of code blocks."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ _ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
 
 class GrammarsMissing(ImportError):
-    """The extra `grammars` is not installed. Without it a text would be split in another way."""
+    """The extra `grammars` is not installed. Without it a text would be split differently."""
 
     def __init__(self) -> None:
         super().__init__(NEEDS_GRAMMARS)
@@ -125,7 +125,7 @@ def check_grammars() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """A fenced block with its fences, as offsets in the text, and the lines between them."""
+    """A fenced block with its fences, as character offsets, and the lines between them."""
 
     start: int
     stop: int
@@ -231,7 +231,7 @@ def _last_row(node: Node) -> int:
 
 
 def _body(node: Node) -> Node | None:
-    """The list of members, where the statement is a class or namespace."""
+    """Return the list of members if the statement is a class or namespace."""
     while node.type in _WRAPPERS:
         inner = [c for c in node.named_children if c.type in _CONTAINERS | _WRAPPERS]
         if not inner:
@@ -309,7 +309,7 @@ def _prose(text: str, start: int, stop: int) -> Iterator[int]:
 
 
 def _is_inside_word(text: str, position: int) -> bool:
-    """Whether an ASCII full stop stands there with no space behind it, as in Node.JS."""
+    """Return whether an ASCII full stop ends here with no space after it, as in Node.JS."""
     near = _ASCII_END.finditer(text, max(0, position - 8), position + 1)
     return any(match.end() == position for match in near)
 

@@ -1,4 +1,4 @@
-"""Which prompt PORTIA asks next, and which stage settled an example (Algorithm 1)."""
+"""Which prompt PORTIA asks next, and which stage settles (arXiv:2310.01432, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.verdicts import Label
 
-NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
+NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in another run"
 NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
 
 
@@ -111,7 +111,7 @@ STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)
 
 @dataclass(frozen=True, slots=True)
 class OrderLabels:
-    """The label of the mean within each order (N, 2), turned back, and whether there is one."""
+    """labels, there: (N, 2) sign of the mean of each order, turned back, and if it exists."""
 
     labels: Signs
     there: Booleans
@@ -147,14 +147,14 @@ class StageLabels:
         return len(self.last)
 
     def of(self, stage: Stage) -> OrderLabels:
-        """One stage; nothing is there where it was not asked."""
+        """Return one stage; nothing is there if it was not asked."""
         index = STAGES.index(stage)
         there = self.there[:, index] & self.asked[:, index, None]
         return OrderLabels(self.labels[:, index], there)
 
     @property
     def final(self) -> OrderLabels:
-        """The last stage of each example: consistent where it settled the example."""
+        """The last stage of each example: consistent if it settled the example."""
         rows = np.arange(len(self))
         return OrderLabels(self.labels[rows, self.last], self.there[rows, self.last])
 

@@ -1,9 +1,9 @@
 """A certificate for the labels that nobody checked.
 
 "With confidence 1 - alpha, at most epsilon of this project's labels taken from the judge differ
-from what this round's human procedure would give."  Fixed-sequence testing (Learn-then-Test,
-Angelopoulos et al. 2021) over the sets C_t = {i in U: BPDE <= t} for ascending t, each with the
-exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand.
+from what this round's human procedure would give." Fixed-sequence testing (Learn then Test,
+Angelopoulos et al., arXiv:2110.01052) over the sets C_t = {i in U: BPDE <= t} for ascending t, each
+with the exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand.
 """
 
 from __future__ import annotations
@@ -24,9 +24,8 @@ from judging.methods.intervals.estimates import Undefined
 class CertificatePlan:
     """What is fixed, and stored, before the first audit label.
 
-    epsilon: the largest share of wrong labels.  alpha: one minus the confidence.
-    looks: audit sizes at which the certificate may be asked for, ascending; alpha is shared
-        equally among them.
+    epsilon: the largest share of wrong labels. alpha: one minus the confidence; both 0 to 1.
+    looks: audit sizes at which you may ask for the certificate, ascending; they share alpha.
     grid: distinct scores within U, ascending.
     """
 
@@ -68,7 +67,7 @@ class Certificate:
     """What is certified: the judge's labels of the unaudited examples with score <= threshold.
 
     n_set, n_audited, n_wrong: size of the certified set, audited in it, and found wrong.
-    bound: upper limit of the share of wrong ones among the n_set - n_audited that remain.
+    bound: upper limit of the share of wrong labels among the other n_set - n_audited, 0 to 1.
     """
 
     threshold: float
@@ -86,7 +85,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """N_t, n_t and d_t for each threshold of the grid."""
+    """N_t, n_t and d_t for each threshold of the grid, (T,) int64 each."""
 
     size: Counts
     audited: Counts

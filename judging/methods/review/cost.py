@@ -1,4 +1,4 @@
-"""What judge and people cost, in exact decimals of US dollars (FairEval Table 4)."""
+"""What judge and people cost, in exact US dollars (FairEval Table 4, arXiv:2305.17926)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""The HITLC curve: accuracy when people label the top beta percent (FairEval §3.3, Figure 4).
+"""The HITLC curve: accuracy when people label the top beta percent.
 
-A reviewed example counts as right *by construction*, so the curve rises even where the ranking
-finds no errors.  What stands beside it shows that: accuracy on the part that nobody reviewed,
-the errors found against those that a random choice would find, and the gain over random.
+FairEval (arXiv:2305.17926), §3.3 and Figure 4. A reviewed example counts as right *by
+construction*, so the curve rises even if the ranking finds no errors. Three figures show that:
+accuracy on the part that nobody reviewed, the errors found against those that a random choice
+would find, and the gain over random.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from judging.methods.arrays import Booleans, Floats, Signs, ratio
 from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, coded, resampled_counts
 from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, exact_lower_limit
 
-# Above any entropy, so that the order of SCIENCE.md §2 is one number.
+# Above any entropy, so that the whole order of review is one number.
 INCONSISTENT_BONUS = 1_000.0
 REPEATS = 1_000
 # With more distinct levels than this neighbours share one: the curve hardly changes, and the
@@ -45,9 +46,9 @@ class ReviewCurve:
 
     Within a group of equal levels it is the expectation over their orders, hence linear.
     reviewed: examples (or weight) reviewed at the end of each group, from 0 to the total.
-    judge_right, people_right: what the judge's labels of the reviewed part earned, and what the
-        people's labels that replace them earn.
-    right_before: what the judge's labels earn altogether.
+    judge_right, people_right: what the judge's labels of the reviewed part earned, and what
+        people's labels, which replace them, earn.
+    right_before: what all the judge's labels earn.
     """
 
     reviewed: Floats
@@ -68,7 +69,7 @@ class ReviewCurve:
         return np.asarray(right / self.total)
 
     def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
-        """Accuracy of the judge on the part that nobody reviewed; NaN once all are reviewed."""
+        """Return the judge's accuracy on the unreviewed part; NaN once all are reviewed."""
         reviewed = np.asarray(m, dtype=np.float64)
         right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
         return ratio(right, self.total - reviewed)
@@ -133,7 +134,7 @@ def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float
 class ErrorsFound:
     """Errors among the m first in rank, against a random choice of m.
 
-    p: exact one-sided probability that a random choice finds as many or more.
+    p: exact one-sided probability that a random choice finds at least as many.
     """
 
     m: int
@@ -206,14 +207,14 @@ def independent_curve(
 
 
 def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
-    """Share of an example's votes that the judge's label agrees with; 0 where it has none."""
+    """Return the share of an example's votes for the judge's label; 0 without a label."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class CurveBand:
-    """Accuracy after reviewing the top share of the examples, one entry a beta in percent.
+    """Accuracy after reviewing the top share of the examples, one entry for each beta in percent.
 
     low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
     lower_band: holds at all betas at once.
@@ -291,9 +292,9 @@ def curve_band(
 def _never_bare(
     value: Floats, low: Floats, high: Floats, reviewed: Floats, size: float
 ) -> tuple[Floats, Floats]:
-    """The limits, and where every resample agrees those of an unreviewed part that is all alike.
+    """Return limits even if every resample agrees: those of an unreviewed part that is all alike.
 
-    Nothing is by chance once all is reviewed: then there are none.
+    Once all is reviewed nothing is by chance, and there are none.
     """
     low, high = low.copy(), high.copy()
     for at in np.flatnonzero(high - low < WIDTH):

@@ -1,8 +1,8 @@
 """Several runs as one panel: its verdict, how far its members disagree, and a cascade of two.
 
 A jury of cheaper judges of different families can be worth more than one large judge (Verga et
-al. 2024).  Members weigh the same, or by the log odds of being right, which is the best weight of
-independent voters (Nitzan and Paroush 1982).
+al. 2024, arXiv:2404.18796). Members weigh the same, or by the log odds of being right, which is
+the best weight of independent voters (Nitzan and Paroush 1982, doi:10.2307/2526438).
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ EXACT = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """sign: 1 win, 0 tie, -1 lose; meaningless where `judged` is False, since no member has a
-    label there. disagreement: entropy (natural log) of the members' verdicts, NaN there."""
+    """sign: (N,), meaningless if `judged` is False, since no member has a label there.
+
+    disagreement: (N,) entropy of the members' verdicts in nats, 0 to ln 3; NaN if not judged.
+    """
 
     sign: Signs
     judged: Booleans
@@ -82,9 +84,9 @@ def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """The first judge about everything, the second about the m most contested.
+    """The first judge about all examples, the second about the m most contested.
 
-    usd: None where a price is not known. right: what the labels earn altogether.
+    usd: None if a price is unknown. right: what all labels earn.
     """
 
     m: int

@@ -1,8 +1,8 @@
 """Logistic regression with a ridge around a prior, many fits at once.
 
 The penalty is (ridge / 2) sum (b - prior)^2 over the coefficients, not over the intercept: with
-much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992, with
-the prior's mean in place of zero).
+much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992,
+doi:10.2307/2347628, with the prior's mean in place of zero).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from judging.methods.arrays import Codes, Floats
 STEPS = 60
 LONGEST_STEP = 3.0
 CONVERGED = 1e-8
-# Keeps the intercept finite where a training part holds one kind only.
+# Keeps the intercept finite if a training part holds only errors, or none.
 INTERCEPT_RIDGE = 1e-3
 # The last one leaves nothing but the prior.
 RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
@@ -30,14 +30,17 @@ MOST_ROWS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class RidgeFits:
-    """B fits of 1 + F coefficients, the intercept first. coefficients: (B, 1 + F); covariance:
-    (B, 1 + F, 1 + F), the inverse of the penalised information (Laplace)."""
+    """B fits of 1 + F coefficients, the intercept first.
+
+    coefficients: (B, 1 + F); covariance: (B, 1 + F, 1 + F), the inverse of the penalised
+    information (Laplace).
+    """
 
     coefficients: Floats
     covariance: Floats
 
     def linear(self, features: Floats) -> Floats:
-        """(B, rows): the logits."""
+        """Return (B, rows) logits."""
         return np.asarray(self.coefficients[:, :1] + self.slopes @ features.T)
 
     @property
@@ -102,9 +105,11 @@ def sigmoid(linear: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class CrossValidated:
-    """ridge: the one with the smallest log loss on rows left out. rows: those that were used;
-    scores: each one's score (without the intercept) by fits that left it out, their mean over
-    the repeated divisions."""
+    """ridge: the one with the smallest log loss on rows left out. rows: those that were used.
+
+    scores: each row's score (without the intercept) by fits that left it out, their mean over the
+    repeated divisions.
+    """
 
     ridge: float
     rows: Codes

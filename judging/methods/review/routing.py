@@ -1,7 +1,7 @@
-"""What may tell that the judge's label is wrong, as standardised columns for learned routing.
+"""Learned routing: features that may tell that a label is wrong, and the fit that routes by them.
 
-All columns look at the example from the verdict: a length difference is positive where the
-response that the judge prefers is the longer one.
+All features look at the example from the verdict: a length difference is positive if the judge
+prefers the longer response. docs/methods/routing.md has the reasons and the simulations.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Z = 1.959963984540054
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """values: (N,), NaN where the example lacks it."""
+    """values: (N,) float64, NaN if missing."""
 
     name: str
     values: Floats
@@ -43,13 +43,12 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """values: (N, F) in standard deviations from the mean over the judged examples, 0 where
-    missing, and 0 throughout where not judged; `bpde` is the first column. A category's column is
-    its indicator less its share, so that the ridge pulls small categories to the average more.
+    """values: (N, F) in standard deviations from the mean over the judged examples.
 
-    constant: names of what was left out since it never differs, or since nobody has it; `bpde`
-        stays a column then, of zeros.
-    missing: name and number of the examples that lack it.
+    Missing values and unjudged examples are 0; `bpde` is the first column. A category's column is
+    its indicator less its share, so that the ridge pulls small categories to the average more.
+    constant: names left out since they never differ or nobody has them; `bpde` stays, as zeros.
+    missing: name, and number of the examples without it.
     """
 
     names: tuple[str, ...]
@@ -87,9 +86,12 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a run says of N examples. sign: of the label, 0 where there is none; bpde: smoothed;
-    gap: |CS1 - CS2|; outcomes, valid: (N, orders, k), the first order the original one, outcomes
-    turned back to responses 1 and 2; length_1, length_2, question: characters."""
+    """What a run says of N examples.
+
+    sign: of the label, 0 if there is none; bpde: smoothed; gap: |CS1 - CS2|.
+    outcomes, valid: (N, orders, k), the original order first, turned back to responses 1 and 2.
+    length_1, length_2, question: characters.
+    """
 
     sign: Signs
     bpde: Floats
@@ -164,14 +166,14 @@ def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
 
 
 def _conflict(outcomes: Signs, valid: Booleans) -> Floats:
-    """1 where the orders' majorities differ, 0 where not, NaN where an order has no sample."""
+    """Return 1 if the orders' labels differ, 0 if not, NaN if an order has no sample."""
     side, there = order_labels(outcomes, valid)
     conflict = (side[:, 0] != side[:, 1]).astype(np.float64)
     return np.where(there.all(axis=1), conflict, np.nan)
 
 
 def _first_position(outcomes: Signs, valid: Booleans) -> Floats:
-    """Share of the valid samples that preferred what stood first."""
+    """Return the share of the valid samples that preferred the response shown first."""
     won = ((outcomes[:, 0] == 1) & valid[:, 0]).sum(axis=1)
     won = won + ((outcomes[:, 1] == -1) & valid[:, 1]).sum(axis=1)
     n = valid.sum(axis=(1, 2))
@@ -193,8 +195,10 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
 
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """odds_ratio: of an error, for one standard deviation more, or in the category against the
-    average; its interval is the posterior's, which includes the ridge."""
+    """odds_ratio: of an error, for one standard deviation more, or category against average.
+
+    Its interval is the posterior's, which includes the ridge.
+    """
 
     name: str
     odds_ratio: Estimate
@@ -202,8 +206,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class RoutingTrial:
-    """AUROC for the judge's errors on the learning sample: cross-validated, BPDE's, and the
-    first less the second."""
+    """AUROC for errors on the learning sample: cross-validated, BPDE's, and the difference."""
 
     learned: Figure
     bpde: Figure
@@ -214,11 +217,11 @@ class RoutingTrial:
 class Routing:
     """n: labelled examples with a judge's label; n_wrong: errors in them, with halves.
 
-    used: whether the learned score routes; if not, `reason`. ridge: None where nothing was
-    learned. notes: what was left out or filled in, a sentence each. constant: names of columns
-    that never differ: their coefficient is the prior's, and says nothing about the judge.
-    fit: of the score that routes, on the columns `values`; all else of the columns is not used.
-    probability: (N,) that the judge's label is wrong, NaN where there is none.
+    used: whether the learned score routes; if not, `reason`. ridge: None if nothing was learned.
+    notes: what was left out or filled in, a sentence each. constant: names of columns that never
+    differ: their coefficient is the prior's, and says nothing about the judge.
+    fit: of the score that routes, on the columns `values`; no other part of the columns is used.
+    probability: (N,) that the judge's label is wrong, NaN if it has none.
     """
 
     n: int
@@ -354,7 +357,7 @@ def _fitted(
     reason: str,
     notes: list[str],
 ) -> Routing:
-    """The fit of what routes: all columns, or BPDE alone where there is a reason for it."""
+    """Fit what routes: all columns, or BPDE alone if there is a reason for it."""
     width = 1 if reason else len(columns.names)
     strength = RIDGES[2] if reason or ridge is None else ridge
     values, prior = columns.values[:, :width], _prior_of(columns)[:width]
@@ -379,7 +382,7 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
     if isinstance(advantage, Undefined):
         return advantage.reason
     if ridge == RIDGES[-1]:
-        return "beside BPDE no feature told the judge's errors from its right labels"
+        return "no feature other than BPDE told the judge's errors from its right labels"
     if advantage.value > bar * advantage.standard_error:
         return ""
     errors = "the standard error" if bar == 1 else "two standard errors"
@@ -392,7 +395,7 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
 
 
 def _bare(value: float) -> str:
-    """As papers set it, and as AUROC stands beside it."""
+    """Format as papers do, without the leading zero."""
     return f"{value:.3f}".removeprefix("0")
 
 
@@ -407,7 +410,9 @@ def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
 def _notes(columns: Features, unjudged: int) -> list[str]:
     notes = []
     if BPDE in columns.constant:
-        notes.append("BPDE is the same everywhere, so it tells nothing of where this judge errs")
+        notes.append(
+            "BPDE is the same for all examples, so it says nothing about where this judge errs"
+        )
     if left_out := [name for name in columns.constant if name != BPDE]:
         notes.append(f"left out, since it is the same everywhere: {', '.join(left_out)}")
     for name, n in columns.missing:

@@ -22,10 +22,10 @@ _TALLIES = 5
 
 @dataclass(frozen=True, slots=True)
 class VerdictArrays:
-    """One entry an example; where `judged` is False, scores and BPDE are NaN.
+    """(N,) arrays; scores and BPDE (in nats, 0 to ln 3) are NaN if `judged` is False.
 
-    sign: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
-    outcomes: (N, orders, k) of 1, 0, -1; meaningless where the sample is not valid.
+    sign: meaningless if `judged` is False. n_valid: valid samples.
+    outcomes: (N, orders, k) signs, meaningless if the sample is not valid.
     """
 
     judged: Booleans
@@ -93,7 +93,7 @@ def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> Verdict
 
 
 def _entropies(wins: Counts, losses: Counts, total: Counts) -> Floats:
-    """Entropy of the shares wins/total, ties/total and losses/total; 0 where not judged."""
+    """Return the entropies of the shares of wins, ties and losses; 0 if not judged."""
     base = int(total.max(initial=0)) + 1
     keys = (total * base + wins) * base + losses
     if base**3 <= LARGEST_TABLE:

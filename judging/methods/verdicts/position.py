@@ -1,7 +1,8 @@
-"""How much the judge follows positions instead of contents (FairEval §2.2, PORTIA §4.2).
+"""How much the judge follows positions instead of contents.
 
-Outcomes have the shape (N, 2, k): original and swapped order, 1 win, 0 tie, -1 lose, already
-turned back to responses 1 and 2.  `valid` of the same shape says which are there.
+FairEval (arXiv:2305.17926) §2.2, PORTIA (arXiv:2310.01432) §4.2. Outcomes have the shape (N, 2, k):
+original and swapped order, signs already turned back to responses 1 and 2. `valid` of the same
+shape says which samples count.
 """
 
 from __future__ import annotations
@@ -52,7 +53,10 @@ def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
 
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """How often the verdicts of the two orders contradict each other."""
+    """How often the verdicts of the two orders contradict each other.
+
+    strict_conflict_rate: a win against a lose. consistency: 1 less the conflict rate.
+    """
 
     conflict_rate: Figure
     strict_conflict_rate: Figure
@@ -92,7 +96,7 @@ def win_rate_by_position(
 
 @dataclass(frozen=True, slots=True)
 class FirstPosition:
-    """Of the examples in which one position won in both orders, how often it was the first."""
+    """rate: how often the first position won, if one position won in both orders."""
 
     rate: Figure
     p: float | None
@@ -124,7 +128,7 @@ def first_position(
 
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
-    """Per example P(two samples of different orders differ), P(two of one order differ); NaN."""
+    """Return (N,) P(samples of different orders differ), and the same within an order."""
     counts = outcome_counts(outcomes, valid)
     n = counts.sum(axis=2).astype(np.float64)
     pairs_across = n.prod(axis=1)
@@ -209,7 +213,7 @@ def conflict_by_gap(
         if not n:
             return Undefined("no example in this bin")
         rate = sum(int(part.sum()) for part in inside) / n
-        # The halves of an example are no two examples; one alone may have but one here.
+        # The halves of an example are not two examples; an example may have only one here.
         size = max(n / len(parts), 1.0)
         found = wilson(rate * size, size)
         return replace(found, value=rate, n=ceil(size)) if isinstance(found, Estimate) else found

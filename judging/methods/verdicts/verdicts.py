@@ -1,7 +1,7 @@
-"""From what a judge said in one sample to a pair of scores and an outcome.
+"""From samples to a verdict, and from verdicts to an order of review.
 
-A pair holds the score of response 1 and of response 2, as exact fractions, already turned back
-from the order in which the judge saw them.
+FairEval (arXiv:2305.17926), §3. A pair holds the scores of responses 1 and 2 as exact fractions,
+already turned back from the order in which the judge saw them.
 """
 
 from __future__ import annotations
@@ -141,9 +141,10 @@ class VerdictState(StrEnum):
 class VerdictFigures:
     """What the samples of one example say.
 
-    `outcomes` holds one tuple per order, None for a sample without a verdict; `shares` are the
-    position-balanced shares of win, tie and lose.  Scores, shares, label and BPDE are None where
-    the state is pending or unjudged; an inconsistent example lacks the label only.
+    outcomes: one tuple per order, None for a sample without a verdict.
+    shares: position-balanced shares of win, tie and lose. bpde: in nats.
+    Scores, shares, label and BPDE are None if the state is pending or unjudged; an inconsistent
+    example lacks only the label.
     """
 
     state: VerdictState
@@ -261,7 +262,7 @@ _STATE_ORDER = {VerdictState.UNJUDGED: 0, VerdictState.INCONSISTENT: 1, VerdictS
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an example is ranked by.  `bpde` may be another routing score: larger comes first."""
+    """What an example is ranked by. `bpde` may be another routing score: larger comes first."""
 
     external_id: str
     state: VerdictState
