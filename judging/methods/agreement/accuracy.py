@@ -2,7 +2,7 @@
 
 After a routed round only the selected examples and a random audit of the rest have human labels.
 Plain averages over them describe the hardest examples, so each audited example represents several
-(Horvitz-Thompson weights; the design is docs/methods/hitlc.md's).
+(Horvitz-Thompson weights).
 """
 
 from __future__ import annotations
