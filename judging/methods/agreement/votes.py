@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.agreement.accuracy import Comparison
-from judging.methods.arrays import Booleans, Counts, Floats, Signs, ratio
+from judging.methods.arrays import Booleans, Counts, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
@@ -19,6 +19,7 @@ from judging.methods.intervals.bootstrap import (
     bootstrap_estimate,
     cells,
     interval,
+    ratio,
     resampled_counts,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined

@@ -8,10 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats, Signs, ratio
+from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.calibration.methods import MeanCalibration, mean_probability
 from judging.methods.calibration.probabilities import Calibration, ChoiceProbabilities, balanced_set
-from judging.methods.intervals.bootstrap import coded, estimate_of, interval, resampled_counts
+from judging.methods.intervals.bootstrap import (
+    coded,
+    estimate_of,
+    interval,
+    ratio,
+    resampled_counts,
+)
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
 
 CLASSES = (1, 0, -1)

@@ -13,7 +13,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Codes, Floats, ratio
+from judging.methods.arrays import Codes, Floats
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson, wilson
 
 Array = NDArray[np.generic]
@@ -271,6 +271,19 @@ def bootstrap_mean(
         reason=reason,
         limits=limits,
     )
+
+
+def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
+    """Divide arrays without warnings.
+
+    Args:
+        above, below: arrays that broadcast together; a divisor of 0 or less gives no quotient.
+        empty: the value of a missing quotient.
+    Returns: float64 quotients of the broadcast shape.
+    """
+    quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)
+    np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
+    return quotient
 
 
 def weighted_mean(counts: Floats, values: Floats) -> Floats:

@@ -13,8 +13,14 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Booleans, Codes, Floats, ratio
-from judging.methods.intervals.bootstrap import coded, estimate_of, questions_at, resampled_counts
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.bootstrap import (
+    coded,
+    estimate_of,
+    questions_at,
+    ratio,
+    resampled_counts,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
 
 # Two variables, and what is held fixed; or why one of them isn't known.

@@ -15,7 +15,8 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from judging.methods.arrays import Booleans, Codes, Floats, ratio
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.bootstrap import ratio
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import average_ranks, of_mean_0_and_range_1, with_total
 

@@ -13,11 +13,12 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
-from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs, ratio
+from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     bootstrap_estimate,
     bootstrap_mean,
     questions_at,
+    ratio,
     weighted_mean,
 )
 from judging.methods.intervals.estimates import Figure, Undefined, wilson

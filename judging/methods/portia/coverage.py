@@ -12,8 +12,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats, ratio
-from judging.methods.intervals.bootstrap import bootstrap_estimate, bootstrap_mean, questions_at
+from judging.methods.arrays import Booleans, Floats
+from judging.methods.intervals.bootstrap import (
+    bootstrap_estimate,
+    bootstrap_mean,
+    questions_at,
+    ratio,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 

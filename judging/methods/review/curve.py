@@ -15,8 +15,15 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.agreement.votes import VoteCounts
-from judging.methods.arrays import Booleans, Floats, Signs, ratio
-from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, coded, resampled_counts
+from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.intervals.bootstrap import (
+    WIDTH,
+    alike_limits,
+    cells,
+    coded,
+    ratio,
+    resampled_counts,
+)
 from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, exact_lower_limit
 
 # Above any entropy, so that the whole order of review is one number.

@@ -12,7 +12,8 @@ from decimal import Decimal
 
 import numpy as np
 
-from judging.methods.arrays import Booleans, Codes, Floats, Signs, ratio
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import ratio
 
 EXACT = 1e-9
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Booleans, Codes, Floats, Signs, ratio
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import ratio
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.review.auroc import AurocDifference, auroc, auroc_difference
 from judging.methods.review.ridge import RIDGES, RidgeFits, cross_validated, ridge_fits, sigmoid
