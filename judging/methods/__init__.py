@@ -2,5 +2,4 @@
 
 Nothing here uses Django, reads a file or asks a judge. Throughout, N is the number of examples; a
 sign is int8: 1 win, 0 tie, -1 lose of response 1; scores and weights are float64; `rng` is the only
-source of randomness; and a figure that can't be computed is `Undefined` with its reason.
-"""
+source of randomness; and a figure that can't be computed is `Undefined` with its reason."""

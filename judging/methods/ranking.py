@@ -1,7 +1,6 @@
 """Models ranked by their wins: pairs, Bradley-Terry, and Davidson's model of ties.
 
-Which examples people review first is the subject of `verdicts.rank` and `review`.
-"""
+Which examples people review first is the subject of `verdicts.rank` and `review`."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ ALL_TIES = Undefined("every label is a tie, so no strength can be told from anot
 class RankedModel:
     """strength: log odds, mean 0 over the models. win_rate: expected against the others, 0 to 1.
 
-    n: labels in which the model occurs.
-    """
+    n: labels in which the model occurs."""
 
     model: str
     strength: Estimate
@@ -59,8 +57,7 @@ def pairwise_results(
         models: names.
         model_1, model_2: (N,) each example's models, as places in `models`.
         sign: (N,) 1, 0 or -1 for response 1.
-    Returns: each pair that met, in the order of `models`.
-    """
+    Returns: each pair that met, in the order of `models`."""
     first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
     turned = np.where(first < second, signs, -signs)
     low, high = np.minimum(first, second), np.maximum(first, second)
@@ -78,8 +75,7 @@ def pairwise_results(
 class _Games:
     """Labels by their kind: two models and a sign.
 
-    cell: (n,) the kind of each label; first, second, signs: (kinds,).
-    """
+    cell: (n,) the kind of each label; first, second, signs: (kinds,)."""
 
     cell: Codes
     first: Codes
@@ -116,8 +112,7 @@ def bradley_terry(
     Args:
         models, model_1, model_2, sign: as in `pairwise_results`.
         rng, question, repeats: as in `resampled_counts`.
-    Returns: the strongest first, or Undefined if no finite ranking exists.
-    """
+    Returns: the strongest first, or Undefined if no finite ranking exists."""
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
@@ -205,8 +200,7 @@ def _strongly_connected(wins: Floats) -> Booleans:
 class DavidsonRanking:
     """ranked: the strongest first; strengths on the log-odds scale, mean 0.
 
-    tie: v; two equal models tie with probability v/(2 + v).
-    """
+    tie: v; two equal models tie with probability v/(2 + v)."""
 
     ranked: tuple[RankedModel, ...]
     tie: Estimate
@@ -225,8 +219,7 @@ def davidson(
     """Rank models with a tie parameter (Davidson 1970, doi:10.1080/01621459.1970.10481082).
 
     Args: models, model_1, model_2, sign, rng, question, repeats: as in `bradley_terry`.
-    Returns: the ranking, in which a tie is half a win, or Undefined without ties.
-    """
+    Returns: the ranking, in which a tie is half a win, or Undefined without ties."""
     labels = _Games.of(models, model_1, model_2, sign)
     if isinstance(labels, Undefined):
         return labels

@@ -2,8 +2,7 @@
 
 After a routed round only the selected examples and a random audit of the rest have human labels.
 Plain averages over them describe the hardest examples, so each audited example represents several
-(Horvitz-Thompson weights).
-"""
+(Horvitz-Thompson weights)."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class Design:
     """Which of N examples people labelled, and why.
 
     selected: (N,) bool, selected by rank, or all of them if labels were imported for every example.
-    audited: (N,) bool, drawn at random from the rest.
-    """
+    audited: (N,) bool, drawn at random from the rest."""
 
     selected: Booleans
     audited: Booleans
@@ -63,8 +61,7 @@ class Comparison:
     weight: (n,) how many examples each represents.
     stratum: (n,) 0 selected or fully labelled, 1 audited; they are resampled apart.
     question: (n,) equal codes share a question and are resampled together.
-    knows_ties: whether people could say tie, if these are only some of the labels.
-    """
+    knows_ties: whether people could say tie, if these are only some of the labels."""
 
     judge: Signs
     judged: Booleans
@@ -111,8 +108,7 @@ def comparison(
         human: (N,) the human labels' signs, read only where the design has a label.
         design: which examples people labelled, and why.
         question: (N,) equal codes share a question; None: every example has its own.
-    Returns: the labelled examples, or Undefined if there are none or no audit.
-    """
+    Returns: the labelled examples, or Undefined if there are none or no audit."""
     weights = design.weights()
     if isinstance(weights, Undefined):
         return weights
@@ -152,8 +148,7 @@ def credit(
         judge, judged, human: (N,) as in `Comparison`.
         ties: what such a tie earns instead.
         knows_ties: whether people could say tie; None: whether one of these labels is a tie.
-    Returns: (N,) float64: 1 right, 0 wrong or unjudged, 1/2 as above.
-    """
+    Returns: (N,) float64: 1 right, 0 wrong or unjudged, 1/2 as above."""
     right = (judge == human) & judged
     earned: Floats = right.astype(np.float64)
     known = bool(np.any(human == 0)) if knows_ties is None else knows_ties
@@ -179,8 +174,7 @@ def accuracy(
         rng: for the bootstrap.
         ties: as in `credit`.
         unjudged_wrong: divide by all examples and count unjudged ones as not right.
-    Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge.
-    """
+    Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge."""
     earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
     earned, weight = earned[rows], compared.weight[rows]

@@ -2,8 +2,7 @@
 
 The alternative annotator test (Calderon et al. 2025, arXiv:2501.10970) leaves each annotator out
 in turn and compares judge and annotator by how well they agree with the remaining people. Use it
-only on audited or fully labelled examples: the contested ones were chosen because of the judge.
-"""
+only on audited or fully labelled examples: the contested ones were chosen because of the judge."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class AnnotatorComparison:
     """rho_judge, rho_human: how often each is at least as good as the other, 0 to 1.
 
     n: shared examples. p: one-sided, of H0: rho_judge <= rho_human - epsilon.
-    judge_is_as_good: H0 is rejected.
-    """
+    judge_is_as_good: H0 is rejected."""
 
     annotator: str
     n: int
@@ -77,8 +75,7 @@ def alternative_annotator_test(
         votes, present: (N, annotators) signs, and whether each vote exists.
         names: one per annotator.
         epsilon: the advantage granted to people, 0 to 1, set before the votes are seen.
-    Returns: the test, or Undefined below 3 annotators or below 30 examples with two votes.
-    """
+    Returns: the test, or Undefined below 3 annotators or below 30 examples with two votes."""
     pairs = [_advantages(judge, judged, votes, present, rater) for rater in range(len(names))]
     usable = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
     if len(usable) < FEWEST_ANNOTATORS:
@@ -152,8 +149,7 @@ def side_table(vote: ArrayLike, response_1_left: ArrayLike) -> Table:
     Args:
         vote: (n,) 1, 0 or -1 for response 1; ties (0) are left out.
         response_1_left: (n,) bool, whether response 1 was shown on the left.
-    Returns: (2, 2) int64; rows: response 1 left, right; columns: voted for 1, 2.
-    """
+    Returns: (2, 2) int64; rows: response 1 left, right; columns: voted for 1, 2."""
     votes, left = np.asarray(vote), np.asarray(response_1_left, dtype=bool)
     return np.array(
         [[((votes == sign) & (left == side)).sum() for sign in (1, -1)] for side in (True, False)],
@@ -167,8 +163,7 @@ def side_bias(tables: Mapping[str, Table]) -> dict[str, SideBias | Undefined]:
     A plain binomial test of left against right has a power of .44 where this one has .75.
 
     Args: tables: each annotator's `side_table`.
-    Returns: by name the test, or Undefined without decided votes in both arrangements.
-    """
+    Returns: by name the test, or Undefined without decided votes in both arrangements."""
     testable = {
         name: table for name, table in tables.items() if table.sum() and table.sum(axis=1).all()
     }
@@ -197,8 +192,7 @@ def pooled_side_bias(tables: Sequence[Table]) -> PooledSideBias | Undefined:
     There is no continuity correction.
 
     Args: tables: one `side_table` per annotator.
-    Returns: common odds ratio and p, or Undefined if the tables leave nothing to vary.
-    """
+    Returns: common odds ratio and p, or Undefined if the tables leave nothing to vary."""
     stacked = np.array([table for table in tables if table.sum() > 1], dtype=np.float64)
     if not len(stacked):
         return Undefined("no annotator has two decided votes with known sides")

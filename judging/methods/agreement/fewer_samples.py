@@ -1,7 +1,6 @@
 """What fewer samples give: every subset of k' samples (FairEval Table 4), and early stopping.
 
-All subsets are used instead of random ones, so the result is exact and has no seed.
-"""
+All subsets are used instead of random ones, so the result is exact and has no seed."""
 
 from __future__ import annotations
 
@@ -36,8 +35,7 @@ def expected_labels(
         both_orders: True: k' samples of each order together, MEC(k') + BPC(k'); False: MEC(k'),
             each order alone, then the mean of the two.
     Returns: (N, 4) float64 shares of the subsets that give win, tie, lose and no label.
-    Raises: ValueError if k' is out of range or the run has one order only.
-    """
+    Raises: ValueError if k' is out of range or the run has one order only."""
     n, orders, k = valid.shape
     if not 1 <= k_prime <= k:
         raise ValueError(f"k' lies between 1 and {k}, not {k_prime}")
@@ -64,8 +62,7 @@ def expected_right(shares: Floats, human: Signs) -> Floats:
     Args:
         shares: (N, 4) from `expected_labels`.
         human: (N,) human signs; a judge's tie earns 1/2 if none of them is a tie.
-    Returns: (N,) float64, 0 to 1; no label earns nothing.
-    """
+    Returns: (N,) float64, 0 to 1; no label earns nothing."""
     right = shares[np.arange(len(human)), 1 - human.astype(int)]
     return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
 
@@ -76,8 +73,7 @@ def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> flo
     Args:
         shares: (N, 4) from `expected_labels`.
         human, weight: (N,) human signs, and how many examples each one represents.
-    Returns: kappa, at most 1, or Undefined as in `cohen_kappa`.
-    """
+    Returns: kappa, at most 1, or Undefined as in `cohen_kappa`."""
     table = np.zeros((3, 3))
     for column, sign in enumerate((1, 0, -1)):
         rows = human == sign
@@ -113,8 +109,7 @@ def label_is_settled(
         differences: for each order, score 1 - score 2 of its valid samples.
         remaining: samples still to be asked in each order; any number of them may fail.
         reach: largest |difference| of one sample: b - a for scores on [a, b], 1 for verdicts.
-    Returns: True if no outcome of the remaining samples changes the label.
-    """
+    Returns: True if no outcome of the remaining samples changes the label."""
     if not any(remaining):
         return True
     if not all(differences):
@@ -131,8 +126,7 @@ def _mean_limits(
     """Smallest and largest mean that an order can still reach.
 
     Each further valid sample can only move the limits outwards, so those without a failure hold
-    for every number of samples that may yet fail.
-    """
+    for every number of samples that may yet fail."""
     total, n = sum(differences, Fraction(0)), len(differences) + remaining
     return (total - remaining * reach) / n, (total + remaining * reach) / n
 
@@ -141,8 +135,7 @@ def _mean_limits(
 class StoppingRule:
     """Stop after `rounds` if |sum of the differences of both orders| is at least `lead`.
 
-    lower: lower 95 % limit of P(label now = label at full k), from n_pilot pilot examples.
-    """
+    lower: lower 95 % limit of P(label now = label at full k), from n_pilot pilot examples."""
 
     rounds: int
     lead: float
@@ -161,8 +154,7 @@ def calibrated_rules(
     Args:
         difference, valid: (N, 2, k) as in `expected_labels`, pilot examples with all k samples.
         confidence: what the lower 95 % limit of the agreement has to reach.
-    Returns: at most one rule per number of rounds, or Undefined below 30 pilot examples.
-    """
+    Returns: at most one rule per number of rounds, or Undefined below 30 pilot examples."""
     n, _, k = valid.shape
     if n < FEWEST_PILOT:
         return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
@@ -197,8 +189,7 @@ def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction)
     Args:
         rules: from `calibrated_rules`.
         rounds, lead: samples so far in each order, and the sum of their differences.
-    Returns: True if a rule for this number of rounds has a lead of at most |lead|.
-    """
+    Returns: True if a rule for this number of rounds has a lead of at most |lead|."""
     return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
 
 
@@ -206,8 +197,7 @@ def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
     """Return how often early stopping gave the full run's label.
 
     Args: adaptive, full: (N,) signs of the same examples.
-    Returns: share, 0 to 1, with Wilson's interval.
-    """
+    Returns: share, 0 to 1, with Wilson's interval."""
     return wilson(int((adaptive == full).sum()), len(full))
 
 

@@ -46,8 +46,7 @@ def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Float
     Args:
         judge, human: (N,) signs.
         weight: (N,) how many examples each represents; None: 1 each.
-    Returns: (3, 3) float64; rows the judge's win, tie, lose; columns the human label's.
-    """
+    Returns: (3, 3) float64; rows the judge's win, tie, lose; columns the human label's."""
     table = np.zeros((3, 3))
     np.add.at(
         table, (1 - judge.astype(int), 1 - human.astype(int)), 1.0 if weight is None else weight
@@ -61,8 +60,7 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
     Args:
         table: (c, c) counts or weights, classes in their order.
         linear: weigh disagreements by distance (Cohen 1968, doi:10.1037/h0026256).
-    Returns: kappa, at most 1, or Undefined for an empty table or a single class.
-    """
+    Returns: kappa, at most 1, or Undefined for an empty table or a single class."""
     value = float(_kappas(table[None], linear=linear)[0])
     if table.sum() == 0:
         return Undefined("no examples that both have labelled")
@@ -78,8 +76,7 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
         compared: the labelled examples.
         rng: for the resamples.
         linear: as in `cohen_kappa`.
-    Returns: kappa with its interval, or Undefined.
-    """
+    Returns: kappa with its interval, or Undefined."""
     rows: Booleans = compared.judged
     if not rows.any():
         return Undefined("the judge has given no label")
@@ -113,8 +110,7 @@ def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
     This is Rubin's Bayesian bootstrap (1981, doi:10.1214/aos/1176345338). The audit, or all
     examples if there is none, has one pseudo-observation, half of it spread over the disagreements.
     Without it a small audit with at most one disagreement bounds nothing: coverage .75 at 20
-    audited and 5 % error, .93 and more with it.
-    """
+    audited and 5 % error, .93 and more with it."""
     agree = np.eye(3, dtype=bool).reshape(-1)
     tables = np.zeros((DRAWS, 9))
     last = compared.stratum.max()
@@ -147,8 +143,7 @@ def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike)
     Args:
         votes, present: (N, raters) labels, and whether each vote exists.
         categories: (c,) labels, in the order of the columns.
-    Returns: (N, c) float64 counts.
-    """
+    Returns: (N, c) float64 counts."""
     table, there = np.asarray(votes), np.asarray(present, dtype=bool)
     columns = [((table == value) & there).sum(axis=1) for value in np.asarray(categories)]
     return np.stack(columns, axis=1).astype(np.float64)
@@ -161,8 +156,7 @@ def equally_often(counts: Floats) -> tuple[int, Booleans]:
 
     Args: counts: (N, c) from `category_counts`.
     Returns: that number (the larger of two equally common ones, 0 if there is none), and (N,) bool,
-        which examples have it.
-    """
+        which examples have it."""
     given = counts.sum(axis=1).astype(np.intp)
     common = np.bincount(given[given >= 2])
     number = len(common) - 1 - int(common[::-1].argmax()) if len(common) else 0
@@ -175,8 +169,7 @@ def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Un
     Args:
         counts: (N, c) from `category_counts`; rows with fewer than two votes are left out.
         times: (N,) how often each row occurs; None: once.
-    Returns: share, 0 to 1, or Undefined if no example has two votes.
-    """
+    Returns: share, 0 to 1, or Undefined if no example has two votes."""
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
@@ -187,8 +180,7 @@ def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefin
     """Return Fleiss' kappa (1971, doi:10.1037/h0031619).
 
     Args: counts, times: as in `percent_agreement`.
-    Returns: kappa, at most 1, or Undefined if numbers of votes differ (use alpha instead).
-    """
+    Returns: kappa, at most 1, or Undefined if numbers of votes differ (use alpha instead)."""
     rows, often = _with(counts, times, 0)
     raters = rows.sum(axis=1)
     if not len(rows) or raters.max() < 2:
@@ -210,8 +202,7 @@ def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
     Examples with one vote count for chance agreement, those with two or more for both parts.
 
     Args: counts, times: as in `percent_agreement`.
-    Returns: AC1, at most 1, or Undefined.
-    """
+    Returns: AC1, at most 1, or Undefined."""
     categories = counts.shape[1]
     twice, often = _with(counts, times, 2)
     if not len(twice):
@@ -233,8 +224,7 @@ def krippendorff_alpha(
     Args:
         counts, times: as in `percent_agreement`.
         ordinal: use the ordinal metric with the columns in their order, else the nominal one.
-    Returns: alpha, at most 1, or Undefined if no votes meet or all are in one category.
-    """
+    Returns: alpha, at most 1, or Undefined if no votes meet or all are in one category."""
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
@@ -281,8 +271,7 @@ def agreement_interval(
         counts: (N, c) from `category_counts`.
         question: (N,) equal codes share a question and are resampled together.
         rng: for the resamples.
-    Returns: the value with its interval, or Undefined.
-    """
+    Returns: the value with its interval, or Undefined."""
     if not len(counts):
         return Undefined(TOO_FEW)
     value = statistic(counts, np.ones(len(counts)))
@@ -325,8 +314,7 @@ def majority(votes: Iterable[Label]) -> Label | None:
     """Return the label of more than half of the votes received.
 
     Args: votes: one example's votes.
-    Returns: that label, or None.
-    """
+    Returns: that label, or None."""
     return majority_of(Counter(votes))
 
 
@@ -334,8 +322,7 @@ def majority_of(counts: Mapping[Name, int]) -> Name | None:
     """Return the label of more than half of the votes received.
 
     Args: counts: number of votes for each label.
-    Returns: that label, or None.
-    """
+    Returns: that label, or None."""
     total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
 
@@ -351,8 +338,7 @@ class VoteCounts:
         """Count signs.
 
         Args: votes, present: (N, raters) signs, and whether each vote exists.
-        Returns: counts of win, tie and lose.
-        """
+        Returns: counts of win, tie and lose."""
         return cls(category_counts(votes, present, (1, 0, -1)).astype(np.int64))
 
     @property
@@ -376,8 +362,7 @@ class VoteCounts:
     def others_agree(self) -> Floats:
         """Return (N,) how often a vote agrees with the majority of the other votes, 0 to 1.
 
-        An even split of the others gives each of its labels an equal share. NaN below two votes.
-        """
+        An even split of the others gives each of its labels an equal share. NaN below two votes."""
         n = self.n_votes
         earned = np.zeros(len(n))
         for label in range(3):
@@ -416,8 +401,7 @@ def rater_against_majority(
     """Return how often one rater gives the majority's label.
 
     Args: votes, present, rater, own_vote: as in `agrees_with_majority`.
-    Returns: share, 0 to 1, or Undefined if no majority meets the rater.
-    """
+    Returns: share, 0 to 1, or Undefined if no majority meets the rater."""
     _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
     return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
 
@@ -426,8 +410,7 @@ def rater_against_majority(
 class DawidSkene:
     """Classes are win, tie, lose; all arrays are float64 probabilities.
 
-    posterior: (N, 3). prior: (3,). confusion: (raters, 3, 3), rows the true class.
-    """
+    posterior: (N, 3). prior: (3,). confusion: (raters, 3, 3), rows the true class."""
 
     posterior: Floats
     prior: Floats
@@ -444,8 +427,7 @@ def dawid_skene(
     Args:
         votes, present: (N, raters) signs, and whether each vote exists; one or more per example.
         iterations, tolerance: stop after that many steps, or when no posterior moves by more.
-    Returns: the fit, or Undefined if an example has no vote.
-    """
+    Returns: the fit, or Undefined if an example has no vote."""
     if not present.any(axis=1).all() or not present.size:
         return Undefined("an example without a vote has no label")
     one_hot = np.stack([(votes == sign) & present for sign in (1, 0, -1)], axis=2).astype(float)

@@ -1,8 +1,7 @@
 """What a position, or an ID token, adds to the chance of the response that has it.
 
 Two readings of the same examples differ only in which response is shown first (or bears the first
-ID token); their mean difference is what that place is worth.
-"""
+ID token); their mean difference is what that place is worth."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def advantage(
     Args:
         with_it, without: (N,) 1, 1/2, 0 or a probability of response 1; NaN: no reading.
         rng, question: as in `bootstrap_estimate`.
-    Returns: difference of win rates, -1 to 1, or Undefined without a pair of readings.
-    """
+    Returns: difference of win rates, -1 to 1, or Undefined without a pair of readings."""
     difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
     return bootstrap_mean(difference, rng, question=question, reason=NO_PAIR, limits=(-1, 1))
 
@@ -56,8 +54,7 @@ def advantage_of(
         what: `position` or `token`.
         probabilities: all four permutations tell best; X0, X1 and X2 tell too.
         rng, question: as in `bootstrap_estimate`.
-    Returns: as in `advantage`, or Undefined if both change together.
-    """
+    Returns: as in `advantage`, or Undefined if both change together."""
     of_response_1 = probabilities.of_response_1()
     of_response_1 = np.where(probabilities.present, of_response_1, np.nan)
     for have, lack in _APART[what]:

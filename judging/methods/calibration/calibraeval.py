@@ -15,8 +15,7 @@ and G_j = dL/dg(z_j),
 
 which cumulative sums give at once, O(M) an evaluation. The printed equations 14, 23 and 25 are
 not this gradient: -2 lambda (g0 - g2) is missing from dL/dg0, and dL/dg2 has the wrong sign of
-lambda.
-"""
+lambda."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ def calibrated_values(d: Floats) -> Floats:
     """Return g(z) by equation 12 (CalibraEval, arXiv:2410.15393).
 
     Args: d: (M + 1,) parameters.
-    Returns: (M + 1,) ascending in (0, 1]; the last one is exactly 1.
-    """
+    Returns: (M + 1,) ascending in (0, 1]; the last one is exactly 1."""
     g = np.cumsum(np.exp(d - d.max()))
     return np.asarray(g / g[-1])
 
@@ -79,8 +77,7 @@ def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Ob
     Args:
         g0, g1, g2: (K,) g of P(t1) under X0, X1 and X2.
         strength, kind: lambda, and which terms count.
-    Returns: the loss; lower is better, and it may be negative.
-    """
+    Returns: the loss; lower is better, and it may be negative."""
     tokens, positions, apart = g0 + g2 - 1, g0 - g1, g0 - g2
     if kind == "tokens":
         return float(tokens @ tokens - strength * (apart @ apart))
@@ -97,8 +94,7 @@ def loss_and_gradient(
     Args:
         d, points: (M + 1,) parameters, and the distinct probabilities.
         strength, kind: as in `loss_of_values`.
-    Returns: the loss summed over the examples, and (M + 1,) its derivative by d.
-    """
+    Returns: the loss summed over the examples, and (M + 1,) its derivative by d."""
     w = np.exp(d - d.max())
     g = np.cumsum(w)
     w /= g[-1]
@@ -168,8 +164,7 @@ class CurveCalibration:
     """z: ascending from 0 to 1; g: (M + 1,) non-decreasing; between the points it is linear.
 
     loss, start, uncalibrated: the objective per example at the end, at d = z, and of g(s) = s.
-    n: the examples it was fitted on; steps: what the optimiser needed.
-    """
+    n: the examples it was fitted on; steps: what the optimiser needed."""
 
     method: str
     z: Floats

@@ -34,8 +34,7 @@ class Split:
     """How fitting and judging are kept apart.
 
     estimation, judged: (K,) bool. fold: (K,) the part of each example, out of `folds`; a fit for a
-    part uses all other parts. With a share below 100 % there is one fit, on the estimation set.
-    """
+    part uses all other parts. With a share below 100 % there is one fit, on the estimation set."""
 
     estimation: Booleans
     judged: Booleans
@@ -61,8 +60,7 @@ def estimation_rows(
         n, share: number of examples, and percent of them to draw, rounded half up.
         rng, question: source of the draw, and (n,) equal codes share a question.
     Returns: (n,) bool.
-    Raises: ValueError unless 0 < share <= 100.
-    """
+    Raises: ValueError unless 0 < share <= 100."""
     if not 0 < share <= WHOLE:
         raise ValueError("The estimation set is more than 0 % and at most 100 % of the examples.")
     many, group = coded(np.arange(n) if question is None else question)
@@ -85,8 +83,7 @@ def split(
     Args:
         n, share, rng, question: as in `estimation_rows`.
         apart: judge on examples that the fit has not seen; False does as the paper does.
-    Returns: the parts.
-    """
+    Returns: the parts."""
     estimation = estimation_rows(n, share, rng, question=question)
     many, group = coded(np.arange(n) if question is None else question)
     one_fit = np.zeros(n, dtype=np.intp)
@@ -105,8 +102,7 @@ def calibrated_apart(
     """Fit on the estimation set, and calibrate the judged examples.
 
     Args: method, probabilities, parts: what is fitted, all examples, and their `split`.
-    Returns: the fit, and the judged examples in their order, each by a fit that may see it.
-    """
+    Returns: the fit, and the judged examples in their order, each by a fit that may see it."""
     whole = method.fit(probabilities.rows(parts.estimation))
     if isinstance(whole, Undefined):
         return whole
@@ -146,8 +142,7 @@ def compare_calibrations(
         band: a probability within this distance of one half is a tie.
         apart: False fits and judges on the same examples, as the paper does.
     Returns: the table.
-    Raises: ValueError without an example.
-    """
+    Raises: ValueError without an example."""
     k = len(probabilities)
     if not k:
         raise ValueError("There is no example to compare calibrations on.")

@@ -1,8 +1,7 @@
 """The calibrations to choose from: none, means of permutations, CC, DC, Pride and CalibraEval.
 
 CC: Zhao et al., arXiv:2102.09690. DC: Fei et al., arXiv:2305.19148. Pride: Zheng et al.,
-arXiv:2309.03882. CalibraEval: Li et al., arXiv:2410.15393, whose `calibraeval` is next door.
-"""
+arXiv:2309.03882. CalibraEval: Li et al., arXiv:2410.15393, whose `calibraeval` is next door."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ def mean_probability(
     Args:
         probabilities: K examples.
         over: names of the permutations.
-    Returns: (K,) mean P of response 1, 0 to 1, and (K,) whether all of them are present.
-    """
+    Returns: (K,) mean P of response 1, 0 to 1, and (K,) whether all of them are present."""
     turned = [content_probability(probabilities.column(name), name) for name in over]
     return np.mean(turned, axis=0, dtype=np.float64), probabilities.complete(over)
 
@@ -137,8 +135,7 @@ class PriorCalibration:
     """prior: P(t1) that the judge gives whatever the contents, between 0 and 1.
 
     softmax: CC as published, softmax(P / prior); else P / prior, normalised (CalibraEval, eq. 3).
-    n: number of examples or inputs behind the prior.
-    """
+    n: number of examples or inputs behind the prior."""
 
     method: str
     prior: float
@@ -211,8 +208,7 @@ def random_inputs(
         questions, responses: texts of the same kind.
         rng, count: source of the draws, and number of inputs.
     Returns: the inputs.
-    Raises: ValueError if the texts hold no word.
-    """
+    Raises: ValueError if the texts hold no word."""
     asked, answered = _Words.of(questions), _Words.of(responses)
     return [
         ContentFreeInput(asked.draw(rng), answered.draw(rng), answered.draw(rng))
@@ -276,8 +272,7 @@ def method_named(
         name: one of NAMES.
         nothing, random: P(t1) for CC's input and for each of DC's, if they were asked.
     Returns: the method.
-    Raises: ValueError for another name.
-    """
+    Raises: ValueError for another name."""
     methods: dict[str, CalibrationMethod] = {
         "uncalibrated": Uncalibrated(),
         "mean": PermutationMean(),

@@ -3,8 +3,7 @@
 Li et al. (arXiv:2410.15393), equations 5 and 6; the response shown first is written first:
 
     X0 = [(t1, o1); (t2, o2)]    X1 = [(t2, o2); (t1, o1)]
-    X2 = [(t1, o2); (t2, o1)]    X3 = [(t2, o1); (t1, o2)]
-"""
+    X2 = [(t1, o2); (t2, o1)]    X3 = [(t2, o1); (t1, o2)]"""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def bears_t1(permutation: str) -> bool:
 
     Args: permutation: X0, X1, X2 or X3.
     Returns: True for X0 and X1.
-    Raises: ValueError for another name.
-    """
+    Raises: ValueError for another name."""
     if permutation not in PERMUTATIONS:
         raise ValueError(f"There is no permutation {permutation!r}; there are X0 to X3.")
     return permutation in _BEARS_T1
@@ -47,8 +45,7 @@ def content_probability(p_t1: ArrayLike, permutation: str) -> Floats:
     Args:
         p_t1: probabilities of any shape.
         permutation: the one under which they were read.
-    Returns: float64 of the same shape.
-    """
+    Returns: float64 of the same shape."""
     p = np.asarray(p_t1, dtype=np.float64)
     return p if bears_t1(permutation) else 1 - p
 
@@ -57,8 +54,7 @@ def is_balanced(permutations: Collection[str]) -> bool:
     """Return whether response 1 is shown first, and bears t1, in exactly half of the permutations.
 
     Args: permutations: their names.
-    Returns: False for an empty set.
-    """
+    Returns: False for an empty set."""
     names = set(permutations)
     first, bearing = len(names & _SHOWN_FIRST), len(names & _BEARS_T1)
     return bool(names) and 2 * first == len(names) == 2 * bearing
@@ -68,8 +64,7 @@ def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
     """Return the largest balanced set among the permutations.
 
     Args: permutations: names of those asked.
-    Returns: their names, or None.
-    """
+    Returns: their names, or None."""
     there = set(permutations)
     return next((names for names in BALANCED_SETS if there.issuperset(names)), None)
 
@@ -78,8 +73,7 @@ def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
 class ChoiceProbabilities:
     """p_t1: (K, P) float64, of the first ID token; present: (K, P) bool, False if there is none.
 
-    permutations: the names of the P columns, out of X0 to X3.
-    """
+    permutations: the names of the P columns, out of X0 to X3."""
 
     p_t1: Floats
     permutations: tuple[str, ...]
@@ -129,8 +123,7 @@ def choice_probabilities(
         permutations: names of the P columns.
         present: (K, P) bool; None: a NaN is missing.
     Returns: the checked probabilities.
-    Raises: ValueError for wrong shapes or names, or a probability outside 0 to 1.
-    """
+    Raises: ValueError for wrong shapes or names, or a probability outside 0 to 1."""
     p = np.asarray(p_t1, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != len(permutations) or not permutations:
         raise ValueError("A row an example and a column a permutation are needed.")

@@ -55,8 +55,7 @@ class CalibrationRow:
     by_permutation: of one permutation alone. average: their mean (CalibraEval, Table 2).
     mean: of the calibrated mean over the balanced set.
     gain: accuracy of that mean less the plain mean's, on the same examples.
-    beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni).
-    """
+    beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni)."""
 
     method: str
     calibration: Calibration | Undefined
@@ -87,8 +86,7 @@ class CalibrationComparison:
     """n: judged examples; labelled: with a label that isn't a tie.
 
     over: the balanced set; split: how fitting and judging were kept apart.
-    recommended, because: a method's name, and one sentence.
-    """
+    recommended, because: a method's name, and one sentence."""
 
     rows: tuple[CalibrationRow, ...]
     n: int
@@ -121,8 +119,7 @@ def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
     Args:
         p_response_1: P of response 1, any shape.
         band: a probability within this distance of one half is a tie.
-    Returns: int8 of the same shape: 1 response 1, 0 tie, -1 response 2.
-    """
+    Returns: int8 of the same shape: 1 response 1, 0 tie, -1 response 2."""
     apart = p_response_1 - 0.5
     return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
 
@@ -182,8 +179,7 @@ class PermutationConsistency:
     def icc(self) -> tuple[Floats, Floats]:
         """Return ICC(2,k) and ICC(3,k); NaN if nothing varies.
 
-        Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420.
-        """
+        Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420."""
         n, squares, totals = self.sums[..., 0], self.sums[..., 4], self.sums[..., 5]
         columns = self.sums[..., 6:]
         middle = ratio(columns.sum(axis=-1) ** 2, n * self.k)
@@ -214,8 +210,7 @@ def resampled_sums(
         columns: (K, F), one row per example.
         rng, question: source of the resamples, and (K,) equal values share a question.
         repeats: number of resamples.
-    Returns: (1 + repeats, F) float64, the sample's sums first.
-    """
+    Returns: (1 + repeats, F) float64, the sample's sums first."""
     if question is not None:
         groups, code = coded(np.asarray(question))
         grouped = np.zeros((groups, columns.shape[1]))
@@ -356,8 +351,7 @@ def figure(values: Floats, n: int, reason: str) -> Figure:
     Args:
         values: (1 + R,), the sample's first; NaN: undefined.
         n, reason: examples behind it, and what to say if the sample has no value.
-    Returns: the value with percentile limits, or Undefined.
-    """
+    Returns: the value with percentile limits, or Undefined."""
     if not np.isfinite(values[0]):
         return Undefined(reason)
     return estimate_of(float(values[0]), values[1:], n)

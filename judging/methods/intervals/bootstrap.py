@@ -2,8 +2,7 @@
 
 Rows with equal values form one cell, and a resample is a count per cell. A report resamples 100,000
 rows several hundred times, so equal values are found by counting if they are small whole numbers
-(codes of categories, labels and questions), and else by sorting.
-"""
+(codes of categories, labels and questions), and else by sorting."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def all_differ(values: ArrayLike) -> bool:
     """Return whether no value occurs twice.
 
     Args: values: (n,) of any dtype that sorts.
-    Returns: True if they all differ.
-    """
+    Returns: True if they all differ."""
     array = np.asarray(values)
     if (numbers := _counted(array)) is not None:
         return bool(np.bincount(numbers).max() == 1)
@@ -46,8 +44,7 @@ def coded(values: ArrayLike) -> tuple[int, Codes]:
     """Number the distinct values in rising order.
 
     Args: values: (n,) of any dtype that sorts.
-    Returns: how many distinct values there are, and (n,) each row's place among them.
-    """
+    Returns: how many distinct values there are, and (n,) each row's place among them."""
     array = np.asarray(values)
     if (numbers := _counted(array)) is None:
         distinct, code = np.unique(array, return_inverse=True)
@@ -60,8 +57,7 @@ def coded_rows(*columns: ArrayLike) -> tuple[int, Codes]:
     """Number the distinct rows.
 
     Args: columns: (n,) each, the most significant first.
-    Returns: as `coded`.
-    """
+    Returns: as `coded`."""
     n, code = coded(columns[0])
     for column in columns[1:]:
         values, own = coded(column)
@@ -73,8 +69,7 @@ def firsts(n: int, code: Codes) -> Codes:
     """Find the first row of each code.
 
     Args: n, code: from `coded`.
-    Returns: (n,) places.
-    """
+    Returns: (n,) places."""
     first = np.empty(n, dtype=np.intp)
     # Of several writes to one place the last one counts.
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
@@ -94,8 +89,7 @@ def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:
     """Group equal rows into cells.
 
     Args: columns: (n,) each.
-    Returns: (n,) each row's cell, and (cells,) the place of one row of each.
-    """
+    Returns: (n,) each row's cell, and (cells,) the place of one row of each."""
     n, code = coded_rows(*columns)
     return code, firsts(n, code)
 
@@ -116,8 +110,7 @@ def resampled_counts(
         question: (n,) equal values are drawn together; None: each row alone.
         stratum: (n,) strata are resampled apart (the selected and the audited examples).
         repeats: number of resamples.
-    Returns: (repeats, cells) float64 counts.
-    """
+    Returns: (repeats, cells) float64 counts."""
     n_cells = int(cell.max(initial=-1)) + 1
     questions = np.arange(len(cell)) if question is None else np.asarray(question)
     strata = np.zeros(len(cell), dtype=np.intp) if stratum is None else np.asarray(stratum)
@@ -150,8 +143,7 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
     """Return percentile limits.
 
     Args: values, confidence: (R,) the statistic in each resample, NaN if undefined, and its level.
-    Returns: low, high (NaN if all are undefined), and how many resamples lack the statistic.
-    """
+    Returns: low, high (NaN if all are undefined), and how many resamples lack the statistic."""
     array = np.asarray(values, dtype=np.float64)
     there = array[np.isfinite(array)]
     if not len(there):
@@ -170,8 +162,7 @@ def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 
     Args:
         value, n: the sample's statistic, and the examples behind it.
         resampled, confidence: as in `interval`.
-    Returns: the estimate; its note says in how many resamples the statistic is undefined.
-    """
+    Returns: the estimate; its note says in how many resamples the statistic is undefined."""
     drawn = np.asarray(resampled, dtype=np.float64)
     low, high, lacking = interval(drawn, confidence)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
@@ -193,8 +184,7 @@ def alike_limits(
     Args:
         value, n: the common value, and how many independent values there are.
         limits, confidence: smallest and largest possible value, and the level.
-    Returns: low and high.
-    """
+    Returns: low and high."""
     otherwise = 1 - ((1 - confidence) / 2) ** (1 / n)
     return tuple(value + otherwise * (end - value) for end in limits)
 
@@ -221,8 +211,7 @@ def bootstrap_estimate(
         reason: what to say if the statistic is undefined on the sample itself.
         limits: smallest and largest possible mean, which bound it if all values are the same.
         confidence: of the interval.
-    Returns: the estimate, or Undefined.
-    """
+    Returns: the estimate, or Undefined."""
     n = len(np.asarray(columns[0]))
     if n == 0:
         return Undefined(reason)
@@ -259,8 +248,7 @@ def bootstrap_mean(
     Args:
         values: (n,), NaN or infinite if missing.
         rng, question, reason, limits: as in `bootstrap_estimate`.
-    Returns: the estimate, or Undefined if no value is there.
-    """
+    Returns: the estimate, or Undefined if no value is there."""
     array = np.asarray(values, dtype=np.float64)
     rows = np.isfinite(array)
     return bootstrap_estimate(
@@ -279,8 +267,7 @@ def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
     Args:
         above, below: arrays that broadcast together; a divisor of 0 or less gives no quotient.
         empty: the value of a missing quotient.
-    Returns: float64 quotients of the broadcast shape.
-    """
+    Returns: float64 quotients of the broadcast shape."""
     quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)
     np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
     return quotient
@@ -290,8 +277,7 @@ def weighted_mean(counts: Floats, values: Floats) -> Floats:
     """Return the weighted mean in each resample: a statistic for `bootstrap_estimate`.
 
     Args: counts, values: (repeats, cells), and (cells, 2) value and weight.
-    Returns: (repeats,) float64, NaN without weight.
-    """
+    Returns: (repeats,) float64, NaN without weight."""
     value, weight = values.T
     return ratio(counts @ (value * weight), counts @ weight)
 
@@ -300,8 +286,7 @@ def questions_at(question: ArrayLike | None, rows: ArrayLike) -> Array | None:
     """Take the questions of some rows.
 
     Args: question, rows: (n,) codes or None, and (n,) bool or places.
-    Returns: their questions, or None.
-    """
+    Returns: their questions, or None."""
     return None if question is None else np.asarray(question)[np.asarray(rows)]
 
 
@@ -320,8 +305,7 @@ def share(
         question: (n,) equal codes share a question; None: each example has its own.
         exact: take Clopper and Pearson's limits.
         reason, confidence: what to say without values, and the level.
-    Returns: the share, or Undefined.
-    """
+    Returns: the share, or Undefined."""
     rows = np.asarray(values, dtype=np.float64)
     n = len(rows)
     if not n:
@@ -345,8 +329,7 @@ def effective_size(
     freedom in place of z. If all values are equal it is the number of questions G.
 
     Args: values, question, confidence: (n,) 0 to 1, (n,) codes, and the level of the interval.
-    Returns: the size, or None for a single question.
-    """
+    Returns: the size, or None for a single question."""
     groups, code = coded(question)
     if groups < 2:
         return None
@@ -367,8 +350,7 @@ def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
     If all values are equal, each question is taken for one example.
 
     Args: values, question: (n,) each.
-    Returns: the factor, at least 1, and the number of questions.
-    """
+    Returns: the factor, at least 1, and the number of questions."""
     rows = np.asarray(values, dtype=np.float64)
     if all_differ(question):
         return 1.0, len(rows)

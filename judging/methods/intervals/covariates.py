@@ -2,8 +2,7 @@
 
 score ~ logit(alpha + gamma tanh(difference / sd)). The slope gamma of the judge alone is an
 association: longer responses may be better. The bias is gamma_judge - gamma_human on the same
-examples.
-"""
+examples."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class CovariateEffect:
     """raw: win rate of response 1. equal: sigma(alpha), its win rate if both were alike.
 
     slope: gamma. near: share of pairs that differ by less than a quarter of an sd; below 10 % the
-    equal win rate is an extrapolation. separated: only a ridge keeps the slope finite.
-    """
+    equal win rate is an extrapolation. separated: only a ridge keeps the slope finite."""
 
     raw: Figure
     equal: Figure
@@ -72,8 +70,7 @@ def covariate_effect(
         score: (N,) 1, 1/2 or 0 for response 1.
         rng, question, stratum: as in `resampled_counts`.
         weight: (N,) how many examples each represents; None: 1 each.
-    Returns: the effect, or Undefined if the pairs don't differ.
-    """
+    Returns: the effect, or Undefined if the pairs don't differ."""
     fits = _fits(difference, [score], rng, weight, question, stratum)
     return fits if isinstance(fits, Undefined) else fits[0][0]
 
@@ -93,8 +90,7 @@ def covariate_bias(
     Args:
         difference, rng, weight, question, stratum: as in `covariate_effect`.
         judge, human: (N,) scores of the examples that both have labelled.
-    Returns: both effects and gamma_judge - gamma_human, or Undefined.
-    """
+    Returns: both effects and gamma_judge - gamma_human, or Undefined."""
     fits = _fits(difference, [judge, human], rng, weight, question, stratum)
     if isinstance(fits, Undefined):
         return fits

@@ -54,8 +54,7 @@ def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object
     """Turn figures into JSON objects.
 
     Args: figures: by name.
-    Returns: by the same names.
-    """
+    Returns: by the same names."""
     return {name: figure.as_json() for name, figure in figures.items()}
 
 
@@ -66,8 +65,7 @@ def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
     of five holds the median with probability 1 - 2/2^5 only.
 
     Args: values, confidence: (n,) numbers, and the level.
-    Returns: the median, or Undefined without values.
-    """
+    Returns: the median, or Undefined without values."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     n = len(ordered)
     if not n:
@@ -85,8 +83,7 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
     """Return a share with Wilson's score interval (1927, doi:10.1080/01621459.1927.10502953).
 
     Args: successes, n, confidence: halves are allowed; n may be an effective size.
-    Returns: the share, 0 to 1, or Undefined if n is 0.
-    """
+    Returns: the share, 0 to 1, or Undefined if n is 0."""
     if n == 0:
         return Undefined("no examples")
     z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
@@ -108,8 +105,7 @@ def stratified_share(
     lacks. Wilson's limits are too short: coverage .91 at 20 audited and 1 % error.
 
     Args: strata, confidence: successes, n and share of all examples of each; the shares sum to 1.
-    Returns: the mean, 0 to 1, or Undefined if a stratum has no label.
-    """
+    Returns: the mean, 0 to 1, or Undefined if a stratum has no label."""
     parts = [(clopper_pearson(x, n, confidence), share) for x, n, share in strata if share]
     value, below, above = 0.0, 0.0, 0.0
     for part, share in parts:
@@ -129,8 +125,7 @@ def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
         share: of the first part, 0 to 1.
         done: its limits equal its value if none of it is by chance, as with reviewed examples.
         rest: the other part; Undefined if nothing is left, so that no chance remains.
-    Returns: the mean, 0 to 1.
-    """
+    Returns: the mean, 0 to 1."""
     if isinstance(rest, Undefined) or share >= 1:
         if done.low == done.high:
             return Estimate(done.value, done.n, note=NO_CHANCE)
@@ -147,8 +142,7 @@ def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Fig
     """Return a share with the exact binomial interval (1934, doi:10.1093/biomet/26.4.404).
 
     Args: successes, n, confidence: as in `wilson`; the beta distribution allows halves.
-    Returns: the share, 0 to 1, or Undefined if n is 0.
-    """
+    Returns: the share, 0 to 1, or Undefined if n is 0."""
     if n == 0:
         return Undefined("no examples")
     tail = (1 - confidence) / 2
@@ -161,8 +155,7 @@ def exact_lower_limit(successes: ArrayLike, n: float, alpha: float) -> Floats:
     """Return Clopper and Pearson's lower limit of shares.
 
     Args: successes, n, alpha: of any shape, the number of trials, and the one-sided error.
-    Returns: float64 limits of the same shape, 0 without a success.
-    """
+    Returns: float64 limits of the same shape, 0 without a success."""
     right = np.asarray(successes, dtype=np.float64)
     limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1)
     return np.where(right > 0, limit, 0.0)
@@ -172,8 +165,7 @@ def mcnemar(only_first_right: int, only_second_right: int) -> float:
     """Compare two judges on the same examples (McNemar 1947, doi:10.1007/BF02295996).
 
     Args: only_first_right, only_second_right: examples on which only one of them is right.
-    Returns: exact two-sided p, by the binomial form.
-    """
+    Returns: exact two-sided p, by the binomial form."""
     n = only_first_right + only_second_right
     return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
 
@@ -182,8 +174,7 @@ def holm(p_values: Sequence[float]) -> Floats:
     """Adjust p-values for the family-wise error (Holm 1979).
 
     Args: p_values: of all hypotheses.
-    Returns: adjusted p-values, in the same order, at most 1.
-    """
+    Returns: adjusted p-values, in the same order, at most 1."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -196,8 +187,7 @@ def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:
     """Control the false discovery rate under any dependence (2001, doi:10.1214/aos/1013699998).
 
     Args: p_values, q: of all hypotheses, and the rate.
-    Returns: which are rejected, in the same order.
-    """
+    Returns: which are rejected, in the same order."""
     p = np.asarray(p_values, dtype=np.float64)
     if not len(p):
         return np.zeros(0, dtype=bool)
@@ -213,8 +203,7 @@ def design_total(selected: ArrayLike, audited: ArrayLike, n_rest: int) -> Figure
     Args:
         selected, audited: z of S and of A, each 0 to 1; A is a simple random sample of the rest U.
         n_rest: N_U, the size of U.
-    Returns: the total, 0 to N, or Undefined without the audit that it needs.
-    """
+    Returns: the total, 0 to N, or Undefined without the audit that it needs."""
     inside, drawn = (np.asarray(z, dtype=np.float64) for z in (selected, audited))
     seen = float(inside.sum() + drawn.sum())
     unseen = n_rest - len(drawn)

@@ -4,8 +4,7 @@ A difference estimator: the judge's verdicts replace people's on the examples th
 and a random audit of these measures what that does to the mean. The design is known (all of S, a
 simple random sample A of the rest U), so the interval needs no model of the judge.
 Prediction-powered inference (Angelopoulos et al. 2023, doi:10.1126/science.adi6000) has the same
-form; its published code takes S and A for one random sample, which they are not.
-"""
+form; its published code takes S and A for one random sample, which they are not."""
 
 from __future__ import annotations
 
@@ -59,8 +58,7 @@ class AuditedLabels:
     selected: Y of S. rest: f of every example of U. audited: Y of A.
     audited_judge: f of A, in the order of `audited`.
     effect, questions: `design_effect` of the final labels if questions repeat; other examples like
-        these would have other questions.
-    """
+        these would have other questions."""
 
     selected: Floats
     rest: Floats
@@ -79,8 +77,7 @@ class DifferenceEstimate:
     """The parts of the estimator; `difference_estimate` has the formulas.
 
     finite_centre: the plus-two centre with the pseudo-observations only in the unaudited part of
-        the rest, so that it goes to the truth as the audit becomes complete.
-    """
+        the rest, so that it goes to the truth as the audit becomes complete."""
 
     theta: float
     se_this_project: float
@@ -97,8 +94,7 @@ def best_lambda(labels: AuditedLabels) -> float:
     """Return cov(Y, f)/var(f) within the audit, clipped to 0 to 1.
 
     Args: labels: people's and judge's scores.
-    Returns: lambda; 1 below 40 audited examples, for which it is too noisy.
-    """
+    Returns: lambda; 1 below 40 audited examples, for which it is too noisy."""
     if len(labels.audited) < FEWEST_FOR_LAMBDA:
         return 1.0
     judge = labels.audited_judge - labels.audited_judge.mean()
@@ -124,8 +120,7 @@ def difference_estimate(
         labels, lam: scores, and the weight of the judge, 0 to 1.
         scale, noise: of the scores, and the votes' own variance, added to each.
     Returns: the parts of the estimator.
-    Raises: ValueError below two audited examples.
-    """
+    Raises: ValueError below two audited examples."""
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
         raise ValueError("the difference estimator needs two audited examples")
@@ -174,8 +169,7 @@ def win_rate(
         labels, scale, noise: as in `difference_estimate`.
         lam: 0: people alone; 1: trust the judge fully; None: `best_lambda`.
         about, confidence: what the interval describes, and its level.
-    Returns: win rate, 0 to 1 (net: -1 to 1), or Undefined below 10 audited examples.
-    """
+    Returns: win rate, 0 to 1 (net: -1 to 1), or Undefined below 10 audited examples."""
     if not len(labels.rest):
         return everyone_labelled(
             labels.selected,
@@ -226,8 +220,7 @@ def everyone_labelled(
         values: (N,) scores.
         scale, about, noise, confidence: as in `win_rate`.
         effect, questions: as in `AuditedLabels`; the examples are worth that many times fewer.
-    Returns: the mean; the interval covers sampling error only.
-    """
+    Returns: the mean; the interval covers sampling error only."""
     n = len(values)
     if n < 2:
         return Undefined("two labelled examples are needed")
@@ -249,8 +242,7 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     """Return (N_U/N) mean_A (f - Y): the shift in the win rate caused by judge errors.
 
     Args: labels, confidence: scores, and the level of the interval.
-    Returns: the shift with its t interval, or Undefined below two audited examples.
-    """
+    Returns: the shift with its t interval, or Undefined below two audited examples."""
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
         return Undefined("two audited examples are needed")
@@ -268,8 +260,7 @@ def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> fl
     Args:
         selected, audited: v of S and of A, from `VoteCounts.score_variance`.
         n_rest, total: N_U and N.
-    Returns: a variance, 0 or more.
-    """
+    Returns: a variance, 0 or more."""
     factor = (n_rest / len(audited)) ** 2 if len(audited) else 0.0
     return float((factor * audited.sum() + selected.sum()) / total**2)
 

@@ -1,8 +1,7 @@
 """Likelihood bias: does the judge overrate what a language model finds likely?
 
 Ohi et al. (arXiv:2402.15987). LS(t) = log P(output | input, task description), US(t) the judge's
-score less people's on a common scale, RS(t) how far the two agree in sign and size.
-"""
+score less people's on a common scale, RS(t) how far the two agree in sign and size."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
     """Return sum of i Q(i) / sum of Q(j), over the score tokens (equation 7).
 
     Args: probabilities: Q of each score, any range of scores.
-    Returns: the expected score, or Undefined if all are 0.
-    """
+    Returns: the expected score, or Undefined if all are 0."""
     mass = sum(probabilities.values())
     if not mass > 0:
         return Undefined("no score has any probability")
@@ -53,8 +51,7 @@ def of_mean_0_and_range_1(scores: Floats) -> Floats:
     """Return (x - mean) / (max - min) along the last axis.
 
     Args: scores: (..., N).
-    Returns: float64 of the same shape; all 0 if there is no range.
-    """
+    Returns: float64 of the same shape; all 0 if there is no range."""
     if not scores.size:
         return scores
     spread = np.ptp(scores, axis=-1, keepdims=True)
@@ -66,8 +63,7 @@ def unfairness(model: Floats, human: Floats) -> Floats:
     """Return US: the judge's scores less people's, at the same mean and range (equation 2).
 
     Args: model, human: (N,) scores.
-    Returns: (N,) float64, -1 to 1 around 0.
-    """
+    Returns: (N,) float64, -1 to 1 around 0."""
     return of_mean_0_and_range_1(model) - of_mean_0_and_range_1(human)
 
 
@@ -75,8 +71,7 @@ def between_minus_1_and_1(values: Floats) -> Floats:
     """Return (x - mean) / max |x - mean|: LS* and US* (equation 6).
 
     Args: values: (N,).
-    Returns: (N,) float64, -1 to 1.
-    """
+    Returns: (N,) float64, -1 to 1."""
     centred = values - values.mean()
     most = np.abs(centred).max(initial=0.0)
     return np.asarray(centred / (most if most else 1.0))
@@ -86,8 +81,7 @@ def bias_by_instance(log_likelihood: Floats, model: Floats, human: Floats) -> Fl
     """Return RS = |LS* + US*|: large if likely and overrated, or neither (equation 6).
 
     Args: log_likelihood, model, human: (N,) LS and both scores.
-    Returns: (N,) float64, 0 to 2.
-    """
+    Returns: (N,) float64, 0 to 2."""
     over = between_minus_1_and_1(unfairness(model, human))
     return np.asarray(np.abs(between_minus_1_and_1(log_likelihood) + over))
 
@@ -96,8 +90,7 @@ def total_score(by_criterion: Sequence[ArrayLike]) -> Floats:
     """Average the criteria; the paper's `total` averages first and compares then.
 
     Args: by_criterion: (N,) scores each.
-    Returns: (N,) float64, NaN if a criterion is missing.
-    """
+    Returns: (N,) float64, NaN if a criterion is missing."""
     columns = [np.asarray(scores, dtype=np.float64) for scores in by_criterion]
     return np.asarray(np.mean(columns, axis=0))
 
@@ -106,8 +99,7 @@ def average_ranks(values: ArrayLike) -> Floats:
     """Rank values from 1; ties share their mean rank.
 
     Args: values: (N,).
-    Returns: (N,) float64.
-    """
+    Returns: (N,) float64."""
     return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
 
 
@@ -115,8 +107,7 @@ def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
     """Return Spearman's correlation in each resample.
 
     Args: counts, first, second: (R, N) how often each pair occurs, and (N,) both variables.
-    Returns: (R,) float64, -1 to 1, NaN if a variable is constant.
-    """
+    Returns: (R,) float64, -1 to 1, NaN if a variable is constant."""
     x, y = ranks_of_counts(counts, first), ranks_of_counts(counts, second)
     n = counts.sum(axis=1)
     # Ranks, ties averaged, have the mean (n + 1) / 2 whatever the ties.
@@ -131,8 +122,7 @@ def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
     """Rank the values within each resample.
 
     Args: counts, values: (R, N) and (N,).
-    Returns: (R, N) float64 average ranks.
-    """
+    Returns: (R, N) float64 average ranks."""
     _, code = coded(values)
     order = np.argsort(code, kind="stable")
     starts = np.flatnonzero(np.diff(code[order], prepend=-1))
@@ -145,8 +135,7 @@ def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
     """Return the correlation of x and y given z.
 
     Args: xy, xz, yz: correlations of any shape.
-    Returns: float64 of the same shape, NaN if z explains one of the two completely.
-    """
+    Returns: float64 of the same shape, NaN if z explains one of the two completely."""
     left = (1 - xz**2) * (1 - yz**2)
     undefined = np.full(np.shape(xy), np.nan)
     root = np.sqrt(np.maximum(left, 0))
@@ -160,8 +149,7 @@ class LikelihoodBias:
     bias: BiasScore, of LS and US; given_length: the same as a partial correlation;
     per_token: of LS per token and US; per_token_given_length: its partial correlation.
     length, length_per_token: of LS, and of LS per token, with the length.
-    performance: of the judge's scores and the people's.
-    """
+    performance: of the judge's scores and the people's."""
 
     n: int
     bias: Figure
@@ -196,8 +184,7 @@ def likelihood_bias(
         model, human: (N,) scores of judge and people, NaN if missing.
         rng, question: as in `resampled_counts`.
         length, tokens: (N,) of the outputs: characters or words, and tokens; None: unknown.
-    Returns: the correlations.
-    """
+    Returns: the correlations."""
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
     ls, judged, people = ls[rows], judged[rows], people[rows]
@@ -242,8 +229,7 @@ def likelihood_biases(
     Args:
         by_criterion: (N,) scores of judge and people.
         log_likelihood, rng, length, tokens, question: as in `likelihood_bias`.
-    Returns: by criterion.
-    """
+    Returns: by criterion."""
     return {
         name: likelihood_bias(
             log_likelihood, model, human, rng, length=length, tokens=tokens, question=question
@@ -258,8 +244,7 @@ def with_total(
     """Add the total of several criteria; a criterion that people call total stays theirs.
 
     Args: by_criterion: (N,) scores of judge and people.
-    Returns: the same and `total`.
-    """
+    Returns: the same and `total`."""
     if len(by_criterion) < 2 or TOTAL in by_criterion:
         return dict(by_criterion)
     models, humans = zip(*by_criterion.values(), strict=True)
@@ -339,8 +324,7 @@ def train_rows(
         n, rng, share: number of instances, source of the draw, and share for training, 0 to 1.
         group: (n,) outputs for one input stay together, so that the judge is not asked about
             anything that it was shown.
-    Returns: (n,) bool.
-    """
+    Returns: (n,) bool."""
     groups = np.arange(n) if group is None else coded(group)[1]
     size = np.bincount(groups, minlength=1)
     order = rng.permutation(len(size))
@@ -367,8 +351,7 @@ def most_biased(
         log_likelihood, model, human: (N,) as in `likelihood_bias`.
         train: (N,) bool, the part that they come from and that LS and US are normalised over.
         count: how many to find.
-    Returns: their places, the largest RS first; ties by place.
-    """
+    Returns: their places, the largest RS first; ties by place."""
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
     if train is not None:
@@ -384,7 +367,6 @@ def random_examples(train: ArrayLike, rng: np.random.Generator, *, count: int = 
     """Draw training instances without regard to bias.
 
     Args: train, rng, count: (N,) bool, source of the draw, and how many to draw.
-    Returns: their places.
-    """
+    Returns: their places."""
     places = np.flatnonzero(np.asarray(train, dtype=bool))
     return np.asarray(rng.permutation(places)[:count])

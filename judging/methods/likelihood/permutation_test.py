@@ -1,8 +1,7 @@
 """Spearman's correlation after each of many swaps of paired scores, fast.
 
 For a given range of the scores the order of all 2N candidate values is fixed, so a draw only picks
-N of them, and their ranks are counts along that order: no draw is sorted.
-"""
+N of them, and their ranks are counts along that order: no draw is sorted."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class Swaps:
     """target: (N,) what is correlated with.
 
     human: (N,) of mean 0 and range 1, taken off the scores once these are so; None where the
-        scores count as they are.
-    """
+        scores count as they are."""
 
     target: Floats
     before: Floats
@@ -50,8 +48,7 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
     """Return Spearman's correlation after each draw of swaps.
 
     Args: problem, swapped: N items, and (R, N) bool, which of them take the later score.
-    Returns: (R,) float64, NaN if all picked scores are equal.
-    """
+    Returns: (R,) float64, NaN if all picked scores are equal."""
     if problem.human is None:
         return _of_one_scale(problem.target, problem.before, problem.after, swapped)
     spread = _spreads(problem, swapped)
@@ -74,8 +71,7 @@ def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
     """Return the same as `correlations` by the definition, sorting each draw: for few items.
 
     Args: problem, swapped: as in `correlations`.
-    Returns: as `correlations`.
-    """
+    Returns: as `correlations`."""
     chosen = np.where(swapped, problem.after, problem.before)
     if problem.human is not None:
         chosen = of_mean_0_and_range_1(chosen) - problem.human
@@ -202,8 +198,7 @@ def bias_test(
         log_likelihood: (N,) LS, NaN if missing, as in the other arrays.
         before, after, human: (N,) the judge's scores then and now, and people's.
         rng, repeats: source and number of the draws; all 2^N swaps if there are no more.
-    Returns: the test, or Undefined if a correlation is.
-    """
+    Returns: the test, or Undefined if a correlation is."""
     ls, first, second, people = _complete(log_likelihood, before, after, human)
     if len(ls) > 1 and np.ptp(people) == 0:
         return Undefined(ALIKE)
@@ -221,8 +216,7 @@ def performance_test(
     """Test whether the correlation between the judge's and people's scores changed.
 
     Args: before, after, human, rng, repeats: as in `bias_test`.
-    Returns: as `bias_test`.
-    """
+    Returns: as `bias_test`."""
     first, second, people = _complete(before, after, human)
     return _test(Swaps(people, first, second, None), rng, repeats)
 
@@ -318,8 +312,7 @@ def before_after(
         log_likelihood: (N,) of the test part; an item counts if it has this and all three scores.
         before, after, human: by criterion (N,) scores.
         rng, repeats: as in `bias_test`.
-    Returns: by criterion.
-    """
+    Returns: by criterion."""
     shared = [name for name in before if name in after and name in human]
     first = with_total({name: (before[name], human[name]) for name in shared})
     second = with_total({name: (after[name], human[name]) for name in shared})

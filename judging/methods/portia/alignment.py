@@ -1,8 +1,7 @@
 """Cut two responses into k parts each so that part i of one resembles part i of the other.
 
 PORTIA (arXiv:2310.01432, §3.2 and Algorithm 1): by length, or by the similarity of the parts, which
-is the overlap of their tokens or the cosine of their embeddings.
-"""
+is the overlap of their tokens or the cosine of their embeddings."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ class Similarities(Protocol):
     """The segments of two texts, each a run of neighbouring sentences, to be compared.
 
     n_1, n_2: sentences of each text.  Segments stand in the order of their first sentence, then
-    of their last, as in `_segment_bounds`: n (n + 1) / 2 of them.
-    """
+    of their last, as in `_segment_bounds`: n (n + 1) / 2 of them."""
 
     n_1: int
     n_2: int
@@ -76,8 +74,7 @@ def word_tokens(text: str) -> set[str]:
     """Split a text into lower-case runs of letters and digits; Chinese and Japanese by character.
 
     Args: text: any text.
-    Returns: the distinct tokens.
-    """
+    Returns: the distinct tokens."""
     if text.isascii():
         return set(text.translate(_ASCII_WORDS).split())
     return set(_WORD.findall(text.lower()))
@@ -87,16 +84,14 @@ def split_tokens(text: str) -> set[str]:
     """Split a text at white space.
 
     Args: text: any text.
-    Returns: the distinct tokens, as they are.
-    """
+    Returns: the distinct tokens, as they are."""
     return set(text.split())
 
 
 class TokenSimilarity:
     """|A and B| / max(|A|, |B|) of the token sets; 0 when both are empty (PORTIA §3.2).
 
-    A segment's set is the union of its sentences' sets.
-    """
+    A segment's set is the union of its sentences' sets."""
 
     def __init__(self, tokenize: Tokenizer) -> None:
         self._tokenize = tokenize
@@ -185,8 +180,7 @@ class EmbeddingSimilarity:
 
     A segment's vector is the sum of its sentences' vectors of length 1.  The paper embeds each
     segment anew; from the sentences it takes one vector a sentence instead of one a segment,
-    which is what makes the exact optimum affordable.
-    """
+    which is what makes the exact optimum affordable."""
 
     def __init__(self, embed: Embed) -> None:
         """embed: n sentences to an array (n, D)."""
@@ -237,8 +231,7 @@ class _BestCuts:
 def _best_cuts(pairs: Similarities, k: int) -> _BestCuts | None:
     """The first maximum in lexicographic order of (cuts_1, cuts_2); None where all is 0.
 
-    Both texts have k sentences or more, and k is at least 2.
-    """
+    Both texts have k sentences or more, and k is at least 2."""
     gains = _gains(pairs, k)
     cuts_1, best = _first_cuts_1(pairs, gains)
     if best <= 0:
@@ -285,8 +278,7 @@ def _gains(pairs: Similarities, k: int) -> list[Floats]:
 def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Codes, Codes]]:
     """Rows of segments, their starts, where each start's rows begin, and the rows' stops.
 
-    From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1.
-    """
+    From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1."""
     first = _order(n)[0]
     stops = _segment_bounds(n)[1]
     high, end = n, len(stops)
@@ -302,8 +294,7 @@ def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Codes, Codes
 def _first_cuts_1(pairs: Similarities, gains: list[Floats]) -> tuple[tuple[int, ...], float]:
     """The first cuts of text 1 with which the optimum is reached, whatever the cuts of text 2.
 
-    Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest.
-    """
+    Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest."""
     first_1 = _order(pairs.n_1)[0]
     starts_2 = _segment_bounds(pairs.n_2)[0]
     _, by_stop, first_by_stop = _order(pairs.n_2)
@@ -352,8 +343,7 @@ class Alignment:
     """k parts of each response; part i of one is shown beside part i of the other.
 
     cuts_1, cuts_2: the k-1 character offsets at which each text is cut, ascending.
-    similarity: the sum over the k pairs of parts, between 0 and k; None where it played no role.
-    """
+    similarity: the sum over the k pairs of parts, between 0 and k; None where it played no role."""
 
     parts_1: tuple[str, ...]
     parts_2: tuple[str, ...]
@@ -374,8 +364,7 @@ def length_aligned(
         boundaries_1, boundaries_2: where a cut may be, ascending, never 0 or the text's length.
         k: number of parts, 2 or more.
     Returns: the parts, or None if a text has fewer than k-1 boundaries: it is too short to split.
-    Raises: ValueError for a smaller k or boundaries out of order.
-    """
+    Raises: ValueError for a smaller k or boundaries out of order."""
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
     if min(len(boundaries_1), len(boundaries_2)) < k - 1:
@@ -429,8 +418,7 @@ def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ..
     near ones the first. Distances are compared as integers, k times what they are.
 
     Args: boundaries, length, k: ascending offsets, characters of the text, and number of parts.
-    Returns: k-1 offsets.
-    """
+    Returns: k-1 offsets."""
     cuts: list[int] = []
     start = 0
     for point in range(1, k):

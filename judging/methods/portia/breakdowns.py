@@ -1,7 +1,6 @@
 """Where PORTIA fails: by category, length, length gap and position.
 
-PORTIA (arXiv:2310.01432), §4.2 and appendices B, M and N.
-"""
+PORTIA (arXiv:2310.01432), §4.2 and appendices B, M and N."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ class CategoryFailures:
     """Examples of one category that stayed inconsistent to the end.
 
     rate: of the category's examples.  share: of all failures, which is what the paper's Table 2
-    prints as failure rate, since its eight figures add up to 100 %.
-    """
+    prints as failure rate, since its eight figures add up to 100 %."""
 
     category: str
     n: int
@@ -51,8 +49,7 @@ class CategoryFailures:
 class LengthBin:
     """Examples with low <= characters < high; the last bin has no upper end.
 
-    frequency: share of all examples; the paper leaves out bins of under 2 or 3 %.
-    """
+    frequency: share of all examples; the paper leaves out bins of under 2 or 3 %."""
 
     low: int
     high: int | None
@@ -65,8 +62,7 @@ def failures_by_category(stages: StageLabels, categories: Sequence[str]) -> list
     """Count the examples that stayed inconsistent, by category (Table 2).
 
     Args: stages, categories: N finished examples, and each one's category.
-    Returns: most failures first, then by name; examples without both verdicts are left out.
-    """
+    Returns: most failures first, then by name; examples without both verdicts are left out."""
     final = stages.final
     names = np.asarray(categories, dtype=str)
     total = int(final.inconsistent.sum())
@@ -91,8 +87,7 @@ def inconsistency_by_length(
         stages, unsplit: finished examples, and the unsplit prompt's labels.
         lengths: (N, 2) characters of responses 1 and 2.
         step: width of the bins in characters.
-    Returns: one bin after the other.
-    """
+    Returns: one bin after the other."""
     return _bins(stages.final, unsplit, lengths.sum(axis=1), step)
 
 
@@ -102,8 +97,7 @@ def inconsistency_by_gap(
     """Return the same by the absolute difference of the lengths.
 
     Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
-    Returns: one bin after the other.
-    """
+    Returns: one bin after the other."""
     return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step)
 
 
@@ -126,8 +120,7 @@ def _bins(
 class GapCoverage:
     """Fixed coverage of the examples with low <= |difference of lengths| < high (Table 7).
 
-    frequency: share of the examples inconsistent when unsplit.
-    """
+    frequency: share of the examples inconsistent when unsplit."""
 
     low: int
     high: int | None
@@ -141,8 +134,7 @@ def coverage_by_gap(
     """Return fixed coverage by the absolute difference of the lengths (Table 7).
 
     Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
-    Returns: one bin after the other, or Undefined without an inconsistent unsplit example.
-    """
+    Returns: one bin after the other, or Undefined without an inconsistent unsplit example."""
     if isinstance(unsplit, Undefined):
         return unsplit
     open_rows = unsplit.inconsistent
@@ -181,8 +173,7 @@ def first_position_share(
     distance from one half comes from the inconsistent ones.
 
     Args: labels, rng, question: labels of both orders, and as in `bootstrap_estimate`.
-    Returns: share, 0 to 1, or Undefined.
-    """
+    Returns: share, 0 to 1, or Undefined."""
     if isinstance(labels, Undefined):
         return labels
     rows = labels.both
@@ -203,8 +194,7 @@ def first_position_share(
 class PortiaAgreement:
     """Agreement before and after PORTIA, and by how much it rose on the same examples.
 
-    An inconsistent example has no label and counts as disagreement, as in the paper.
-    """
+    An inconsistent example has no label and counts as disagreement, as in the paper."""
 
     unsplit: Figure
     portia: Figure
@@ -225,8 +215,7 @@ def agreement_with_people(
         stages, unsplit: finished examples, and the unsplit prompt's labels.
         human, design: (N,) human signs, and which of them exist and why.
         rng, question: as in `bootstrap_estimate`.
-    Returns: shares, 0 to 1, and their difference.
-    """
+    Returns: shares, 0 to 1, and their difference."""
     final = stages.final
     after = comparison(final.labels[:, 0], final.consistent, human, design, question)
     if isinstance(after, Undefined):
@@ -260,8 +249,7 @@ def agreement_with_reference(
     """Return agreement with a reference judge on what it labels consistently (Table 9).
 
     Args: stages, unsplit, reference, rng, question: as in `agreement_with_people`.
-    Returns: shares, 0 to 1, and their difference.
-    """
+    Returns: shares, 0 to 1, and their difference."""
     rows = reference.consistent
     if not rows.any():
         none = Undefined(NO_OVERLAP)
@@ -287,8 +275,7 @@ class HumanTies:
     """Whether people call a tie where the judge contradicts itself (Appendix N).
 
     where_inconsistent, where_consistent: share of human ties.  p: Fisher's exact test, two-sided;
-    None where the examples do not weigh the same or one side is empty.
-    """
+    None where the examples do not weigh the same or one side is empty."""
 
     where_inconsistent: Figure
     where_consistent: Figure
@@ -305,8 +292,7 @@ def human_ties(
     """Compare how often people say tie where the judge is and isn't consistent (Appendix N).
 
     Args: labels, human, design, rng, question: as in `agreement_with_people`.
-    Returns: both shares, 0 to 1, and the test.
-    """
+    Returns: both shares, 0 to 1, and the test."""
     if isinstance(labels, Undefined):
         return HumanTies(labels, labels, None)
     compared = comparison(labels.consistent.astype(np.int8), labels.both, human, design, question)

@@ -2,8 +2,7 @@
 
 Asking again removes a contradiction by luck: independent random verdicts of two classes agree in
 half of the cases at the next stage, in three quarters after two. So fixed coverage is always shown
-with what it would be if the verdicts of the two orders were independent.
-"""
+with what it would be if the verdicts of the two orders were independent."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ _RETRIES = (Stage.LENGTH, Stage.SEMANTIC, Stage.UNSPLIT)
 class Consistency:
     """Shares of consistent examples (Table 1): unsplit, with PORTIA, and how much that gains.
 
-    gain: PORTIA / unsplit - 1 over the examples that both have judged in both orders.
-    """
+    gain: PORTIA / unsplit - 1 over the examples that both have judged in both orders."""
 
     unsplit: Figure
     portia: Figure
@@ -49,8 +47,7 @@ class FixedCoverage:
     coverage: the share (Table 1, with Wilson's interval).
     by_chance: 1 - product over the stages of (1 - sum_c P1(c) P2(c)), the share that independent
         verdicts with these frequencies would settle.
-    beyond_chance: the difference of the two.
-    """
+    beyond_chance: the difference of the two."""
 
     coverage: Figure
     by_chance: Figure
@@ -61,8 +58,7 @@ class FixedCoverage:
 class StageUse:
     """One stage: examples asked, examples settled, and the share against chance.
 
-    by_chance: sum_c P1(c) P2(c), from the frequencies of the labels within each order.
-    """
+    by_chance: sum_c P1(c) P2(c), from the frequencies of the labels within each order."""
 
     stage: Stage
     asked: int
@@ -80,8 +76,7 @@ def consistency(
     """Return the shares of consistent examples among those with a verdict in both orders (Table 1).
 
     Args: stages, unsplit, rng, question: as in `fixed_coverage`.
-    Returns: shares, 0 to 1, and the relative gain.
-    """
+    Returns: shares, 0 to 1, and the relative gain."""
     final = stages.final
     after = wilson(int(final.consistent.sum()), int(final.both.sum()))
     if isinstance(unsplit, Undefined):
@@ -115,8 +110,7 @@ def fixed_coverage(
         unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from another run.
         rng, question: as in `bootstrap_estimate`.
         own: False: the unsplit prompt was also a retry.
-    Returns: shares, 0 to 1.
-    """
+    Returns: shares, 0 to 1."""
     for missing in (stages, unsplit):
         if isinstance(missing, Undefined):
             return FixedCoverage(missing, missing, missing)
@@ -149,8 +143,7 @@ def _chance_coverage(counts: Floats, values: Floats) -> Floats:
     counts: (resamples, cells).  values: (cells, 1 + 2 stages), after the first column the codes
     of both orders of each stage in turn: 1, 0, -1, 2 for missing, 3 for not asked.
     Stage s is asked of a share a_s of the examples still open, and settles q_s of those by
-    chance, so 1 - a_s q_s stay open.
-    """
+    chance, so 1 - a_s q_s stay open."""
     open_cells = np.ones(len(values), dtype=bool)
     still_open = np.ones(len(counts))
     for first, second in zip(values.T[1::2], values.T[2::2], strict=True):
@@ -183,8 +176,7 @@ def stage_use(
     """Count what each stage settled, and what it would settle by chance.
 
     Args: stages, rng, question: as in `fixed_coverage`.
-    Returns: the stages that were asked, in the order of STAGES.
-    """
+    Returns: the stages that were asked, in the order of STAGES."""
     uses = []
     for index, stage in enumerate(STAGES):
         rows = stages.asked[:, index]
@@ -209,8 +201,7 @@ def stages_per_example(
     """Return what PORTIA costs in prompts: 1 is the unsplit prompt in both orders.
 
     Args: stages, rng, question: as in `fixed_coverage`.
-    Returns: mean number of stages asked per example, 1 to 3.
-    """
+    Returns: mean number of stages asked per example, 1 to 3."""
     return bootstrap_mean(stages.asked.sum(axis=1), rng, question=question)
 
 

@@ -138,8 +138,7 @@ def code_blocks(text: str) -> Iterator[CodeBlock]:
     """Find fenced code blocks, between backquotes or tildes; an unclosed one runs to the end.
 
     Args: text: Markdown.
-    Returns: the blocks in order.
-    """
+    Returns: the blocks in order."""
     position = 0
     while opening := _OPENING.search(text, position):
         fence = opening["fence"]
@@ -163,8 +162,7 @@ def _statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
     """Offsets at which a statement begins on a line of its own, but for the first of each list.
 
     Statements of the block itself and members of its classes and namespaces; the bodies of
-    functions, loops and conditions stay whole, which keeps the order of execution together.
-    """
+    functions, loops and conditions stay whole, which keeps the order of execution together."""
     lines = text[block.code_start : block.code_stop].split("\n")
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     own = [line[indent:] for line in lines]
@@ -252,8 +250,7 @@ def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:
         text: a response.
         limit: sentences at most; neighbours of a longer text are merged to about equal lengths.
     Returns: ascending offsets, never 0 or the text's length.
-    Raises: GrammarsMissing if a code block needs the extra.
-    """
+    Raises: GrammarsMissing if a code block needs the extra."""
     candidates: set[int] = set()
     start = 0
     for block in code_blocks(text):

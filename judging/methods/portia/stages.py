@@ -32,8 +32,7 @@ ALIGNMENTS = (Stage.LENGTH, Stage.SEMANTIC)
 class StageResult:
     """The label of the mean within each order, turned back to responses 1 and 2.
 
-    None: the order was asked and has no valid sample.
-    """
+    None: the order was asked and has no valid sample."""
 
     original: Label | None
     swapped: Label | None
@@ -48,8 +47,7 @@ class Settled:
     """Nothing more is asked.
 
     stage: the one that gave the label, or NONE.
-    last: the last stage asked; CS and BPDE come from its samples.
-    """
+    last: the last stage asked; CS and BPDE come from its samples."""
 
     stage: Stage
     label: Label | None
@@ -72,8 +70,7 @@ def next_stage(
         overlapping: some similarity is above 0 (`semantically_aligned` is not None).
         unsplit_first: ask the unsplit prompt before any aligned one.
         alignments: LENGTH or SEMANTIC alone leaves the other out (Figure 3).
-    Returns: the stage to ask in both orders, or how the example ended.
-    """
+    Returns: the stage to ask in both orders, or how the example ended."""
     plan = stages(splittable, overlapping, unsplit_first, alignments)
     for stage in plan:
         if stage not in asked:
@@ -93,8 +90,7 @@ def stages(
 
     Args: splittable, overlapping, unsplit_first, alignments: as in `next_stage`.
     Returns: the stages in order.
-    Raises: ValueError without an alignment.
-    """
+    Raises: ValueError without an alignment."""
     if not alignments or not set(alignments) <= set(ALIGNMENTS):
         raise ValueError("PORTIA aligns by length, by meaning, or by both")
     plan = [Stage.UNSPLIT] if unsplit_first or not splittable else []
@@ -135,8 +131,7 @@ class StageLabels:
 
     labels, there: (N, 3, 2) as in `OrderLabels`.
     asked: (N, 3) whether the stage was asked.
-    last: (N,) index of the last stage asked, from which CS and BPDE come.
-    """
+    last: (N,) index of the last stage asked, from which CS and BPDE come."""
 
     labels: Signs
     there: Booleans
@@ -170,8 +165,7 @@ def without_semantic(stages: StageLabels) -> StageLabels:
     """Return the run as it would have been with length alignment alone (Figure 3).
 
     Args: stages: finished examples.
-    Returns: the same examples.
-    """
+    Returns: the same examples."""
     length, semantic = STAGES.index(Stage.LENGTH), STAGES.index(Stage.SEMANTIC)
     asked = stages.asked.copy()
     asked[:, semantic] = False
@@ -185,8 +179,7 @@ def without_length(stages: StageLabels) -> StageLabels | Undefined:
     Examples that a length-aligned prompt settled were not asked again: this needs its own run.
 
     Args: stages: finished examples.
-    Returns: the same examples, or Undefined.
-    """
+    Returns: the same examples, or Undefined."""
     unsplit, length = STAGES.index(Stage.UNSPLIT), STAGES.index(Stage.LENGTH)
     if (stages.of(Stage.LENGTH).consistent).any():
         return Undefined(NO_SEMANTIC)

@@ -1,8 +1,7 @@
 """How well a score finds the judge's errors: AUROC with an interval.
 
 The area between the HITLC curve and the random line, over that between oracle and random, is
-2 AUROC - 1, so this one number says whether a ranking is worth anything on this judge.
-"""
+2 AUROC - 1, so this one number says whether a ranking is worth anything on this judge."""
 
 from __future__ import annotations
 
@@ -37,8 +36,7 @@ def auroc(
         weight: (N,) how many examples each represents; None: 1 each.
         question: (N,) equal codes share a question.
         confidence: of the interval.
-    Returns: area, 0 to 1, or Undefined without errors or without right labels.
-    """
+    Returns: area, 0 to 1, or Undefined without errors or without right labels."""
     wrong = np.asarray(error, dtype=np.float64)
     weights = np.ones(len(wrong)) if weight is None else np.asarray(weight, dtype=np.float64)
     wrong_weight, right_weight = weights * wrong, weights * (1 - wrong)
@@ -67,8 +65,7 @@ def no_better_than_chance(area: Figure) -> bool:
     """Return whether the interval's upper limit is at or below 1/2.
 
     Args: area: from `auroc`.
-    Returns: False if there is no interval.
-    """
+    Returns: False if there is no interval."""
     return isinstance(area, Estimate) and area.high is not None and area.high <= 0.5
 
 
@@ -86,8 +83,7 @@ def auroc_difference(
     """Compare two scores on the same examples by their paired placements (DeLong 1988).
 
     Args: first, second, error: (N,) scores and errors, as in `auroc`.
-    Returns: the difference, -1 to 1, or Undefined as `auroc`.
-    """
+    Returns: the difference, -1 to 1, or Undefined as `auroc`."""
     wrong = np.asarray(error, dtype=np.float64)
     if not wrong.sum() or not (1 - wrong).sum():
         return Undefined("the judge was never wrong, or never right, here")

@@ -3,8 +3,7 @@
 "With confidence 1 - alpha, at most epsilon of this project's labels taken from the judge differ
 from what this round's human procedure would give." Fixed-sequence testing (Learn then Test,
 Angelopoulos et al., arXiv:2110.01052) over the sets C_t = {i in U: BPDE <= t} for ascending t, each
-with the exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand.
-"""
+with the exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand."""
 
 from __future__ import annotations
 
@@ -26,8 +25,7 @@ class CertificatePlan:
 
     epsilon: the largest share of wrong labels. alpha: one minus the confidence; both 0 to 1.
     looks: audit sizes at which you may ask for the certificate, ascending; they share alpha.
-    grid: distinct scores within U, ascending.
-    """
+    grid: distinct scores within U, ascending."""
 
     epsilon: float
     alpha: float
@@ -55,8 +53,7 @@ def certificate_plan(
         rest: (N,) bool, U.
         epsilon, alpha, looks: as in `CertificatePlan`.
     Returns: the plan with its grid.
-    Raises: ValueError for a level outside 0 to 1, or looks that don't ascend.
-    """
+    Raises: ValueError for a level outside 0 to 1, or looks that don't ascend."""
     scores = np.asarray(score, dtype=np.float64)[np.asarray(rest, dtype=bool)]
     grid = np.unique(scores[np.isfinite(scores)])
     return CertificatePlan(epsilon, alpha, looks, tuple(map(float, grid)))
@@ -67,8 +64,7 @@ class Certificate:
     """What is certified: the judge's labels of the unaudited examples with score <= threshold.
 
     n_set, n_audited, n_wrong: size of the certified set, audited in it, and found wrong.
-    bound: upper limit of the share of wrong labels among the other n_set - n_audited, 0 to 1.
-    """
+    bound: upper limit of the share of wrong labels among the other n_set - n_audited, 0 to 1."""
 
     threshold: float
     n_set: int
@@ -102,8 +98,7 @@ def tallies(
         score, rest: (N,) as in `certificate_plan`.
         audited: (N,) bool, the prefix of the audit's stored random order that this look uses.
         wrong: (N,) bool, the judge's label isn't people's; unresolved audit items count as wrong.
-    Returns: N_t, n_t and d_t.
-    """
+    Returns: N_t, n_t and d_t."""
     scores = np.asarray(score, dtype=np.float64)
     inside = np.asarray(rest, dtype=bool) & np.isfinite(scores)
     seen = inside & np.asarray(audited, dtype=bool)
@@ -124,8 +119,7 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
 
     Args: plan, counts, look: the plan, its tallies, and number of audited examples.
     Returns: the certificate, or Undefined with the reason.
-    Raises: ValueError if the plan has no such look.
-    """
+    Raises: ValueError if the plan has no such look."""
     if look not in plan.looks:
         raise ValueError(f"the plan has no look at {look} audited examples")
     alpha = plan.alpha_of_a_look
@@ -154,8 +148,7 @@ def fewest_audited(epsilon: float, alpha: float) -> int:
     """Return the audit labels needed even if none is wrong: ln(alpha)/ln(1 - epsilon), rounded up.
 
     Args: epsilon, alpha: share of wrong labels, and error.
-    Returns: 1 or more.
-    """
+    Returns: 1 or more."""
     return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
 
 
@@ -164,8 +157,7 @@ def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
     """Return (D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha.
 
     Args: size, audited, wrong, alpha: N, n, d, and the error.
-    Returns: share of wrong labels among the unaudited ones, 0 to 1.
-    """
+    Returns: share of wrong labels among the unaudited ones, 0 to 1."""
     if audited == size:
         return 0.0
     # The tail falls as D grows, so D_max is found by halving.
@@ -185,8 +177,7 @@ def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int
     Choosing epsilon, run or score afterwards is not covered by `certify`; alpha is divided here.
 
     Args: counts, alpha, looks, runs: tallies, total error, and how many looks and runs share it.
-    Returns: (T,) float64 shares, 0 to 1.
-    """
+    Returns: (T,) float64 shares, 0 to 1."""
     each = alpha / (max(len(counts.size), 1) * looks * runs)
     rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
     return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
@@ -196,8 +187,7 @@ def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
     """Return the smallest n with P(Binomial(n, epsilon) <= wrong) <= alpha, for a large set.
 
     Args: epsilon, wrong, alpha: share to certify, errors among the labels, and error.
-    Returns: number of audit labels.
-    """
+    Returns: number of audit labels."""
     n = fewest_audited(epsilon, alpha) + wrong
     while scipy.stats.binom.cdf(wrong, n, epsilon) > alpha:
         n += 1
@@ -208,8 +198,7 @@ def wrong_allowed(epsilon: float, audited: int, alpha: float = 0.05) -> int | Un
     """Return how many labels of an audit may be wrong.
 
     Args: epsilon, audited, alpha: share to certify, size of the audit, and error.
-    Returns: the number, or Undefined if the audit is too small to certify anything.
-    """
+    Returns: the number, or Undefined if the audit is too small to certify anything."""
     if audited < fewest_audited(epsilon, alpha):
         return Undefined(f"at least {fewest_audited(epsilon, alpha)} audit labels are needed")
     wrong = 0

@@ -30,8 +30,7 @@ def human_usd(n_votes: int, rate: HumanRate) -> Decimal:
     """Price votes at the stated minutes and wage.
 
     Args: n_votes, rate: number of votes, and price of one.
-    Returns: exact USD.
-    """
+    Returns: exact USD."""
     return n_votes * rate.vote_usd
 
 
@@ -39,8 +38,7 @@ def human_usd_of_active_time(active_seconds: Decimal, wage: Decimal) -> Decimal:
     """Price the seconds that people were active.
 
     Args: active_seconds, wage: seconds, and USD an hour.
-    Returns: exact USD.
-    """
+    Returns: exact USD."""
     return active_seconds * wage / (MINUTES_AN_HOUR * 60)
 
 
@@ -49,8 +47,7 @@ def affordable(budget: Decimal, votes: int, audit: int, rate: HumanRate, n: int)
 
     Args: budget, votes, audit, rate, n: USD, votes per example, size of the audit, price, examples.
     Returns: m, or Undefined if the budget does not even pay for the audit.
-    Raises: ValueError without votes or without a price.
-    """
+    Raises: ValueError without votes or without a price."""
     if votes < 1 or rate.vote_usd <= 0:
         raise ValueError("a round has at least one vote an example, and a vote has a price")
     labels = int(Fraction(budget) / (votes * Fraction(rate.minutes) * Fraction(rate.wage) / 60))
@@ -64,8 +61,7 @@ def paper_usd(n: int, m: int, people_usd: Decimal, judge_usd: Decimal | None) ->
 
     Args: n, m, people_usd, judge_usd: examples, reviewed ones, and both costs in USD.
     Returns: exact USD; None if the judge's price is unknown: an unknown cost is never 0.
-    Raises: ValueError unless 0 <= m <= n and n > 0.
-    """
+    Raises: ValueError unless 0 <= m <= n and n > 0."""
     if not 0 <= m <= n or n == 0:
         raise ValueError(f"{m} of {n} examples can't be selected")
     return None if judge_usd is None else people_usd + judge_usd * (n - m) / n

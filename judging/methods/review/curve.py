@@ -3,8 +3,7 @@
 FairEval (arXiv:2305.17926), §3.3 and Figure 4. A reviewed example counts as right *by
 construction*, so the curve rises even if the ranking finds no errors. Three figures show that:
 accuracy on the part that nobody reviewed, the errors found against those that a random choice
-would find, and the gain over random.
-"""
+would find, and the gain over random."""
 
 from __future__ import annotations
 
@@ -40,8 +39,7 @@ def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> 
     Args:
         score: (N,) BPDE or a learned score; NaN comes last.
         unjudged, inconsistent: (N,) bool.
-    Returns: (N,) float64.
-    """
+    Returns: (N,) float64."""
     level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
     return np.where(unjudged, np.inf, level)
@@ -55,8 +53,7 @@ class ReviewCurve:
     reviewed: examples (or weight) reviewed at the end of each group, from 0 to the total.
     judge_right, people_right: what the judge's labels of the reviewed part earned, and what
         people's labels, which replace them, earn.
-    right_before: what all the judge's labels earn.
-    """
+    right_before: what all the judge's labels earn."""
 
     reviewed: Floats
     judge_right: Floats
@@ -96,8 +93,7 @@ def review_curve(
         judge: (N,) what the judge's label earns, 0 to 1; 0 if unjudged.
         reviewer: (N,) the same for people's label; None: 1, the paper's convention.
         weight: (N,) how many examples each represents; None: 1 each.
-    Returns: the curve.
-    """
+    Returns: the curve."""
     levels = np.asarray(level, dtype=np.float64)
     order = np.argsort(-levels)
     ordered = levels[order]
@@ -121,8 +117,7 @@ def oracle_curve(judge: ArrayLike) -> ReviewCurve:
     """Return the curve in which people see the judge's errors first: no ranking can do better.
 
     Args: judge: (N,) as in `review_curve`.
-    Returns: the curve.
-    """
+    Returns: the curve."""
     earned = np.asarray(judge, dtype=np.float64)
     return review_curve(-earned, earned)
 
@@ -131,8 +126,7 @@ def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float
     """Return acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random.
 
     Args: m, total, accuracy, reviewer: reviewed, N, and accuracy of judge (acc0) and people (H).
-    Returns: float64 of the shape of m, 0 to 1.
-    """
+    Returns: float64 of the shape of m, 0 to 1."""
     share = np.asarray(m, dtype=np.float64) / total
     return np.asarray(accuracy + share * (reviewer - accuracy))
 
@@ -141,8 +135,7 @@ def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float
 class ErrorsFound:
     """Errors among the m first in rank, against a random choice of m.
 
-    p: exact one-sided probability that a random choice finds at least as many.
-    """
+    p: exact one-sided probability that a random choice finds at least as many."""
 
     m: int
     found: float
@@ -154,8 +147,7 @@ def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | 
     """Count the errors among the m first, against a random choice of m.
 
     Args: ranking, judge, m: (N,) places, the first reviewed first; (N,) earned: 0, 1/2 or 1; m.
-    Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N.
-    """
+    Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N."""
     order = np.asarray(ranking, dtype=np.intp)
     halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
     n = len(halves)
@@ -198,8 +190,7 @@ def independent_curve(
     Args:
         level, weight: (N,) as in `review_curve`.
         judge, judged, votes: (N,) the judge's signs, whether each exists, and people's votes.
-    Returns: curve and ceiling, or Undefined without such an example.
-    """
+    Returns: curve and ceiling, or Undefined without such an example."""
     rows = votes.n_votes >= 2
     if not rows.any():
         return Undefined("no example has two votes")
@@ -224,8 +215,7 @@ class CurveBand:
     """Accuracy after reviewing the top share of the examples, one entry for each beta in percent.
 
     low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
-    lower_band: holds at all betas at once.
-    """
+    lower_band: holds at all betas at once."""
 
     beta: Floats
     accuracy: Floats
@@ -260,8 +250,7 @@ def curve_band(
         beta: ascending, in percent.
         rng, question, stratum: as in `resampled_counts`.
         confidence: of the limits.
-    Returns: the band, or Undefined without a labelled example.
-    """
+    Returns: the band, or Undefined without a labelled example."""
     levels = np.asarray(level, dtype=np.float64)
     if not len(levels):
         return Undefined("no example has a human label")
@@ -301,8 +290,7 @@ def _never_bare(
 ) -> tuple[Floats, Floats]:
     """Return limits even if every resample agrees: those of an unreviewed part that is all alike.
 
-    Once all is reviewed nothing is by chance, and there are none.
-    """
+    Once all is reviewed nothing is by chance, and there are none."""
     low, high = low.copy(), high.copy()
     for at in np.flatnonzero(high - low < WIDTH):
         left = 1 - reviewed[at]

@@ -2,8 +2,7 @@
 
 A jury of cheaper judges of different families can be worth more than one large judge (Verga et
 al. 2024, arXiv:2404.18796). Members weigh the same, or by the log odds of being right, which is
-the best weight of independent voters (Nitzan and Paroush 1982, doi:10.2307/2526438).
-"""
+the best weight of independent voters (Nitzan and Paroush 1982, doi:10.2307/2526438)."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ EXACT = 1e-9
 class Panel:
     """sign: (N,), meaningless if `judged` is False, since no member has a label there.
 
-    disagreement: (N,) entropy of the members' verdicts in nats, 0 to ln 3; NaN if not judged.
-    """
+    disagreement: (N,) entropy of the members' verdicts in nats, 0 to ln 3; NaN if not judged."""
 
     sign: Signs
     judged: Booleans
@@ -42,8 +40,7 @@ def panel(
         signs, there: (R, N) each member's verdict, and whether it has one.
         weights: (R,) or (R, N).
         preference: (R, N) CS1 - CS2 for the mean of scores; None: the mean of verdicts.
-    Returns: the panel's verdicts.
-    """
+    Returns: the panel's verdicts."""
     weigh = np.broadcast_to(weights if weights.ndim == 2 else weights[:, None], signs.shape)
     weigh = np.where(there, weigh, 0.0)
     voices = signs.astype(np.float64) if preference is None else _one_scale(preference, there)
@@ -59,8 +56,7 @@ def equal_weights(members: int) -> Floats:
     """Return weights that sum to 1.
 
     Args: members: R.
-    Returns: (R,) float64.
-    """
+    Returns: (R,) float64."""
     return np.full(members, 1.0 / members)
 
 
@@ -87,8 +83,7 @@ def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = Fal
 class Cascade:
     """The first judge about all examples, the second about the m most contested.
 
-    usd: None if a price is unknown. right: what all labels earn.
-    """
+    usd: None if a price is unknown. right: what all labels earn."""
 
     m: int
     usd: Decimal | None
@@ -108,8 +103,7 @@ def cascade(
         ranking: (N,) places, the first to be asked again first.
         first, second: (N,) what each judge's label earns (times the example's weight).
         m, costs: how many are asked again, and USD of each judge for all N, None if unknown.
-    Returns: cost and earnings.
-    """
+    Returns: cost and earnings."""
     again, kept = ranking[:m], ranking[m:]
     right = float(second[again].sum() + first[kept].sum())
     cheap, expensive = costs

@@ -2,8 +2,7 @@
 
 The penalty is (ridge / 2) sum (b - prior)^2 over the coefficients, not over the intercept: with
 much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992,
-doi:10.2307/2347628, with the prior's mean in place of zero).
-"""
+doi:10.2307/2347628, with the prior's mean in place of zero)."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class RidgeFits:
     """B fits of 1 + F coefficients, the intercept first.
 
     coefficients: (B, 1 + F); covariance: (B, 1 + F, 1 + F), the inverse of the penalised
-    information (Laplace).
-    """
+    information (Laplace)."""
 
     coefficients: Floats
     covariance: Floats
@@ -58,8 +56,7 @@ def ridge_fits(
         target: (n,) 0 to 1; 1/2 equals two rows of weight 1/2, one of either kind.
         weights: (B, n), 0 if a fit leaves a row out.
         ridge, prior: (B,) strengths, and (F,) the coefficients that they pull to.
-    Returns: the fits.
-    """
+    Returns: the fits."""
     n, width = features.shape
     rows = np.column_stack((np.ones(n), features))
     penalty = np.tile(np.asarray(ridge, dtype=np.float64)[:, None], (1, width + 1))
@@ -89,8 +86,7 @@ def log_loss(target: Floats, linear: Floats) -> Floats:
     """Return -[y log p + (1 - y) log(1 - p)] of each row.
 
     Args: target, linear: outcomes, 0 to 1, and logits.
-    Returns: float64 in nats, 0 or more.
-    """
+    Returns: float64 in nats, 0 or more."""
     return np.asarray(np.logaddexp(0.0, linear) - target * linear)
 
 
@@ -98,8 +94,7 @@ def sigmoid(linear: Floats) -> Floats:
     """Return 1 / (1 + exp(-x)) without overflow.
 
     Args: linear: logits.
-    Returns: float64, 0 to 1.
-    """
+    Returns: float64, 0 to 1."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear)))
 
 
@@ -108,8 +103,7 @@ class CrossValidated:
     """ridge: the one with the smallest log loss on rows left out. rows: those that were used.
 
     scores: each row's score (without the intercept) by fits that left it out, their mean over the
-    repeated divisions.
-    """
+    repeated divisions."""
 
     ridge: float
     rows: Codes
@@ -127,8 +121,7 @@ def cross_validated(
     Args:
         features, target, prior: (n, F), (n,) and (F,) as in `ridge_fits`.
         rng: source of thinning and folds.
-    Returns: ridge, rows and their scores.
-    """
+    Returns: ridge, rows and their scores."""
     rows = np.arange(len(target))
     if len(rows) > MOST_ROWS:
         rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))

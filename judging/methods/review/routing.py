@@ -1,8 +1,7 @@
 """Learned routing: features that may tell that a label is wrong, and the fit that routes by them.
 
 All features look at the example from the verdict: a length difference is positive if the judge
-prefers the longer response. docs/methods/routing.md has the reasons and the simulations.
-"""
+prefers the longer response. docs/methods/routing.md has the reasons and the simulations."""
 
 from __future__ import annotations
 
@@ -49,8 +48,7 @@ class Features:
     Missing values and unjudged examples are 0; `bpde` is the first column. A category's column is
     its indicator less its share, so that the ridge pulls small categories to the average more.
     constant: names left out since they never differ or nobody has them; `bpde` stays, as zeros.
-    missing: name, and number of the examples without it.
-    """
+    missing: name, and number of the examples without it."""
 
     names: tuple[str, ...]
     values: Floats
@@ -62,8 +60,7 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
     """Standardise over the judged examples; no label is looked at.
 
     Args: columns, category, judged: features, (N,) categories, and (N,) bool.
-    Returns: the columns that vary.
-    """
+    Returns: the columns that vary."""
     names, kept, constant, missing = [], [], [], []
     for column in columns:
         there = judged & np.isfinite(column.values)
@@ -91,8 +88,7 @@ class Judged:
 
     sign: of the label, 0 if there is none; bpde: smoothed; gap: |CS1 - CS2|.
     outcomes, valid: (N, orders, k), the original order first, turned back to responses 1 and 2.
-    length_1, length_2, question: characters.
-    """
+    length_1, length_2, question: characters."""
 
     sign: Signs
     bpde: Floats
@@ -108,8 +104,7 @@ def judged_features(judged: Judged) -> list[Feature]:
     """Return the features that every run has; lengths enter as logarithms.
 
     Args: judged: what a run says.
-    Returns: the features, BPDE first.
-    """
+    Returns: the features, BPDE first."""
     length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
     asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
     found = [
@@ -132,8 +127,7 @@ def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Fea
     """Return the mean over other runs: 1 agrees, -1 contradicts, 0 a tie.
 
     Args: sign, others: (N,) signs, and each other run's signs and whether it has them.
-    Returns: the feature, NaN if no other run labelled the example.
-    """
+    Returns: the feature, NaN if no other run labelled the example."""
     agreed = np.zeros(len(sign))
     n = np.zeros(len(sign))
     for other, there in others:
@@ -146,8 +140,7 @@ def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
     """Turn a difference into the direction of the verdict.
 
     Args: name, difference, sign: (N,) of response 1 less response 2, and (N,) signs.
-    Returns: the feature.
-    """
+    Returns: the feature."""
     return Feature(name, np.asarray(difference, dtype=np.float64) * sign)
 
 
@@ -155,8 +148,7 @@ def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
     """Return `smoothed_entropy` of N examples.
 
     Args: outcomes, valid: (N, orders, k) signs, and which samples count.
-    Returns: (N,) float64 in nats, NaN if an order has no valid sample.
-    """
+    Returns: (N,) float64 in nats, NaN if an order has no valid sample."""
     counts = outcome_counts(outcomes, valid)
     per_order = valid.sum(axis=2)
     n = per_order.sum(axis=1)[:, None]
@@ -198,8 +190,7 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
 class Coefficient:
     """odds_ratio: of an error, for one standard deviation more, or category against average.
 
-    Its interval is the posterior's, which includes the ridge.
-    """
+    Its interval is the posterior's, which includes the ridge."""
 
     name: str
     odds_ratio: Estimate
@@ -222,8 +213,7 @@ class Routing:
     notes: what was left out or filled in, a sentence each. constant: names of columns that never
     differ: their coefficient is the prior's, and says nothing about the judge.
     fit: of the score that routes, on the columns `values`; no other part of the columns is used.
-    probability: (N,) that the judge's label is wrong, NaN if it has none.
-    """
+    probability: (N,) that the judge's label is wrong, NaN if it has none."""
 
     n: int
     n_wrong: float
@@ -255,8 +245,7 @@ def wrongness(judge: Signs, human: Signs) -> Floats:
     Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely wrong.
 
     Args: judge, human: (n,) signs.
-    Returns: (n,) float64: 0, 1/2 or 1.
-    """
+    Returns: (n,) float64: 0, 1/2 or 1."""
     return np.where(judge == human, 0.0, np.where(judge == 0, 0.5, 1.0))
 
 
@@ -275,8 +264,7 @@ def routing(
         level: (N,) BPDE as the round would rank by it.
         sample, wrong: (n,) places drawn at random and labelled, and their `wrongness`.
         rng: source of the folds.
-    Returns: the fit of what routes, and the trial that decided it.
-    """
+    Returns: the fit of what routes, and the trial that decided it."""
     rows, target = sample[judged[sample]], wrong[judged[sample]]
     notes = _notes(columns, len(sample) - len(rows))
     fewer = min(float(target.sum()), float((1 - target).sum()))
@@ -316,8 +304,7 @@ def expected_errors(
         found, columns: the routing, and its features.
         next_rows: (m,) places.
         rng: source of coefficients and labels.
-    Returns: the number with a 95 % predictive interval, or Undefined if m is 0.
-    """
+    Returns: the number with a 95 % predictive interval, or Undefined if m is 0."""
     if not len(next_rows):
         return Undefined("no example is left to label")
     value = float(np.nansum(found.probability[next_rows]))
@@ -340,8 +327,7 @@ def too_few(n: int, n_wrong: float) -> str:
     """Say that there are too few errors or right labels to learn from.
 
     Args: n, n_wrong: labelled examples, and errors among them.
-    Returns: the sentence.
-    """
+    Returns: the sentence."""
     return (
         f"the {n} labelled examples hold {n_wrong:g} errors of the judge and {n - n_wrong:g} "
         f"right labels; {FEWEST} of each are needed to learn from"

@@ -1,8 +1,7 @@
 """Verdicts of a million examples at once, equal to `verdicts.verdict` to the last bit.
 
 Scores are integers in units of 1/scale, so that sums and comparisons are exact; the entropy of
-each distinct set of shares is computed once, by the exact function.
-"""
+each distinct set of shares is computed once, by the exact function."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ class VerdictArrays:
     """(N,) arrays; scores and BPDE (in nats, 0 to ln 3) are NaN if `judged` is False.
 
     sign: meaningless if `judged` is False. n_valid: valid samples.
-    outcomes: (N, orders, k) signs, meaningless if the sample is not valid.
-    """
+    outcomes: (N, orders, k) signs, meaningless if the sample is not valid."""
 
     judged: Booleans
     sign: NDArray[np.int8]
@@ -46,8 +44,7 @@ def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> Verdict
         valid: (N, orders, k) bool, which samples count; one order or two.
         scale: units per point.
     Returns: the arrays.
-    Raises: ValueError for other orders, or scores so large that floats could be rounded twice.
-    """
+    Raises: ValueError for other orders, or scores so large that floats could be rounded twice."""
     n, orders, k = valid.shape
     if orders not in (1, 2):
         raise ValueError(f"a method asks for one order or two, not {orders}")

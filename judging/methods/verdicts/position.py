@@ -2,8 +2,7 @@
 
 FairEval (arXiv:2305.17926) §2.2, PORTIA (arXiv:2310.01432) §4.2. Outcomes have the shape (N, 2, k):
 original and swapped order, signs already turned back to responses 1 and 2. `valid` of the same
-shape says which samples count.
-"""
+shape says which samples count."""
 
 from __future__ import annotations
 
@@ -35,8 +34,7 @@ def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans
     Args:
         difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
         valid: (N, 2, k) bool.
-    Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample.
-    """
+    Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample."""
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
     return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
 
@@ -45,8 +43,7 @@ def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
     """Count outcomes by order.
 
     Args: outcomes, valid: (N, orders, k) signs, and which samples count.
-    Returns: (N, orders, 3) int64 wins, ties and losses.
-    """
+    Returns: (N, orders, 3) int64 wins, ties and losses."""
     columns = [((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)]
     return np.stack(columns, axis=2)
 
@@ -55,8 +52,7 @@ def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
 class Conflicts:
     """How often the verdicts of the two orders contradict each other.
 
-    strict_conflict_rate: a win against a lose. consistency: 1 less the conflict rate.
-    """
+    strict_conflict_rate: a win against a lose. consistency: 1 less the conflict rate."""
 
     conflict_rate: Figure
     strict_conflict_rate: Figure
@@ -67,8 +63,7 @@ def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None)
     """Return how often the orders disagree.
 
     Args: labels, there, question: (N, 2) from `order_labels`, and (N,) codes or None.
-    Returns: shares, 0 to 1, of the examples with both labels.
-    """
+    Returns: shares, 0 to 1, of the examples with both labels."""
     rows = there.all(axis=1)
     both, of = labels[rows], questions_at(question, rows)
     differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
@@ -82,8 +77,7 @@ def win_rate_by_position(
     """Return the win rate of response 1, a tie as 1/2, when shown first and when second.
 
     Args: labels, there, rng, question: as in `conflicts` and `bootstrap_estimate`.
-    Returns: two win rates, 0 to 1.
-    """
+    Returns: two win rates, 0 to 1."""
 
     points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
     reason = "the judge has given no verdict in this order"
@@ -109,8 +103,7 @@ def first_position(
 
     Args: labels, there, question: as in `conflicts`.
     Returns: share and two-sided p against 1/2: exact binomial, or, if questions repeat, Wilson's on
-        as many examples as they are worth.
-    """
+        as many examples as they are worth."""
     first = (labels[:, 0] == 1) & (labels[:, 1] == -1)
     rows = there.all(axis=1) & (first | ((labels[:, 0] == -1) & (labels[:, 1] == 1)))
     won, n = first[rows], int(rows.sum())
@@ -151,8 +144,7 @@ def position_effect(
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
 
     Args: outcomes, valid, rng, question: (N, 2, k) each, and as in `bootstrap_estimate`.
-    Returns: difference, -1 to 1, or Undefined without two samples of one order.
-    """
+    Returns: difference, -1 to 1, or Undefined without two samples of one order."""
     across, within = _disagreement(outcomes, valid)
     difference = across - within
     return bootstrap_mean(difference, rng, question=question, reason=ONE_SAMPLE, limits=(-1, 1))
@@ -164,8 +156,7 @@ def repetition_stability(
     """Return the share of pairs of samples of one order that agree.
 
     Args: outcomes, valid, rng, question: as in `position_effect`.
-    Returns: share, 0 to 1, or Undefined as there.
-    """
+    Returns: share, 0 to 1, or Undefined as there."""
     _, within = _disagreement(outcomes, valid)
     return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
 
@@ -193,8 +184,7 @@ def conflict_by_gap(
         difference, valid: as in `order_labels`, in units of 1/scale.
         edges: ascending limits of the bins.
         scale: units per point.
-    Returns: the bins.
-    """
+    Returns: the bins."""
     limits = np.asarray(edges, dtype=np.float64)
     half = valid.shape[2] // 2
     first, second = slice(0, half), slice(half, None)

@@ -1,8 +1,7 @@
 """From samples to a verdict, and from verdicts to an order of review.
 
 FairEval (arXiv:2305.17926), §3. A pair holds the scores of responses 1 and 2 as exact fractions,
-already turned back from the order in which the judge saw them.
-"""
+already turned back from the order in which the judge saw them."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def score_pair_from_scores(score_1: Number, score_2: Number) -> ScorePair:
     """Read the form `score`: the two scores of one completion.
 
     Args: score_1, score_2: exact numbers.
-    Returns: the pair.
-    """
+    Returns: the pair."""
     return Fraction(score_1), Fraction(score_2)
 
 
@@ -61,8 +59,7 @@ def score_pair_from_outcome(outcome: Label) -> ScorePair:
     """Read the form `relation`, and imports that hold outcomes only.
 
     Args: outcome: of response 1.
-    Returns: (1, 0), (1/2, 1/2) or (0, 1).
-    """
+    Returns: (1, 0), (1/2, 1/2) or (0, 1)."""
     return outcome.points, 1 - outcome.points
 
 
@@ -71,8 +68,7 @@ def score_pair_from_rating(rating: Number) -> ScorePair:
 
     Args: rating: 1 to 7.
     Returns: (r, 8 - r).
-    Raises: ValueError for another rating.
-    """
+    Raises: ValueError for another rating."""
     exact = Fraction(rating)
     if not 1 <= exact <= 7:
         raise ValueError(f"a likert rating lies between 1 and 7, not {rating}")
@@ -84,8 +80,7 @@ def score_pair_from_probability(p_1: Number) -> ScorePair:
 
     Args: p_1: probability that the judge prefers response 1.
     Returns: (P, 1 - P).
-    Raises: ValueError outside 0 to 1.
-    """
+    Raises: ValueError outside 0 to 1."""
     exact = Fraction(p_1)
     if not 0 <= exact <= 1:
         raise ValueError(f"a probability lies between 0 and 1, not {p_1}")
@@ -98,8 +93,7 @@ def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
     Args:
         pair: scores of responses 1 and 2.
         band: a difference of at most this is a tie; for P within b of 1/2 it is 2b.
-    Returns: win, tie or lose of response 1.
-    """
+    Returns: win, tie or lose of response 1."""
     difference = pair[0] - pair[1]
     if abs(difference) <= band:
         return Label.TIE
@@ -110,8 +104,7 @@ def entropy(shares: Iterable[Fraction]) -> float:
     """Return -sum p ln p (FairEval equation 4), in sorted order: equal shares give equal floats.
 
     Args: shares: exact, they sum to 1.
-    Returns: nats, 0 or more.
-    """
+    Returns: nats, 0 or more."""
     terms = (float(p) * math.log(float(p)) for p in sorted(shares) if p)
     return -sum(terms) + 0.0
 
@@ -123,8 +116,7 @@ def smoothed_entropy(shares: Iterable[Fraction], n: int) -> float:
     was asked six times.
 
     Args: shares, n: of win, tie and lose, and number of valid samples behind them.
-    Returns: nats, above 0.
-    """
+    Returns: nats, above 0."""
     return entropy((n * p + Fraction(1, 3)) / (n + 1) for p in shares)
 
 
@@ -144,8 +136,7 @@ class VerdictFigures:
     outcomes: one tuple per order, None for a sample without a verdict.
     shares: position-balanced shares of win, tie and lose. bpde: in nats.
     Scores, shares, label and BPDE are None if the state is pending or unjudged; an inconsistent
-    example lacks only the label.
-    """
+    example lacks only the label."""
 
     state: VerdictState
     outcomes: tuple[tuple[Label | None, ...], ...]
@@ -188,8 +179,7 @@ def verdict(
         band: largest difference of the scores that is a tie.
         probabilities: the pairs are (P, 1-P), and BPDE is the entropy of the mean P.
         must_agree: an example whose orders give different labels is inconsistent (PORTIA §2.4).
-    Returns: the verdict and its state.
-    """
+    Returns: the verdict and its state."""
     orders = [_exact(original)] + ([] if swapped is None else [_exact(swapped)])
     outcomes = tuple(
         tuple(None if pair is None else outcome_of(pair, band) for pair in order)
@@ -250,8 +240,7 @@ def _counts(order: Sequence[Label | None]) -> tuple[int, int, int]:
 def _balanced_shares(counts: tuple[tuple[int, int, int], ...]) -> Shares:
     """Shares of win, tie and lose within each order, averaged over the orders.
 
-    counts: of wins, ties and loses, one triple an order; no order is without any.
-    """
+    counts: of wins, ties and loses, one triple an order; no order is without any."""
     within = [[Fraction(count, sum(order)) for count in order] for order in counts]
     win, tie, lose = map(_mean, zip(*within, strict=True))
     return win, tie, lose
@@ -280,8 +269,7 @@ def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False
     Args:
         candidates, seed: examples, and the run's seed.
         paper_mode: let import order decide after BPDE.
-    Returns: their places, the first to be reviewed first.
-    """
+    Returns: their places, the first to be reviewed first."""
     gaps = sorted({c.gap for c in candidates if c.gap is not None})
     gap_order = {gap: position for position, gap in enumerate(gaps)}
 
@@ -302,8 +290,7 @@ def tie_breaker(seed: int, external_id: str) -> str:
     """Return a random order that anyone can repeat.
 
     Args: seed, external_id: of the run and of the example.
-    Returns: 64 hexadecimal digits to sort by.
-    """
+    Returns: 64 hexadecimal digits to sort by."""
     return hashlib.sha256(f"{seed}:{external_id}".encode()).hexdigest()
 
 
@@ -312,8 +299,7 @@ def cut(n: int, beta: Number) -> int:
 
     Args: n, beta: number of examples, and exact percent.
     Returns: 0 to n.
-    Raises: ValueError unless 0 <= beta <= 100.
-    """
+    Raises: ValueError unless 0 <= beta <= 100."""
     # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
     if not 0 <= beta <= 100:
         raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")
