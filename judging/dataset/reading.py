@@ -1,4 +1,8 @@
-"""The one entry to the examples in files: every row, or every reason against it, by line."""
+"""The first pass over files of pairs: what they hold and all that is wrong, with nothing written.
+
+`Reader` gives every pair, or the reasons against it, by line. Both passes read with it: `check`
+here, before anyone decides, and `writing` afterwards.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from judging.core.text import unstorable
-from judging.dataset import files
-from judging.dataset.files import detect_format
+from judging.dataset.files import Records, detect_format
 from judging.dataset.records import (
     FIELDS,
     IGNORE,
@@ -18,94 +21,86 @@ from judging.dataset.records import (
     ExampleRow,
     Identities,
     Notice,
+    Place,
     Problem,
     Record,
     Refused,
     listed,
     recognise,
+    refusal,
     to_example,
 )
 
+# JSON objects may each have other columns. What is remembered of them stays bounded.
 MOST_LAYOUTS = 1000
 Mapped = Mapping[str, str]
 
 
 class Reader:
-    """Reads files once; `columns` says afterwards what was recognised, by the columns' names."""
+    """Every row of some files, in order; reading them twice gives the same rows twice.
+
+    After the reading `columns` says what was recognised, by the columns' names, and
+    `records.sha256` what was read.
+    """
 
     def __init__(
         self, paths: Sequence[Path], file_format: str = "auto", mapping: Mapped | None = None
     ) -> None:
         self.columns: dict[tuple[str, ...], Columns] = {}
-        self._paths = paths
-        self._file_format = file_format
+        self.records = Records(paths, file_format)
         self._mapping = mapping or {}
 
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
         unusable = set()
-        for record in files.records(self._paths, self._file_format):
+        for record in self.records:
             if isinstance(record, Refused):
                 yield record
                 continue
-            if record.file in unusable:
-                continue
-            if refused := self._unstorable(record):
-                yield refused
+            if record.place.file in unusable:
                 continue
             columns = self._recognise(record)
-            if columns.missing or (columns.absent and record.header_line):
-                if record.header_line:
-                    unusable.add(record.file)
-                yield _unusable(record, columns)
+            if isinstance(columns, Refused):
+                if columns.fatal:
+                    unusable.add(record.place.file)
+                yield columns
                 continue
             row = to_example(record, columns)
-            yield identities.settle(row) if isinstance(row, ExampleRow) else row
+            yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
 
-    def _unstorable(self, record: Record) -> Refused | None:
-        """Of names that were met before this is known."""
-        if tuple(record.values) in self.columns:
-            return None
-        for name in record.values:
-            if found := unstorable(name):
-                sentence = f"The name of a column holds {found}, which is not text."
-                problem = Problem(record.file, record.line, "", "text", found, sentence)
-                return Refused((problem,), record.raw)
-        return None
-
-    def _recognise(self, record: Record) -> Columns:
+    def _recognise(self, record: Record) -> Columns | Refused:
+        """Return the record's columns, or refuse names that can't be used: of a table, for good."""
         names = tuple(record.values)
         if names not in self.columns:
+            for fault in filter(None, map(unstorable, names)):
+                sentence = f"The name of a column holds {fault}, which is not text."
+                return record.refuse("", sentence)
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
             self.columns[names] = recognise(names, self._mapping)
-        return self.columns[names]
-
-
-def read_examples(
-    paths: Sequence[Path], file_format: str = "auto", mapping: Mapped | None = None
-) -> Iterator[ExampleRow | Refused]:
-    """Every row of the files in order; reading twice gives the same rows twice."""
-    return iter(Reader(paths, file_format, mapping))
+        columns = self.columns[names]
+        if columns.missing or (columns.absent and record.header_line):
+            return _unusable(record, columns)
+        return columns
 
 
 def _unusable(record: Record, columns: Columns) -> Refused:
     found = listed(record.values)
     if columns.absent:
-        column, expected = columns.absent[0], listed(columns.absent)
-        sentence = f"There is no column {expected}, which the mapping names. Found: {found}."
+        column = columns.absent[0]
+        sentence = (
+            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {found}."
+        )
     else:
-        column, expected = columns.missing[0], listed(columns.missing)
-        sentence = f"No column for {expected}. Found: {found}. Map a column to each."
-    line = record.header_line or record.line
-    problem = Problem(record.file, line, column, expected, found, sentence)
+        column = columns.missing[0]
+        sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
     if record.header_line:
-        return Refused((problem,), fatal=True)
-    return Refused((problem,), record.raw)
+        return refusal(Place(record.place.file, record.header_line), column, sentence, fatal=True)
+    return record.refuse(column, sentence)
 
 
 def mapping_faults(mapping: Mapped) -> list[str]:
-    """In words, what can't be meant by a mapping of columns to fields."""
+    """Say what is wrong with a mapping of columns to fields."""
     faults = [
         f"There is no field {field}. Fields: {', '.join(FIELDS)}, or {IGNORE}."
         for field in mapping.values()
@@ -128,7 +123,7 @@ SENTENCES = {
 }
 NO_LOSE = (
     "No gold label says lose. 1 is read as win, 2 as lose and 0 as tie: "
-    "make sure that the file means it so."
+    "make sure that the file means this."
 )
 
 
@@ -137,6 +132,7 @@ class Summary:
     """What a first pass found. `problems` are the first ones, `n_problems` counts all."""
 
     format: str
+    sha256: str
     n_rows: int
     n_refused: int
     n_problems: int
@@ -156,7 +152,7 @@ class Summary:
 
 
 class _Tally:
-    """Counts as the rows go by."""
+    """What is counted while the rows are read."""
 
     def __init__(self) -> None:
         self.n_rows = self.n_refused = self.n_problems = 0
@@ -197,11 +193,11 @@ class _Tally:
     def _notice(self, kind: str, row: ExampleRow) -> None:
         self._counts[kind] += 1
         if len(self._lines[kind]) < SHOWN_LINES:
-            self._lines[kind].append(row.line)
+            self._lines[kind].append(row.place.line)
 
     def notices(self) -> tuple[Notice, ...]:
-        """Also tells of 0 and 1 that may have been meant as two sides, with no tie among them."""
-        found = [
+        """Return what to point out, also labels of 0 and 1 that may mean two sides and no tie."""
+        notices = [
             Notice(
                 kind,
                 count,
@@ -211,8 +207,8 @@ class _Tally:
             for kind, count in self._counts.items()
         ]
         if self.gold["win"] and self.gold["tie"] and not self.gold["lose"]:
-            found.append(Notice("no lose", self.gold.total(), (), NO_LOSE))
-        return tuple(found)
+            notices.append(Notice("no lose", self.gold.total(), (), NO_LOSE))
+        return tuple(notices)
 
 
 def check(
@@ -221,7 +217,7 @@ def check(
     mapping: Mapping[str, str] | None = None,
     watch: Callable[[ExampleRow], None] | None = None,
 ) -> Summary:
-    """Read all of the files without writing; `watch` is given each row that can be imported."""
+    """Read the files to their end without writing; `watch` gets each row that can be imported."""
     reader = Reader(paths, file_format, mapping)
     tally = _Tally()
     for row in reader:
@@ -234,8 +230,7 @@ def check(
     _check_mapping(reader, mapping or {}, paths[0], tally)
     if not tally.n_rows and not tally.n_problems:
         sentence = "The file holds no rows. Nothing was imported."
-        problem = Problem(str(paths[0]), 1, "", "rows", "none", sentence)
-        tally.refuse(Refused((problem,), fatal=True))
+        tally.refuse(refusal(Place(str(paths[0]), 1), "", sentence, fatal=True))
     return _summary(reader, tally, detect_format(paths) if file_format == "auto" else file_format)
 
 
@@ -245,8 +240,7 @@ def _check_mapping(reader: Reader, mapping: Mapping[str, str], path: Path, tally
     for column, field in mapping.items():
         if there and column not in there and field != IGNORE and not tally.fatal:
             sentence = f"There is no column {column}, which the mapping names."
-            problem = Problem(str(path), 1, column, column, listed(there), sentence)
-            tally.refuse(Refused((problem,), fatal=True))
+            tally.refuse(refusal(Place(str(path), 1), column, sentence, fatal=True))
 
 
 def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
@@ -255,10 +249,11 @@ def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
         columns |= {field: " + ".join(names) for field, names in layout.sources.items()}
         if layout.both_models:
             columns |= {"model_1": layout.both_models, "model_2": layout.both_models}
-    names = dict.fromkeys(name for found in reader.columns for name in found if name)
+    names = dict.fromkeys(name for layout in reader.columns for name in layout if name)
     unused = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
     return Summary(
         format=file_format,
+        sha256=reader.records.sha256,
         n_rows=tally.n_rows,
         n_refused=tally.n_refused,
         n_problems=tally.n_problems,
@@ -268,7 +263,7 @@ def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
         names=tuple(names),
         columns={field: columns[field] for field in FIELDS if field in columns},
         unused=tuple(unused),
-        # Of a file of which no row could be read no column is known, so none is missing.
+        # If no row of a file could be read, no column is known, so none is missing.
         missing=tuple(field for field in REQUIRED if names and field not in columns),
         gold={label: tally.gold[label] for label in ("win", "tie", "lose")},
         rows=tuple(tally.rows),
