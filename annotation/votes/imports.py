@@ -22,7 +22,8 @@ from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, 
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
-from judging.dataset.whole_files import accepted, compare, record_import
+from judging.dataset.records import compare
+from judging.dataset.whole_files import accepted, record_import
 from judging.projects import access
 from judging.projects.access import next_number
 from judging.projects.models import Project

@@ -573,8 +573,13 @@ class Records:
             yield from faireval(self._sources)
             return
         for source in self._sources:
-            layout = format_of(source.path) if self.file_format == "auto" else self.file_format
-            yield from READERS[layout](source)
+            yield from READERS[self.layout(source.path)](source)
+
+    def layout(self, path: Path) -> str:
+        """Return how one of the files is written. FairEval's three are JSON Lines."""
+        if self.file_format == "faireval":
+            return "jsonl"
+        return format_of(path) if self.file_format == "auto" else self.file_format
 
     @property
     def hashes(self) -> list[bytes]:

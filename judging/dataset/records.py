@@ -11,12 +11,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.utils.dateparse import parse_datetime
 
@@ -281,6 +281,59 @@ class Cells:
         return None
 
 
+class Row(Protocol):
+    """What a file says in one place."""
+
+    @property
+    def place(self) -> Place: ...
+
+
+class ValueRow(Row, Protocol):
+    """A row that gives something a value, which the project may have already."""
+
+    def conflict(self, held: Any) -> str | None:
+        """Say how the value differs from the one that the project has; None if it doesn't."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
+
+
+@dataclass
+class Comparison(Generic[AnyValueRow]):
+    """Rows parted into new ones, ones that the project has, and conflicts."""
+
+    new: list[AnyValueRow] = field(default_factory=list)
+    n_known: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+
+def compare(
+    rows: Iterable[AnyValueRow],
+    held: Mapping[Any, Any],
+    key: Callable[[AnyValueRow], Hashable],
+) -> Comparison[AnyValueRow]:
+    """Part rows by the values that a project has for their keys. What is there always stays.
+
+    A row that repeats a new one counts as known.
+    """
+    compared: Comparison[AnyValueRow] = Comparison()
+    new = set()
+    for row in rows:
+        name = key(row)
+        before = held.get(name)
+        if name in new:
+            compared.n_known += 1
+        elif before is None:
+            new.add(name)
+            compared.new.append(row)
+        elif conflict := row.conflict(before):
+            compared.conflicts.append(f"{row.place}: {conflict}")
+        else:
+            compared.n_known += 1
+    return compared
+
+
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
     """One pair, ready to become an example."""
@@ -305,6 +358,16 @@ class ExampleRow:
         """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
         return (*self.texts, *models, self.category, self.gold_label, self.is_check)
+
+    def conflict(self, held: tuple[Any, ...]) -> str | None:
+        contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
+        fields = [name for name, here, there in contents if here != there]
+        if not fields:
+            return None
+        return (
+            f"the ID {self.external_id!r} is in the project with another "
+            f"{' and '.join(fields)}. The project's example stays."
+        )
 
 
 IDENTITY_FIELDS = (
@@ -364,14 +427,14 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     names = list(names)
     mapping = mapping or {}
     sources: dict[str, tuple[str, ...]] = {}
-    for column, field in mapping.items():
-        if field != IGNORE and column in names:
-            sources[field] = (*sources.get(field, ()), column)
+    for column, target in mapping.items():
+        if target != IGNORE and column in names:
+            sources[target] = (*sources.get(target, ()), column)
     free = {plain(name): name for name in reversed(names) if name and name not in mapping}
-    for field, aliases in ALIASES.items():
+    for target, aliases in ALIASES.items():
         for alias in aliases:
-            if field not in sources and alias in free:
-                sources[field] = (free.pop(alias),)
+            if target not in sources and alias in free:
+                sources[target] = (free.pop(alias),)
     question = sources.get("question", ())
     if "input" in free and [plain(name) for name in question] == ["instruction"]:
         sources["question"] = (*question, free.pop("input"))

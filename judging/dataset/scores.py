@@ -8,7 +8,7 @@ the one that is there stays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -22,15 +22,17 @@ from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.records import (
     Cells,
+    Comparison,
     Place,
     Record,
     Refused,
     a_name,
+    compare,
     content_id,
     is_name,
     plain,
 )
-from judging.dataset.whole_files import SHOWN, Comparison, accepted, compare, record_import
+from judging.dataset.whole_files import SHOWN, accepted, record_import
 from judging.projects import access
 from judging.projects.models import Project
 
@@ -141,14 +143,10 @@ def check_scores(path: Path, file_format: str = "auto", rater: str = "") -> Chec
         return None
 
     records = Records([path], file_format)
-    for _ in accepted(score_rows(records, rater), contradiction, [path], "score"):
+    rows = (r if isinstance(r, Refused) else _row(r, rater) for r in records)
+    for _ in accepted(rows, contradiction, [path], "score"):
         pass
     return CheckedScores(path, records.sha256, tuple(scores.values()))
-
-
-def score_rows(records: Iterable[Record | Refused], rater: str) -> Iterator[ScoreRow | Refused]:
-    for record in records:
-        yield record if isinstance(record, Refused) else _row(record, rater)
 
 
 def _row(record: Record, rater: str) -> ScoreRow | Refused:
@@ -260,25 +258,21 @@ def _write(
     )
     _add_scores(imported, found.new)
     access.record_event(
-        project,
-        user,
-        "scores imported",
-        f"import {imported.number}",
-        file=checked.path.name,
-        sha256=checked.sha256,
-    )
+        project, user, "scores imported", f"import {imported.number}",
+        file=checked.path.name, sha256=checked.sha256,
+    )  # fmt: skip
     return imported.number
 
 
 def _add_scores(imported: Import, rows: Sequence[ScoreRow]) -> None:
     """Add scores. Those of items that were there before are listed, so that an undo finds them."""
     items = PointItem.objects.filter(project=imported.project_id)
-    place = {name: (pk, source) for name, pk, source in
-             items.values_list("external_id", "pk", "source_id")}  # fmt: skip
+    there = items.values_list("external_id", "pk", "source_id")
+    known = {name: (pk, source) for name, pk, source in there}
     made = HumanScore.objects.bulk_create(
         [
             HumanScore(
-                point_item_id=place[row.external_id][0],
+                point_item_id=known[row.external_id][0],
                 criterion=row.criterion,
                 rater=row.rater,
                 value=row.value,
@@ -290,7 +284,7 @@ def _add_scores(imported: Import, rows: Sequence[ScoreRow]) -> None:
     elsewhere = [
         score.pk
         for score, row in zip(made, rows, strict=True)
-        if place[row.external_id][1] != imported.pk
+        if known[row.external_id][1] != imported.pk
     ]
     if elsewhere:
         imported.summary[BORROWED] = elsewhere

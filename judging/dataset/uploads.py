@@ -11,7 +11,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -23,10 +23,10 @@ from django.db import transaction
 
 from judging.core.errors import UserError
 from judging.core.text import detect, encode
-from judging.dataset.files import detect_format, format_of, open_sheet
+from judging.dataset.files import Records, open_sheet
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Summary, check, mapping_faults
-from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
+from judging.dataset.records import IDENTITY_FIELDS, Comparison, ExampleRow, Refused, compare
 from judging.projects.access import next_number
 from judging.projects.models import Project
 
@@ -39,9 +39,8 @@ def refused_path(path: Path) -> Path:
 class RefusedFiles:
     """One file for each source that has refused records. They appear once all are complete."""
 
-    def __init__(self, paths: Sequence[Path], file_format: str) -> None:
-        three = file_format == "auto" and detect_format(paths) == "faireval"
-        self._format = "faireval" if three else file_format
+    def __init__(self, records: Records) -> None:
+        self._records = records
         self._open: dict[Path, _RefusedFile] = {}
 
     def add(self, refused: Refused) -> None:
@@ -49,13 +48,8 @@ class RefusedFiles:
             return
         source = Path(refused.problems[0].place.file)
         if source not in self._open:
-            self._open[source] = _RefusedFile(source, self._kind(source))
+            self._open[source] = _RefusedFile(source, self._records.layout(source))
         self._open[source].add(refused.raw)
-
-    def _kind(self, source: Path) -> str:
-        if self._format == "faireval":
-            return "jsonl"
-        return format_of(source) if self._format == "auto" else self._format
 
     def finish(self) -> list[Path]:
         return [file.finish() for file in self._open.values()]
@@ -68,11 +62,11 @@ class RefusedFiles:
 class _RefusedFile:
     """The refused records of one source, in its encoding and layout, under a draft's name."""
 
-    def __init__(self, source: Path, kind: str) -> None:
+    def __init__(self, source: Path, layout: str) -> None:
         self._target = refused_path(source)
         self._draft = self._target.with_name(f"{self._target.name}.part")
         self._encoding = detect(source)
-        self._array = kind not in ("csv", "tsv", "jsonl")
+        self._array = layout not in ("csv", "tsv", "jsonl")
         try:
             self._stream: BinaryIO = self._draft.open("wb")
         except OSError as error:
@@ -81,8 +75,8 @@ class _RefusedFile:
             ) from None
         self._stream.write(self._encoding.mark)
         self._first = True
-        if kind in ("csv", "tsv"):
-            sheet = open_sheet(source, "\t" if kind == "tsv" else None)
+        if layout in ("csv", "tsv"):
+            sheet = open_sheet(source, "\t" if layout == "tsv" else None)
             self._write(sheet.header_raw if sheet else "")
 
     def add(self, raw: str) -> None:
@@ -185,43 +179,16 @@ SHOWN_CONFLICTS = 100
 SHOWN_TEXT = 160
 
 
-@dataclass(slots=True)
-class Compared:
-    """Rows parted into new ones, ones that the project has, and conflicts."""
-
-    new: list[ExampleRow] = field(default_factory=list)
-    n_known: int = 0
-    conflicts: list[str] = field(default_factory=list)
-
-
-def compare(project_id: int | None, rows: Sequence[ExampleRow]) -> Compared:
-    """Compare rows to a project with one query. Without a project, as for a new one, all are new.
-
-    A row whose ID the project has with other content is a conflict: the project's example stays.
-    """
-    known: dict[str, tuple[Any, ...]] = {}
+def compare_examples(project_id: int | None, rows: Sequence[ExampleRow]) -> Comparison[ExampleRow]:
+    """Compare rows to a project with one query. If there is no project yet, all are new."""
+    held: dict[str, tuple[Any, ...]] = {}
     if project_id is not None:
         there = Example.objects.filter(
             project_id=project_id, external_id__in=[row.external_id for row in rows]
         )
         contents = there.values_list("external_id", *IDENTITY_FIELDS)
-        known = {external_id: tuple(content) for external_id, *content in contents}
-    compared = Compared()
-    for row in rows:
-        held = known.setdefault(row.external_id, ())
-        if not held:
-            compared.new.append(row)
-            known[row.external_id] = row.content
-        elif held == row.content:
-            compared.n_known += 1
-        else:
-            contents = zip(IDENTITY_FIELDS, row.content, held, strict=True)
-            fields = [field for field, here, there in contents if here != there]
-            compared.conflicts.append(
-                f"{row.place}: the ID {row.external_id!r} is in the project with another "
-                f"{' and '.join(fields)}. The project's example stays."
-            )
-    return compared
+        held = {external_id: tuple(content) for external_id, *content in contents}
+    return compare(rows, held, lambda row: row.external_id)
 
 
 class ImportComparison:
@@ -240,10 +207,10 @@ class ImportComparison:
 
     def settle(self) -> None:
         """Compare the rows that still wait; to be called after the last row."""
-        self.add(compare(self._project_id, self._waiting))
+        self.add(compare_examples(self._project_id, self._waiting))
         self._waiting.clear()
 
-    def add(self, compared: Compared) -> None:
+    def add(self, compared: Comparison[ExampleRow]) -> None:
         self.n_new += len(compared.new)
         self.n_known += compared.n_known
         self.n_conflicts += len(compared.conflicts)

@@ -3,8 +3,8 @@
 1. `Records` reads the file once, and hashes it on the way.
 2. `accepted` checks every row, and refuses the file with all its problems by line. Until then
    nothing is written.
-3. `compare` parts the rows into new ones, ones that the project has, and conflicts. What is there
-   stays, so the same file again adds nothing.
+3. `records.compare` parts the rows into new ones, ones that the project has, and conflicts. What is
+   there stays, so the same file again adds nothing. Pairs are compared by the same rule.
 4. The room of the rows writes the new ones in chunks.
 5. `record_import` keeps what was imported from which file.
 
@@ -14,39 +14,20 @@ and can leave rows out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.dataset.models import Import
-from judging.dataset.records import Place, Refused
+from judging.dataset.records import AnyRow, Comparison, Refused
 from judging.projects.access import next_number
 from judging.projects.models import Project
 
 SHOWN = 20
-
-
-class Row(Protocol):
-    """What a file says in one place."""
-
-    @property
-    def place(self) -> Place: ...
-
-
-class ValueRow(Row, Protocol):
-    """A row that gives something a value, which the project may have already."""
-
-    def conflict(self, held: Any) -> str | None:
-        """Say how the value differs from the one that the project has; None if it doesn't."""
-
-
-AnyRow = TypeVar("AnyRow", bound=Row)
-AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
 
 
 def accepted(
@@ -80,33 +61,6 @@ def accepted(
     if not n_rows:
         names = ", ".join(path.name for path in paths)
         raise UserError(f"No {noun} was found in {names}. Nothing was imported.")
-
-
-@dataclass
-class Comparison(Generic[AnyValueRow]):
-    """Rows parted by what a project has."""
-
-    new: list[AnyValueRow] = field(default_factory=list)
-    n_known: int = 0
-    conflicts: list[str] = field(default_factory=list)
-
-
-def compare(
-    rows: Iterable[AnyValueRow],
-    held: Mapping[Any, Any],
-    key: Callable[[AnyValueRow], Hashable],
-) -> Comparison[AnyValueRow]:
-    """Part rows by the values that a project has for their keys."""
-    found: Comparison[AnyValueRow] = Comparison()
-    for row in rows:
-        before = held.get(key(row))
-        if before is None:
-            found.new.append(row)
-        elif conflict := row.conflict(before):
-            found.conflicts.append(f"line {row.place.line}: {conflict}")
-        else:
-            found.n_known += 1
-    return found
 
 
 def record_import(

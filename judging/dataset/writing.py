@@ -35,7 +35,7 @@ from judging.dataset.uploads import (
     FirstPass,
     ImportComparison,
     RefusedFiles,
-    compare,
+    compare_examples,
     files_of,
     first_pass,
     is_upload,
@@ -77,7 +77,7 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
         )
         changed = waiting.update(**begun, **chosen)
         if changed and background:
-            _send(imported.pk)
+            waking.wake_on_commit(waking.WRITE_IMPORT, imported.pk)
     return changed == 1
 
 
@@ -109,17 +109,13 @@ def look_after(imported: Import) -> Import:
             if imported.holder:
                 as_read.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=STOPPED)
             elif as_read.update(lease_until=_later()):
-                _send(imported.pk)
+                waking.wake_on_commit(waking.WRITE_IMPORT, imported.pk)
         imported.refresh_from_db()
     return imported
 
 
 def _later() -> Any:
     return timezone.now() + LEASE
-
-
-def _send(import_id: int) -> None:
-    waking.wake_on_commit(waking.WRITE_IMPORT, import_id)
 
 
 def undo(imported: Import, user: AbstractUser | None) -> bool:
@@ -285,9 +281,8 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
 
 
 def _write(imported: Import, holder: str, advance: Advance) -> None:
-    paths = files_of(imported)
-    reader = Reader(paths, imported.format, imported.mapping)
-    refused = RefusedFiles(paths, imported.format) if imported.skip_invalid else None
+    reader = Reader(files_of(imported), imported.format, imported.mapping)
+    refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts
     try:
@@ -337,7 +332,7 @@ def _write_chunk(
     with transaction.atomic():
         if not held.update(lease_until=timezone.now() + LEASE):
             raise TakenOver
-        compared = compare(imported.project_id, chunk)
+        compared = compare_examples(imported.project_id, chunk)
         seen.add(compared)
         others = Example.objects.filter(project=imported.project_id)
         last = others.aggregate(last=Max("number"))["last"]
@@ -358,22 +353,16 @@ def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
     names = [field.attname for field in fields]
     values = {field.attname: field.get_default() for field in fields}
     values |= {"project_id": imported.project_id, "source_id": imported.pk}
+    parameters = []
+    for number, row in enumerate(rows, start):
+        content = zip(IDENTITY_FIELDS, row.content, strict=True)
+        values |= {"external_id": row.external_id, "number": number, **dict(content)}
+        parameters.append([values[name] for name in names])
     table = connection.ops.quote_name(Example._meta.db_table)
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
     places = ", ".join(["%s"] * len(fields))
     with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO {table} ({columns}) VALUES ({places})",
-            [
-                [{**values, **_values(number, row)}[name] for name in names]
-                for number, row in enumerate(rows, start)
-            ],
-        )
-
-
-def _values(number: int, row: ExampleRow) -> dict[str, Any]:
-    content = zip(IDENTITY_FIELDS, row.content, strict=True)
-    return {"external_id": row.external_id, "number": number, **dict(content)}
+        cursor.executemany(f"INSERT INTO {table} ({columns}) VALUES ({places})", parameters)
 
 
 def _finish(

@@ -29,6 +29,11 @@ from judging.runs.recorded.formats import FORMATS, RecordedRow, judgment_rows
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
+# The fields of a row that a call and a parse take over as they are.
+CALLED = ("prompt_tokens", "completion_tokens", "usd", "estimated", "model")
+PARSED = (
+    "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
+)  # fmt: skip
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
 OrderKey = tuple[str, str]
@@ -189,19 +194,7 @@ def _write(
             for call, row in zip(calls, rows, strict=True)
         )
         Parse.objects.bulk_create(
-            Parse(
-                sample=sample,
-                version=0,
-                parser="recorded",
-                status=row.status,
-                score_1=row.score_1,
-                score_2=row.score_2,
-                rating=row.rating,
-                p_first=row.p_first,
-                mass=row.mass,
-                outcome=row.outcome,
-                evidence=row.evidence,
-            )
+            Parse(sample=sample, version=0, parser="recorded", **_fields(row, PARSED))
             for sample, row in zip(samples, rows, strict=True)
         )
 
@@ -222,12 +215,12 @@ def _calls(
             state=Call.State.DONE,
             claimed_at=now,
             finished_at=now,
-            prompt_tokens=row.prompt_tokens,
-            completion_tokens=row.completion_tokens,
-            usd=row.usd,
-            estimated=row.estimated,
-            model=row.model,
+            **_fields(row, CALLED),
         )
+
+
+def _fields(row: RecordedRow, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _form_of(row: RecordedRow) -> str:

@@ -63,7 +63,8 @@ def test_another_score_by_the_same_rater_is_listed_and_the_earlier_stays(project
     found = import_scores(project, None, file(ROWS.replace(",ben,3.5", ",ben,1")))
     name = PointItem.objects.get(number=0).external_id
     assert found.conflicts == (
-        f"line 3: ben scored fluency of {name} 3.5 before, now 1. The earlier score stays.",
+        f"scores.csv, line 3: ben scored fluency of {name} 3.5 before, now 1. "
+        "The earlier score stays.",
     )
     assert HumanScore.objects.get(rater="ben").value == Decimal("3.5")
 
