@@ -415,7 +415,8 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
     The first answer file gives response 1. The answers' texts are held in memory meanwhile.
     """
     questions, first, second = _roles(sources)
-    models = (_model_name(first.path), _model_name(second.path))
+    # A model is named by its file: answer_vicuna-13b.jsonl is vicuna-13b.
+    models = tuple(source.path.stem.removeprefix("answer_") for source in (first, second))
     answers: tuple[Answers, Answers] = ({}, {})
     for source, of_model in zip((first, second), answers, strict=True):
         yield from _read_answers(source, of_model)
@@ -448,11 +449,6 @@ def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
                 yield refusal(source.place(line), "question_id", sentence)
 
 
-def _model_name(path: Path) -> str:
-    """A model is named by its file: `answer_vicuna-13b.jsonl` is vicuna-13b."""
-    return path.stem.removeprefix("answer_")
-
-
 def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
     if len(sources) != 3:
         raise UserError(
@@ -479,6 +475,7 @@ def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
 
 
 def _missing(number: str, asked: set[str], answers: dict[str, Answers]) -> list[str]:
+    """Say what keeps a question from being a pair."""
     if not number:
         return ["question_id is missing."]
     if number in asked:

@@ -61,7 +61,7 @@ class Command(FairJudgeCommand):
         if found.n_problems and (found.fatal or not options["skip_invalid"]):
             hint = "" if found.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
-                f"{problem_count(found)} found. Nothing was imported. Mend the file{hint}."
+                f"{problem_count(found)} found. Nothing was imported. Fix the file{hint}."
             )
         project = project_for_command(options["project"], options["owner"], create=True)
         with self.progress("Importing", found.n_rows) as progress:

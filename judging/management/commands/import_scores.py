@@ -27,7 +27,7 @@ class Command(FairJudgeCommand):
             help="columns input, output, criterion, rater, score; model and external_id if known",
         )
         add_format(parser, FORMATS)
-        parser.add_argument("--rater", help="who scored, where no column says it")
+        parser.add_argument("--rater", help="who scored, if no column says it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument("--owner", metavar="USER", help="who owns a new project")
         parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")

@@ -149,7 +149,7 @@ def test_invalid_rows_can_be_left_out_and_are_copied_unchanged(project, pairs):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le"])
-def test_refused_rows_of_a_table_can_be_mended_and_imported(project, tmp_path, encoding):
+def test_refused_rows_of_a_table_can_be_fixed_and_imported(project, tmp_path, encoding):
     header = "id;question;response_1;response_2\r\n"
     path = tmp_path / "pairs.csv"
     path.write_bytes((header + '1;q;a;b\r\n2;"q\r\nq";a\r\n').encode(encoding))
