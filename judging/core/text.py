@@ -6,7 +6,7 @@ import codecs
 import io
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 
 class Encoding(NamedTuple):
@@ -63,9 +63,12 @@ def detect(path: Path) -> Encoding:
 
 def open_text(path: Path, newline: str) -> TextIO:
     """Open for reading, after the mark; never fails on a byte, see `undecoded`."""
-    encoding = detect(path)
-    stream = path.open("rb")
-    stream.seek(len(encoding.mark))
+    return as_text(path.open("rb"), detect(path), newline)
+
+
+def as_text(stream: BinaryIO, encoding: Encoding, newline: str) -> TextIO:
+    """Read a stream of bytes as `open_text` does, from its start."""
+    stream.read(len(encoding.mark))
     return io.TextIOWrapper(stream, encoding.name, KEEP_BYTES, newline)
 
 

@@ -12,8 +12,8 @@ from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import Summary
 from judging.dataset.records import FIELDS, IGNORE, plain
-from judging.dataset.uploads import ImportComparison, first_pass, refused_files_of
-from judging.dataset.writing import import_files, undo
+from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
+from judging.dataset.writing import undo, write_checked
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
@@ -50,8 +50,9 @@ class Command(FairJudgeCommand):
             raise UserError("No file was named. Nothing was imported.")
         mapping = dict(one_mapping(text) for text in options["map"])
         existing = Project.objects.filter(slug=options["project"]).first()
-        found, comparison = first_pass(existing, paths, options["format"], mapping)
-        self.describe(found, comparison)
+        checked = first_pass(existing, paths, options["format"], mapping)
+        found = checked.summary
+        self.describe(checked)
         if options["dry_run"]:
             if found.n_problems:
                 raise UserError(f"{problem_count(found)} found. Nothing was written.")
@@ -60,23 +61,21 @@ class Command(FairJudgeCommand):
         if found.n_problems and (found.fatal or not options["skip_invalid"]):
             hint = "" if found.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
-                f"{problem_count(found)} found. Nothing was imported. Mend the file{hint}."
+                f"{problem_count(found)} found. Nothing was imported. Fix the file{hint}."
             )
         project = project_for_command(options["project"], options["owner"], create=True)
         with self.progress("Importing", found.n_rows) as progress:
-            imported = import_files(
+            imported = write_checked(
                 project,
                 None,
-                paths,
-                file_format=options["format"],
-                mapping=mapping,
+                checked,
                 skip_invalid=options["skip_invalid"],
                 advance=progress.advance,
             )
         self.report(imported)
 
-    def describe(self, found: Summary, comparison: ImportComparison | None) -> None:
-        write = self.stdout.write
+    def describe(self, checked: FirstPass) -> None:
+        found, write = checked.summary, self.stdout.write
         write(f"{number_of(found.n_rows, 'row')} can be imported ({found.format}).")
         for field, source in found.columns.items():
             if field != source:
@@ -96,8 +95,8 @@ class Command(FairJudgeCommand):
             self.stderr.write(
                 f"… and {count(found.n_problems - len(found.problems))} more problems."
             )
-        for conflict in comparison.conflicts if comparison else ():
-            self.stderr.write(str(conflict))
+        for conflict in checked.comparison.conflicts:
+            self.stderr.write(conflict)
 
     def report(self, imported: Import) -> None:
         parts = [

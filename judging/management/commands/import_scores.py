@@ -9,7 +9,7 @@ from judging.core.commands import FairJudgeCommand, add_format, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.dataset.models import Import
-from judging.dataset.scores import FORMATS, ScoresImported, import_scores, undo_scores
+from judging.dataset.scores import FORMATS, ScoresImported, check_scores, undo_scores, write_scores
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
@@ -27,7 +27,7 @@ class Command(FairJudgeCommand):
             help="columns input, output, criterion, rater, score; model and external_id if known",
         )
         add_format(parser, FORMATS)
-        parser.add_argument("--rater", help="who scored, where no column says it")
+        parser.add_argument("--rater", help="who scored, if no column says it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument("--owner", metavar="USER", help="who owns a new project")
         parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
@@ -39,17 +39,15 @@ class Command(FairJudgeCommand):
             return
         if options["file"] is None:
             raise UserError("No file was named. Nothing was imported.")
-        given = {"file_format": options["format"], "rater": (options["rater"] or "").strip()}
-        existing = Project.objects.filter(slug=slug).first()
-        if options["dry_run"] or existing is None:
-            # A file that is wrong makes no project.
-            found = import_scores(existing, None, options["file"], dry_run=True, **given)
-            if options["dry_run"]:
-                self.describe(found)
-                self.stdout.write("Nothing was written.")
-                return
+        # Checked first, so that a wrong file makes no project.
+        checked = check_scores(options["file"], options["format"], (options["rater"] or "").strip())
+        if options["dry_run"]:
+            existing = Project.objects.filter(slug=slug).first()
+            self.describe(write_scores(existing, None, checked, dry_run=True))
+            self.stdout.write("Nothing was written.")
+            return
         project = project_for_command(slug, options["owner"], create=True)
-        found = import_scores(project, None, options["file"], **given)
+        found = write_scores(project, None, checked)
         self.describe(found)
         self.stdout.write(f"Written to {project.slug} as import {found.number}.")
 

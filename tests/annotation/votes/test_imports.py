@@ -174,9 +174,9 @@ def test_an_annotator_has_a_name_on_one_line_in_every_format(project, votes_file
     files = [votes_file(row, "votes.jsonl")]
     files += [] if name == " " else [votes_file(numbered, "votes.json")]
     for path in files:
-        with pytest.raises(UserError, match="line 1: annotator should be a name of at most 200"):
+        with pytest.raises(UserError, match="line 1: annotator should be one line of at most 200"):
             import_votes(project, None, path)
-    with pytest.raises(UserError, match="--annotator should be a name"):
+    with pytest.raises(UserError, match="--annotator should be one line"):
         import_votes(project, None, votes_file("win", "votes.txt"), annotator=name)
     assert not Annotation.objects.exists()
 
