@@ -9,8 +9,6 @@ from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
-    Annotation,
-    AnnotationRevision,
     Draft,
     Flag,
     Item,
@@ -18,6 +16,8 @@ from annotation.models import (
     Round,
     Skip,
     Slot,
+    Vote,
+    VoteRevision,
 )
 from judging.core.errors import UserError
 from judging.dataset.models import Example, HumanScore, PointItem
@@ -66,8 +66,8 @@ def _delete_all(project: Project) -> None:
 
 def _layers(project: Project) -> Iterator[QuerySet[Model]]:
     """The large tables, each before what its rows refer to; the rest goes with the project."""
-    yield AnnotationRevision.objects.filter(annotation__item__round__project=project)
-    for table in (Draft, Skip, Flag, Adjudication, Annotation):
+    yield VoteRevision.objects.filter(annotation__item__round__project=project)
+    for table in (Draft, Skip, Flag, Adjudication, Vote):
         yield table.objects.filter(item__round__project=project)
     yield Slot.objects.filter(round__project=project)
     yield Item.objects.filter(round__project=project)

@@ -12,8 +12,6 @@ from judging.runs.models import Run
 
 __all__ = [
     "Adjudication",
-    "Annotation",
-    "AnnotationRevision",
     "Annotator",
     "Draft",
     "Flag",
@@ -26,6 +24,8 @@ __all__ = [
     "Selection",
     "Skip",
     "Slot",
+    "Vote",
+    "VoteRevision",
 ]
 
 
@@ -261,7 +261,7 @@ class Slot(models.Model):
     )
     lease_until = models.DateTimeField(null=True)
     vote = models.ForeignKey(
-        "annotation.Annotation", null=True, on_delete=models.SET_NULL, related_name="counted_in"
+        "annotation.Vote", null=True, on_delete=models.SET_NULL, related_name="counted_in"
     )
 
     class Meta:
@@ -334,7 +334,7 @@ class Flag(models.Model):
         ]
 
 
-class Annotation(models.Model):
+class Vote(models.Model):
     """`answer` is what was chosen, by side; `label` is derived from it, from response 1's view.
 
     `left_response` is 1 or 2: which response stood left (null for votes cast elsewhere without
@@ -361,6 +361,8 @@ class Annotation(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        # Votes were called annotations, and old backups name the table so.
+        db_table = "annotation_annotation"
         constraints = [
             models.UniqueConstraint(fields=["item", "annotator"], name="one_vote_an_item"),
             models.UniqueConstraint(
@@ -374,16 +376,19 @@ class Annotation(models.Model):
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
 
 
-class AnnotationRevision(models.Model):
+class VoteRevision(models.Model):
     """What a vote was before it was edited."""
 
-    annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="revisions")
+    annotation = models.ForeignKey(Vote, on_delete=models.CASCADE, related_name="revisions")
     label = models.CharField(max_length=4, choices=Label)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)
     submitted_at = models.DateTimeField(null=True)
     replaced_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "annotation_annotationrevision"
 
 
 class Adjudication(models.Model):

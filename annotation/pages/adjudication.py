@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.models import Adjudication, Annotation, Item, Round, Skip, Slot
+from annotation.models import Adjudication, Item, Round, Skip, Slot, Vote
 from annotation.pages.forms import DecisionForm
 from annotation.pages.rounds import round_for
 from annotation.rendering import render as rendered
@@ -103,8 +103,8 @@ def _texts(item: Item, how: str) -> dict[str, object]:
     }
 
 
-def _votes_on(item: Item) -> QuerySet[Annotation]:
-    votes = Annotation.objects.filter(counted_in__item=item).select_related("annotator")
+def _votes_on(item: Item) -> QuerySet[Vote]:
+    votes = Vote.objects.filter(counted_in__item=item).select_related("annotator")
     return votes.order_by("counted_in__index")
 
 

@@ -12,8 +12,6 @@ from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
-    Annotation,
-    AnnotationRevision,
     Annotator,
     Draft,
     Flag,
@@ -22,6 +20,8 @@ from annotation.models import (
     Seat,
     Skip,
     Slot,
+    Vote,
+    VoteRevision,
 )
 from annotation.queue.drafts import fresh_seat, give_back_slot
 from annotation.queue.settling import (
@@ -121,7 +121,7 @@ def erase_annotator(
 
 
 def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
-    votes = Annotation.objects.filter(annotator=annotator)
+    votes = Vote.objects.filter(annotator=annotator)
     held = Slot.objects.filter(annotator=annotator, vote=None)
     items = Q(pk__in=held.values("item"))
     if remove_votes:
@@ -129,7 +129,7 @@ def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
         items |= Q(example__in=votes.values("example"))
     # Each item before its slots, as a vote locks them.
     touched = list(with_lock().filter(items).order_by("pk"))
-    AnnotationRevision.objects.filter(annotation__in=votes).update(comment="")
+    VoteRevision.objects.filter(annotation__in=votes).update(comment="")
     Draft.objects.filter(annotator=annotator).delete()
     Skip.objects.filter(annotator=annotator).update(reason="")
     Flag.objects.filter(annotator=annotator).update(reason="")

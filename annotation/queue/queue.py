@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
+from annotation.models import Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot, Vote
 from annotation.queue.drafts import SeatGone, draft_of, drafts, give_back_slot, seat_of
 from annotation.queue.settling import (
     FLAGGED,
@@ -161,7 +161,7 @@ def flag(draft: Draft, reason: str) -> Flag:
 
 def not_voted_on(protocol: Any, annotator: Any) -> Exists:
     """Nobody votes twice on an example under one protocol, whichever round asks."""
-    votes = Annotation.objects.filter(annotator=annotator, protocol=protocol)
+    votes = Vote.objects.filter(annotator=annotator, protocol=protocol)
     return ~Exists(votes.filter(example=OuterRef("item__example")))
 
 
@@ -276,7 +276,7 @@ def _taken(slot: Any, annotator: Any, now: Any, until: Any) -> Changed:
 def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
     """Done, or in the hands of others until the first of their leases ends."""
     skipped = Skip.objects.filter(annotator=annotator).values("item")
-    voted = Annotation.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    voted = Vote.objects.filter(annotator=annotator, protocol=round_.protocol_id)
     others = (
         Slot.objects.filter(round=round_, vote=None, lease_until__gte=now)
         .exclude(annotator=annotator)

@@ -12,7 +12,6 @@ from django.utils.functional import cached_property
 
 from annotation.models import (
     Adjudication,
-    Annotation,
     Annotator,
     Item,
     Round,
@@ -20,6 +19,7 @@ from annotation.models import (
     Selection,
     Skip,
     Slot,
+    Vote,
 )
 from judging.core import waking
 from judging.core.sql.statements import prepared
@@ -287,7 +287,7 @@ def count_earlier_votes(
     """
     filled = 0
     earlier = (
-        Annotation.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
+        Vote.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
         .exclude(item__round=round_)
         .exclude(counted_in__round=round_)
         .order_by("example", "submitted_at", "pk")
@@ -318,7 +318,7 @@ def count_all_earlier_votes(round_: Round) -> int:
     return count_earlier_votes(round_)
 
 
-def count_in(vote: Annotation, round_: Round) -> int:
+def count_in(vote: Vote, round_: Round) -> int:
     """A free slot of the example, the voter's own before others: they cannot fill it any more."""
     item = Item.objects.filter(round=round_, example=vote.example_id)
     with transaction.atomic():
@@ -327,12 +327,12 @@ def count_in(vote: Annotation, round_: Round) -> int:
         if locked is None or Slot.objects.filter(item=locked, vote=vote).exists():
             return 0
         # It may have been deleted with the person who gave it.
-        if not Annotation.objects.filter(pk=vote.pk).exists():
+        if not Vote.objects.filter(pk=vote.pk).exists():
             return 0
         return _fill_free_slot(locked, vote)
 
 
-def _fill_free_slot(item: Item, vote: Annotation) -> int:
+def _fill_free_slot(item: Item, vote: Vote) -> int:
     mine = Q(annotator=vote.annotator_id)
     open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
     # The slot's own columns alone: a join would be judged by what it held before the update.

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation.models import Annotation, Draft
+from annotation.models import Draft, Vote
 from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
@@ -219,7 +219,7 @@ def _is_outdated(draft: Draft, entry: Entry) -> bool:
     return given is not None and given.updated_at > said_at
 
 
-def _change(given: Annotation, draft: Draft) -> None:
+def _change(given: Vote, draft: Draft) -> None:
     """Its active time is all that the draft has gathered over its life."""
     added = draft.active_seconds - (given.active_seconds or 0.0)
     edit_vote(given, draft.answer, draft.comment, max(0.0, added))

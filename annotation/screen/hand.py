@@ -18,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from annotation.models import Annotation, Annotator, Draft, Protocol, Round
+from annotation.models import Annotator, Draft, Protocol, Round, Vote
 from annotation.people.annotators import annotator_of
 from annotation.queue.drafts import FIVE, MAX_COMMENT, THREE, choices, save_draft
 from annotation.queue.queue import claim_slot_of, heartbeat
@@ -132,7 +132,7 @@ def take_up(draft: Draft, now: datetime) -> bool:
     return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None
 
 
-def vote_on(draft: Draft) -> Annotation | None:
+def vote_on(draft: Draft) -> Vote | None:
     """The vote that this person gave on the item, if any."""
     vote = _votes.first(item=draft.item_id, annotator=draft.annotator_id)
     if vote is not None:
@@ -141,14 +141,14 @@ def vote_on(draft: Draft) -> Annotation | None:
 
 
 @prepared
-def _votes(item: Any, annotator: Any) -> QuerySet[Annotation]:
-    return Annotation.objects.filter(item=item, annotator=annotator)
+def _votes(item: Any, annotator: Any) -> QuerySet[Vote]:
+    return Vote.objects.filter(item=item, annotator=annotator)
 
 
-def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:
+def last_token(round_: Round, annotator: Annotator, before: Vote | None = None) -> str | None:
     """The token of the last vote of one's own in this round, or of the one before `before`."""
-    source = Annotation.Source.SCREEN
-    votes = Annotation.objects.filter(annotator=annotator, item__round=round_, source=source)
+    source = Vote.Source.SCREEN
+    votes = Vote.objects.filter(annotator=annotator, item__round=round_, source=source)
     if before is not None:
         votes = votes.filter(submitted_at__lt=before.submitted_at)
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]

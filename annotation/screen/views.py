@@ -12,7 +12,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotation, Annotator, Draft, Round
+from annotation.models import Annotator, Draft, Round, Vote
 from annotation.queue.drafts import BOTH_BAD, AnswerOption, choices
 from annotation.queue.queue import NoItem, claim_next, why_none
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
@@ -53,7 +53,7 @@ class Criterion:
 
 def item_context(
     draft: Draft,
-    vote: Annotation | None,
+    vote: Vote | None,
     *,
     progress: OwnProgress | None,
     view: View = "rendered",
@@ -99,7 +99,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
     }
 
 
-def _words(buttons: tuple[AnswerOption, ...], vote: Annotation) -> str:
+def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
     texts = {button.value: button.text for button in buttons}
     return texts.get(vote.answer.get("overall"), vote.label)
 

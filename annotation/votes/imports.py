@@ -15,7 +15,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Item, Protocol, Round, Selection, Slot
+from annotation.models import Annotator, Item, Protocol, Round, Selection, Slot, Vote
 from annotation.people.annotators import annotator_named
 from annotation.queue.settling import count_earlier_votes, leaving_out, needs_decision
 from annotation.rounds.opening import protocol_named
@@ -111,7 +111,7 @@ def _new_votes(
 ) -> tuple[list[VoteRow], int, list[str]]:
     held = {
         (annotator, example): label
-        for annotator, example, label in Annotation.objects.filter(
+        for annotator, example, label in Vote.objects.filter(
             protocol=protocol, annotator__in=people.values()
         ).values_list("annotator", "example", "label")
     }
@@ -173,7 +173,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
         )
         used[item.pk] += 1
     slots_made = Slot.objects.bulk_create(made, batch_size=1000)
-    votes = Annotation.objects.bulk_create(
+    votes = Vote.objects.bulk_create(
         (
             _vote(round_, row, slot, people[row.annotator])
             for row, slot in zip(rows, slots_made, strict=True)
@@ -183,7 +183,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     for slot, vote in zip(slots_made, votes, strict=True):
         slot.vote = vote
     Slot.objects.bulk_update(slots_made, ["vote"], batch_size=500)
-    rows_came(len(rows), Item, Slot, Annotation)
+    rows_came(len(rows), Item, Slot, Vote)
     _settle(round_, list(items.values()))
 
 
@@ -214,8 +214,8 @@ def _items(round_: Round, example_ids: set[int]) -> dict[int, Item]:
         "selection") if item.example_id in example_ids}  # fmt: skip
 
 
-def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Annotation:
-    return Annotation(
+def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote:
+    return Vote(
         slot=slot,
         item_id=slot.item_id,
         example_id=row.example.pk,
@@ -226,7 +226,7 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Anno
         left_response=row.left_response,
         comment=row.comment,
         active_seconds=row.active_seconds,
-        source=Annotation.Source.IMPORT,
+        source=Vote.Source.IMPORT,
         unblinded=row.unblinded,
         submitted_at=row.submitted_at,
     )

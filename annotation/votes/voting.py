@@ -7,16 +7,7 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from annotation.models import (
-    Adjudication,
-    Annotation,
-    AnnotationRevision,
-    Annotator,
-    Draft,
-    Item,
-    Round,
-    Slot,
-)
+from annotation.models import Adjudication, Annotator, Draft, Item, Round, Slot, Vote, VoteRevision
 from annotation.queue.drafts import MAX_COMMENT, checked, label_of, sane, save_draft
 from annotation.queue.queue import claim_slot_of, release, why_none
 from annotation.queue.settling import (
@@ -50,9 +41,7 @@ class RoundClosed(UserError):
     """The round no longer takes votes."""
 
 
-def record_vote(
-    draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0
-) -> Annotation:
+def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0) -> Vote:
     """Store the vote. Posting the same item twice stores one vote and returns it.
 
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
@@ -65,7 +54,7 @@ def record_vote(
         raise
 
 
-def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -> Annotation:
+def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -> Vote:
     """The draft is kept in the vote's transaction: one of many people waits for that of another."""
     if (recorded := _recorded(draft)) is not None:
         save_draft(draft, given, comment, seconds)
@@ -101,9 +90,7 @@ def _slot_for(draft: Draft) -> Slot:
     return slot
 
 
-def edit_vote(
-    vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
-) -> Annotation:
+def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:
     """Change one's own vote until a round that counts it is closed; what it was is a revision.
 
     Raises UserError (the answer is incomplete) or RoundClosed.
@@ -120,7 +107,7 @@ def edit_vote(
         label = label_of(given["overall"], side)
         if not same:
             tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
-            AnnotationRevision.objects.create(
+            VoteRevision.objects.create(
                 annotation=vote,
                 label=vote.label,
                 answer=vote.answer,
@@ -139,15 +126,15 @@ def edit_vote(
     return vote
 
 
-def is_final(vote: Annotation) -> bool:
+def is_final(vote: Vote) -> bool:
     """Whether a closed round counts the vote, in which it was given or another: then it stands."""
     closed = Q(item__round__state=Round.State.CLOSED)
     return Slot.objects.filter(closed, vote=vote).exists()
 
 
-def _recorded(draft: Draft) -> Annotation | None:
+def _recorded(draft: Draft) -> Vote | None:
     """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
-    vote: Annotation | None = _votes.first(
+    vote: Vote | None = _votes.first(
         example=draft.item.example_id,
         protocol=draft.item.round.protocol_id,
         annotator=draft.annotator_id,
@@ -162,9 +149,9 @@ def _recorded(draft: Draft) -> Annotation | None:
 
 
 @prepared
-def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Annotation]:
+def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Vote]:
     """One at most: nobody votes twice on an example under one protocol."""
-    return Annotation.objects.filter(example=example, protocol=protocol, annotator=annotator)
+    return Vote.objects.filter(example=example, protocol=protocol, annotator=annotator)
 
 
 @prepared
@@ -177,13 +164,13 @@ def _locked_items(example: Any, protocol: Any) -> QuerySet[Item]:
     return items.order_by("pk")
 
 
-def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
+def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     item = draft.item
     locked = _locked_items.all(example=item.example_id, protocol=item.round.protocol_id)
     items = {each.pk: each for each in locked}
     if items[item.pk].round.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
-    vote = Annotation(
+    vote = Vote(
         slot=slot,
         item=item,
         example_id=item.example_id,
@@ -212,7 +199,7 @@ def _filled(slot: Any, annotator: Any, vote: Any) -> Changed:
     return mine, {"vote": vote, "lease_until": None}
 
 
-def _count_in_other_rounds(vote: Annotation) -> None:
+def _count_in_other_rounds(vote: Vote) -> None:
     """An open round of the same protocol that holds the example counts the vote as well.
 
     Asked for now that the items are held: a round that comes later waits for this vote, and one

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from annotation.models import Annotator, Selection
 from annotation.results.merge.final_labels import (
     CHUNK,
+    CastVote,
     HumanLabel,
-    Vote,
     as_read,
     merge,
     people_both_ways,
@@ -78,7 +78,7 @@ class Ballots:
         return VoteCounts.from_votes(self.votes, self.present)
 
 
-def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
     given = [vote for row in votes for vote in row]
     people = sorted({vote.annotator_id for vote in given})
     column = {annotator: place for place, annotator in enumerate(people)}

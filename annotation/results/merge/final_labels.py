@@ -57,7 +57,7 @@ def places_of(ids: Codes, wanted: ArrayLike) -> Codes:
     return np.where(ids[near] == keys, near, -1)
 
 
-class Vote(NamedTuple):
+class CastVote(NamedTuple):
     annotator_id: int
     label: str
     active_seconds: float | None
@@ -66,7 +66,7 @@ class Vote(NamedTuple):
     left_response: int | None = None
 
 
-def votes_on(items: QuerySet[Item]) -> dict[int, list[Vote]]:
+def votes_on(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
     both_bad = When(vote__answer__overall="both_bad", then=Value(1))
     rows = (
         Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
@@ -85,9 +85,9 @@ def votes_on(items: QuerySet[Item]) -> dict[int, list[Vote]]:
             "vote__left_response",
         )
     )
-    votes: dict[int, list[Vote]] = defaultdict(list)
+    votes: dict[int, list[CastVote]] = defaultdict(list)
     for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
-        vote = Vote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
+        vote = CastVote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
         votes[item].append(vote)
     return votes
 
@@ -111,7 +111,7 @@ class HumanLabel:
     those of people who had seen what the judge says; they were paid for all the same.
     """
 
-    votes: tuple[Vote, ...]
+    votes: tuple[CastVote, ...]
     label: Label | None
     source: str
     rule: str
@@ -124,14 +124,14 @@ class HumanLabel:
     minutes_per_vote: Decimal = Decimal(0)
     measured: bool = False
     counts: dict[str, int] = field(default_factory=dict)
-    left_out: tuple[Vote, ...] = ()
+    left_out: tuple[CastVote, ...] = ()
 
     @property
     def n_votes(self) -> int:
         return len(self.votes)
 
     @property
-    def paid(self) -> tuple[Vote, ...]:
+    def paid(self) -> tuple[CastVote, ...]:
         return self.votes + self.left_out
 
 
@@ -242,7 +242,9 @@ def _sayings(items: QuerySet[Item], project: Project) -> list[Saying]:
     return sayings
 
 
-def _parted(votes: Iterable[Vote], leave_out: bool) -> tuple[tuple[Vote, ...], tuple[Vote, ...]]:
+def _parted(
+    votes: Iterable[CastVote], leave_out: bool
+) -> tuple[tuple[CastVote, ...], tuple[CastVote, ...]]:
     """Those that count, and those that do not."""
     if not leave_out:
         return tuple(votes), ()
@@ -252,8 +254,8 @@ def _parted(votes: Iterable[Vote], leave_out: bool) -> tuple[tuple[Vote, ...], t
 
 def _say(
     item: AskedItem,
-    votes: tuple[Vote, ...],
-    left_out: tuple[Vote, ...],
+    votes: tuple[CastVote, ...],
+    left_out: tuple[CastVote, ...],
     decision: Adjudication | None,
 ) -> HumanLabel:
     counts = dict.fromkeys(_LABELS, 0)
@@ -336,7 +338,7 @@ def human_cost(says: Iterable[HumanLabel]) -> Decimal:
     return sum((vote_cost(say, vote) for say in says for vote in say.paid), Decimal(0))
 
 
-def vote_cost(say: HumanLabel, vote: Vote) -> Decimal:
+def vote_cost(say: HumanLabel, vote: CastVote) -> Decimal:
     """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
     if say.measured and vote.active_seconds is not None:
         return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), say.wage_usd)

@@ -5,7 +5,7 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.urls import reverse
 
-from annotation.models import Annotation, Draft, Item, Round, Seat, Slot
+from annotation.models import Draft, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import assign, leave_round
 from annotation.queue.drafts import SeatGone, draft_of, seat_of
 from annotation.queue.queue import NoItem, claim_next, skip
@@ -45,7 +45,7 @@ def test_whoever_is_not_named_gets_nothing_more_and_keeps_what_they_gave(round_,
     with pytest.raises(RoundClosed, match="for others now"):
         record_vote(in_hand, {"overall": "tie"})
     assert not Slot.objects.filter(annotator=ben, vote=None).exists()
-    assert Annotation.objects.filter(annotator=ben).count() == 1
+    assert Vote.objects.filter(annotator=ben).count() == 1
     assert isinstance(claim_next(round_, ana), Draft)
     assign(round_, None, [])
     assert isinstance(claim_next(round_, ben), Draft)

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.deletion import delete_project
-from annotation.models import Annotation, Annotator, Draft, Protocol, Round, Skip, Slot
+from annotation.models import Annotator, Draft, Protocol, Round, Skip, Slot, Vote
 from annotation.people.annotators import (
     annotator_named,
     annotator_of,
@@ -235,5 +235,5 @@ def test_a_vote_that_is_counted_while_it_is_about_to_be_deleted_goes(project):
         erasing, outcome = in_thread(lambda: erase_person(ana.user, None, remove_votes=True))
     erasing.join()
     assert outcome == [0]
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     assert not Slot.objects.exclude(vote=None).exists()

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.models import Annotation, Item, Round, RoutingScores, Selection
+from annotation.models import Item, Round, RoutingScores, Selection, Vote
 from annotation.queue.settling import settle
 from annotation.results.sections.routing import select_what_was_learned
 from annotation.results.tasks import go_on_with_round
@@ -266,7 +266,7 @@ def test_labels_edited_after_the_fit_change_no_score(learning, person):
     label_all(learning, [person])
     go_on()
     before = RoutingScores.objects.get(round=learning).scores
-    Annotation.objects.filter(item__round=learning).update(label="tie")
+    Vote.objects.filter(item__round=learning).update(label="tie")
     assert go_on() == 0
     assert RoutingScores.objects.get(round=learning).scores == before
 
