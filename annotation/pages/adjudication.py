@@ -9,7 +9,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.models import Adjudication, Item, Round, Skip, Slot, Vote
 from annotation.pages.forms import DecisionForm
-from annotation.pages.rounds import round_for
+from annotation.pages.rounds import managed_round
 from annotation.rendering import render as rendered
 from annotation.votes.voting import decide
 from judging.core.errors import UserError
@@ -22,8 +22,8 @@ PAGE = 50
 @require_safe
 def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Items that wait for a decision first, then those that were decided."""
-    access, round_ = round_for(request, slug, number)
-    page = Paginator(listed(round_), PAGE).get_page(request.GET.get("page"))
+    access, round_ = managed_round(request, slug, number)
+    page = Paginator(items_to_decide(round_), PAGE).get_page(request.GET.get("page"))
     counts = _vote_counts([item.pk for item in page], access.project)
     found = {
         **access.under("rounds"),
@@ -38,7 +38,7 @@ def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_http_methods(["GET", "HEAD", "POST"])
 def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpResponse:
     """One item with its votes and comments; a decision where votes did not settle it."""
-    access, round_ = round_for(request, slug, number)
+    access, round_ = managed_round(request, slug, number)
     rows = Item.objects.select_related("example", "round__project", "selection")
     row = get_object_or_404(rows, round=round_, pk=item)
     form = DecisionForm(request.POST or None)
@@ -63,7 +63,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
     return render(request, "annotation/rounds/item.html", found, status=422 if form.errors else 200)
 
 
-def listed(round_: Round) -> QuerySet[Item]:
+def items_to_decide(round_: Round) -> QuerySet[Item]:
     """Items with the last decision on them, those that wait for one first."""
     latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
     decided = Item.objects.filter(round=round_, adjudications__isnull=False)

@@ -19,7 +19,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.models import Annotator, Invitation
 from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
 from annotation.people.annotators import leave_project
-from annotation.people.invitations import accept, invite, link_of, open_invitation, revoke, usable
+from annotation.people.invitations import (
+    accept_invitation,
+    invite,
+    link_of,
+    open_invitation,
+    revoke_invitation,
+    usable_invitations,
+)
 from judging.core.errors import UserError
 from judging.projects.access import Access, change_role, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
@@ -82,7 +89,7 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
 def invitation_revoke(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     found = get_object_or_404(Invitation, project=access.project, pk=number)
-    revoke(found, request.user)
+    revoke_invitation(found, request.user)
     messages.success(request, "The link was withdrawn. Who joined by it stays.")
     return redirect("people", slug)
 
@@ -142,7 +149,7 @@ def people_page(
         "reset": reset,
         "members": members.order_by("joined_at", "pk"),
         "roles": Role.choices,
-        "invitations": [(one, link_of(one)) for one in usable(project)],
+        "invitations": [(one, link_of(one)) for one in usable_invitations(project)],
         "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
     }
     response = render(request, "annotation/people/people.html", found, status=status)
@@ -154,7 +161,7 @@ def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -
     # Together: an invitation whose last use went to somebody else leaves no login behind.
     with transaction.atomic():
         user = cast(User, request.user) if form is None else form.create()
-        membership = accept(invitation, user)
+        membership = accept_invitation(invitation, user)
     if form is not None:
         login(request, user, backend=settings.LOGIN_BACKEND)
     if membership.role == Role.ANNOTATOR:

@@ -13,7 +13,7 @@ from annotation.models import Flag, Round
 from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
 from annotation.rounds import changes
-from annotation.rounds.progress import listed, round_progress
+from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
@@ -23,7 +23,7 @@ from judging.projects.models import Role
 PAGE = 50
 
 
-def round_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
+def managed_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
     """The round, for somebody who may manage it. Nothing here shows what the judge said."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
@@ -35,20 +35,22 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     found = {
         **access.under("rounds"),
-        "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
+        "page": Paginator(rounds_with_counts(access.project), PAGE).get_page(
+            request.GET.get("page")
+        ),
     }
     return render(request, "annotation/rounds/list.html", found)
 
 
 @require_safe
 def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return round_page(request, *round_for(request, slug, number))
+    return round_page(request, *managed_round(request, slug, number))
 
 
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """The part of the page that follows the work as it is done."""
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
     return render(request, "annotation/rounds/_detail_standing.html", context)
@@ -77,7 +79,7 @@ def reopen(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Ask for more votes an item."""
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     form = VotesForm(request.POST)
     if form.is_valid():
         try:
@@ -93,7 +95,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Select up to a new cut."""
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     form = ExtendForm(request.POST)
     if form.is_valid():
         try:
@@ -109,7 +111,7 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 @require_POST
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Say who labels in the round, and how much each."""
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     form = AssignForm(found, request.POST)
     if form.is_valid():
         named = list(form.cleaned_data["people"])
@@ -126,7 +128,7 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     flags = Flag.objects.select_related("item__example")
     row = get_object_or_404(flags, item__round=found, pk=flag)
     if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
@@ -144,7 +146,7 @@ def change(
     done: str,
 ) -> HttpResponse:
     """Bring the round into another state, or say why it cannot be."""
-    _, found = round_for(request, slug, number)
+    _, found = managed_round(request, slug, number)
     try:
         move(found, request.user)
     except UserError as error:

@@ -23,14 +23,13 @@ from annotation.models import (
     Vote,
     VoteRevision,
 )
-from annotation.queue.drafts import fresh_seat, give_back_slot
+from annotation.queue.queue import WITH_REASON, give_back_slot, new_seat_fields
 from annotation.queue.settling import (
-    WITH_REASON,
-    could_vote,
     count_earlier_votes,
+    items_with_lock,
+    possible_voters,
     settle,
     settle_skipped,
-    with_lock,
 )
 from judging.core.errors import UserError
 from judging.core.sql.statements import prepared
@@ -128,7 +127,7 @@ def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
         # Those too where one of the votes is about to be counted.
         items |= Q(example__in=votes.values("example"))
     # Each item before its slots, as a vote locks them.
-    touched = list(with_lock().filter(items).order_by("pk"))
+    touched = list(items_with_lock().filter(items).order_by("pk"))
     VoteRevision.objects.filter(annotation__in=votes).update(comment="")
     Draft.objects.filter(annotator=annotator).delete()
     Skip.objects.filter(annotator=annotator).update(reason="")
@@ -186,10 +185,10 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
                 round=round_,
                 annotator=annotator,
                 defaults={"left_at": now},
-                create_defaults=fresh_seat(round_, annotator) | {"left_at": now},
+                create_defaults=new_seat_fields(round_, annotator) | {"left_at": now},
             )
         access.record_event(round_.project, annotator.user, "round left", f"round {round_.number}")
-    give_back(annotator, round_)
+    give_back_items(annotator, round_)
     people_changed(round_.project)
 
 
@@ -216,11 +215,11 @@ def leave_project(membership: Membership, by: AbstractUser) -> None:
         remove_member(membership, by)
         people.filter(left_at=None).update(left_at=timezone.now())
     for annotator in people:
-        give_back(annotator)
+        give_back_items(annotator)
     people_changed(project)
 
 
-def give_back(annotator: Annotator, round_: Round | None = None) -> None:
+def give_back_items(annotator: Annotator, round_: Round | None = None) -> None:
     """What the person has in hand goes to others, at once and not when the lease ends."""
     held = Slot.objects.filter(annotator=annotator, vote=None)
     if round_ is not None:
@@ -242,10 +241,10 @@ def voters_of(round_: Round) -> tuple[set[int], int]:
     Nobody waits for the latter: what all others skipped is decided without them.
     """
     if not round_.open_to_all:
-        return could_vote(round_), 0
+        return possible_voters(round_), 0
     known = Annotator.objects.filter(project=round_.project_id, user__isnull=False)
     members = members_who_may_vote(round_.project)
-    return could_vote(round_), members.exclude(user__in=known.values("user")).count()
+    return possible_voters(round_), members.exclude(user__in=known.values("user")).count()
 
 
 def assignable(project: Project) -> QuerySet[Annotator]:
@@ -283,12 +282,12 @@ def assign(
             gone = list(Annotator.objects.filter(seats__in=unseat))
             unseat.delete()
         for person in people:
-            fresh = fresh_seat(locked, person) | {"limit": limit}
+            fresh = new_seat_fields(locked, person) | {"limit": limit}
             Seat.objects.get_or_create(round=locked, annotator=person, defaults=fresh)
         subject = f"round {locked.number}"
         to = [person.pseudonym for person in people] or "everybody"
         access.record_event(locked.project, by, "assigned", subject, to=to, limit=limit)
     for person in gone:
-        give_back(person, round_)
+        give_back_items(person, round_)
     people_changed(round_.project)
     round_.refresh_from_db(fields=["open_to_all", "parameters"])

@@ -63,7 +63,7 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
     return invitation
 
 
-def usable(project: Project) -> QuerySet[Invitation]:
+def usable_invitations(project: Project) -> QuerySet[Invitation]:
     """Invitations whose link still works, the latest first."""
     still = {"revoked_at": None, "expires_at__gte": timezone.now(), "uses__lt": F("max_uses")}
     return project.invitations.filter(_may_still_invite(), **still).order_by("-pk")
@@ -113,7 +113,7 @@ def _refuse_dead(invitation: Invitation) -> None:
         raise UserError("This invitation has expired. Ask whoever sent it for a new one.")
     if invitation.uses >= invitation.max_uses:
         raise UserError("This invitation was used up. Ask whoever sent it for a new one.")
-    if not usable(invitation.project).filter(pk=invitation.pk).exists():
+    if not usable_invitations(invitation.project).filter(pk=invitation.pk).exists():
         raise UserError(
             "Whoever made this invitation can no longer invite people. Ask an owner of the project "
             "for a new one."
@@ -131,7 +131,7 @@ def _refuse_who_lost_a_right(invitation: Invitation, user: AbstractUser) -> None
         raise UserError(f"{how} Ask an owner for a new link. Votes that you gave are kept.")
 
 
-def accept(invitation: Invitation, user: User) -> Membership:
+def accept_invitation(invitation: Invitation, user: User) -> Membership:
     """Join the project. A member who opens the link again uses nothing up."""
     project = invitation.project
     with transaction.atomic():
@@ -145,7 +145,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
             # After the look at the membership: what ended it is told by a row that is there then.
             _refuse_who_lost_a_right(locked, user)
             # Conditional, so that the last use is given once however many ask at the same time.
-            if usable(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
+            if usable_invitations(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
                 if locked.uses < locked.max_uses:
                     _refuse_dead(locked)
                 raise UserError(
@@ -158,7 +158,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
     return membership
 
 
-def revoke(invitation: Invitation, by: AbstractUser) -> None:
+def revoke_invitation(invitation: Invitation, by: AbstractUser) -> None:
     """Withdraw the link; people who joined by it stay."""
     changed = Invitation.objects.filter(pk=invitation.pk, revoked_at=None)
     if changed.update(revoked_at=timezone.now()):

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from annotation.models import Annotator, Draft, Item, Protocol, Round, Seat, Slot
-from annotation.queue.settling import count_earlier_votes, locked, settle_locked
+from annotation.models import Annotator, Draft, Item, Protocol, Seat
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -20,51 +18,6 @@ from judging.projects.models import Project
 
 class SeatGone(Exception):
     """The person left the round, or was taken off it, in this very moment."""
-
-
-def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
-    """The annotator's seat; made on the way in where the round is open to all."""
-    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
-    if seat is None and round_.open_to_all:
-        seat = _new_seat(round_, annotator)
-    return seat if seat is not None and seat.left_at is None else None
-
-
-@prepared
-def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
-    return Seat.objects.filter(round=round_, annotator=annotator)
-
-
-@transaction.atomic
-def _new_seat(round_: Round, annotator: Annotator) -> Seat | None:
-    """None where the round belongs to named people since it was looked at.
-
-    Locked against that: whoever has a seat is one of those who are named.
-    """
-    rounds = Round.objects.select_for_update(of=("self",), no_key=True)
-    locked = rounds.filter(pk=round_.pk, open_to_all=True).first()
-    if locked is None:
-        return None
-    limit = locked.parameters.get("limit")
-    fresh = fresh_seat(locked, annotator) | {"limit": limit}
-    seat, _ = Seat.objects.get_or_create(round=locked, annotator=annotator, defaults=fresh)
-    return seat
-
-
-def fresh_seat(round_: Round, annotator: Annotator) -> dict[str, Any]:
-    """What a seat starts with: the sides go on where they were for whoever had one before."""
-    shown = Draft.objects.filter(item__round=round_, annotator=annotator)
-    return {"n_shown": shown.count()}
-
-
-@transaction.atomic
-def give_back_slot(slot: Slot) -> None:
-    """The item is locked before its slot, as a vote locks them: no two wait for each other."""
-    items = locked.all(keys=[slot.item_id])
-    still_held = Slot.objects.filter(pk=slot.pk, annotator=slot.annotator_id, vote=None)
-    still_held.update(annotator=None, lease_until=None)
-    count_earlier_votes(slot.item.round, slot.item.example_id)
-    settle_locked(items)
 
 
 BOTH_BAD = "both_bad"
@@ -99,18 +52,18 @@ _FIVE_BUTTONS = (
 _BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
 
 
-def choices(protocol: Protocol) -> tuple[AnswerOption, ...]:
+def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
     """The buttons of the overall question, from left to right."""
     buttons = _FIVE_BUTTONS if protocol.scale == Project.Scale.FIVE else _THREE_BUTTONS
     return (*buttons, _BOTH_BAD_BUTTON) if protocol.both_bad else buttons
 
 
-def checked(protocol: Protocol, answer: Any) -> dict[str, Any]:
+def checked_answer(protocol: Protocol, answer: Any) -> dict[str, Any]:
     """The answer if it is one under this protocol. Raises UserError that says what is missing."""
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
-    if overall not in {choice.value for choice in choices(protocol)}:
+    if overall not in {choice.value for choice in answer_options(protocol)}:
         raise UserError("Choose which response is better, or a tie, before you submit.")
     scale = FIVE if protocol.scale == Project.Scale.FIVE else THREE
     given = answer.get("criteria") or {}
@@ -202,7 +155,7 @@ def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds
         draft=draft.pk,
         answer=draft.answer,
         comment=draft.comment,
-        added=sane(added_seconds),
+        added=clamp_seconds(added_seconds),
         now=timezone.now(),
     )
     if kept is None:
@@ -220,8 +173,12 @@ def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Change
     }
 
 
-def sane(seconds: float) -> float:
+def clamp_seconds(seconds: float) -> float:
     """What may be added at once to the active time of an item."""
     if not 0 <= seconds < float("inf"):
         return 0.0
     return min(float(seconds), MAX_ADDED_SECONDS)
+
+
+def criterion_values(protocol: Protocol) -> tuple[str, ...]:
+    return FIVE if protocol.scale == Project.Scale.FIVE else THREE

@@ -13,18 +13,78 @@ from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
 from annotation.models import Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot, Vote
-from annotation.queue.drafts import SeatGone, draft_of, drafts, give_back_slot, seat_of
-from annotation.queue.settling import (
-    FLAGGED,
-    SKIPPED,
-    UNSKIPPED,
-    count_earlier_votes,
-    locked,
-    settle,
-    settle_locked,
-    tell,
-)
+from annotation.queue.drafts import SeatGone, draft_of, drafts
+from annotation.queue.settling import count_earlier_votes, locked_items, settle, settle_locked
 from judging.core.sql.statements import Changed, prepared, prepared_update
+from judging.projects import access
+
+VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
+
+
+# So many lines that they are shown on demand.
+OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
+
+
+# In these words are a person's own, which go when the person is erased.
+FLAGGED, ADJUDICATED = "flagged", "adjudicated"
+
+
+WITH_REASON = (FLAGGED, ADJUDICATED)
+
+
+def record_item_event(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
+    """Add a line. What the item is about is not looked up: the screen must not know it."""
+    number = item.round.number
+    where = {"round": number, "item": item.pk}
+    access.record_event(
+        item.round.project, annotator.user, action, f"round {number}", **where, **detail
+    )
+
+
+def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
+    """The annotator's seat; made on the way in where the round is open to all."""
+    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    if seat is None and round_.open_to_all:
+        seat = _new_seat(round_, annotator)
+    return seat if seat is not None and seat.left_at is None else None
+
+
+@prepared
+def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
+    return Seat.objects.filter(round=round_, annotator=annotator)
+
+
+@transaction.atomic
+def _new_seat(round_: Round, annotator: Annotator) -> Seat | None:
+    """None where the round belongs to named people since it was looked at.
+
+    Locked against that: whoever has a seat is one of those who are named.
+    """
+    rounds = Round.objects.select_for_update(of=("self",), no_key=True)
+    locked = rounds.filter(pk=round_.pk, open_to_all=True).first()
+    if locked is None:
+        return None
+    limit = locked.parameters.get("limit")
+    fresh = new_seat_fields(locked, annotator) | {"limit": limit}
+    seat, _ = Seat.objects.get_or_create(round=locked, annotator=annotator, defaults=fresh)
+    return seat
+
+
+def new_seat_fields(round_: Round, annotator: Annotator) -> dict[str, Any]:
+    """What a seat starts with: the sides go on where they were for whoever had one before."""
+    shown = Draft.objects.filter(item__round=round_, annotator=annotator)
+    return {"n_shown": shown.count()}
+
+
+@transaction.atomic
+def give_back_slot(slot: Slot) -> None:
+    """The item is locked before its slot, as a vote locks them: no two wait for each other."""
+    items = locked_items.all(keys=[slot.item_id])
+    still_held = Slot.objects.filter(pk=slot.pk, annotator=slot.annotator_id, vote=None)
+    still_held.update(annotator=None, lease_until=None)
+    count_earlier_votes(slot.item.round, slot.item.example_id)
+    settle_locked(items)
+
 
 LEASE = timedelta(minutes=10)
 # Enough that fifty people who start at once each find one within a try or two.
@@ -43,7 +103,7 @@ class LimitReached(Exception):
     """The person would have more in hand and done than the limit of their seat."""
 
 
-def why_none(round_: Round, annotator: Annotator) -> NoItem | None:
+def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
     """Why the person takes no items: by their own wish or the manager's, or as all is given."""
     seat = seat_of(round_, annotator)
     if seat is None:
@@ -65,7 +125,7 @@ def claim_next(
         return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
-        return why_none(round_, annotator) or NoItem("not_assigned")
+        return why_no_items(round_, annotator) or NoItem("not_assigned")
     try:
         held = _held(round_, annotator, seat, beside, now)
         if held is not None:
@@ -77,7 +137,7 @@ def claim_next(
     except LimitReached:
         return NoItem("limit")
     except SeatGone:
-        return why_none(round_, annotator) or NoItem("not_assigned")
+        return why_no_items(round_, annotator) or NoItem("not_assigned")
     # Where all slots of an item were in hand, a vote on it from another round found no room.
     count_earlier_votes(round_, by=annotator)
     return _why_nothing(round_, annotator, now)
@@ -127,12 +187,12 @@ def skip(draft: Draft, reason: str = "") -> None:
     """Return the item for others and hide it from this person; skipped by all → adjudication."""
     with transaction.atomic():
         # The item before its slot, as a vote locks them.
-        items = locked.all(keys=[draft.item_id])
+        items = locked_items.all(keys=[draft.item_id])
         _, is_new = Skip.objects.get_or_create(
             item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
         )
         if is_new:
-            tell(draft.annotator, draft.item, SKIPPED)
+            record_item_event(draft.annotator, draft.item, SKIPPED)
         release(draft)
         count_earlier_votes(draft.item.round, draft.item.example_id)
         settle_locked(items)
@@ -143,7 +203,7 @@ def unskip(draft: Draft) -> None:
     with transaction.atomic():
         skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
         if skips.delete()[0]:
-            tell(draft.annotator, draft.item, UNSKIPPED)
+            record_item_event(draft.annotator, draft.item, UNSKIPPED)
         settle(draft.item)
 
 
@@ -155,7 +215,7 @@ def flag(draft: Draft, reason: str) -> Flag:
         fresh = {"reason": reason, "settled_at": None}
         row, _ = Flag.objects.update_or_create(**mine, defaults=fresh)
         if not is_told:
-            tell(draft.annotator, draft.item, FLAGGED, reason=reason)
+            record_item_event(draft.annotator, draft.item, FLAGGED, reason=reason)
     return row
 
 
@@ -245,7 +305,7 @@ def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft
     """None when somebody was faster, or another slot of the item is ours."""
     try:
         with transaction.atomic():
-            if take(slot, annotator, now):
+            if claim_slot(slot, annotator, now):
                 draft = draft_of(slot.item, annotator, seat, cursor=slot.position)
                 check_limit(slot.round_id, annotator, seat)
                 return draft
@@ -260,7 +320,7 @@ def check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
         raise LimitReached
 
 
-def take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
+def claim_slot(slot: Slot, annotator: Annotator, now: datetime) -> bool:
     """Raises IntegrityError where another slot of the item is ours."""
     given = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
     return _taken.count(**given) == 1
@@ -336,7 +396,7 @@ def _make_room(item: Item, annotator: Annotator, seat: Seat) -> bool:
 
 @transaction.atomic
 def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> bool:
-    taken = take(slot, annotator, now)
+    taken = claim_slot(slot, annotator, now)
     if taken and seat.limit is not None:
         # Locked, as where the next item is handed out: the person may ask twice at once.
         Seat.objects.select_for_update().filter(pk=seat.pk).first()

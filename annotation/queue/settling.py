@@ -25,52 +25,16 @@ from judging.core import waking
 from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import majority
 from judging.methods.verdicts.verdicts import Label
-from judging.projects import access
 from judging.projects.models import Project
 
 
-def leaving_out(projects: Collection[int]) -> set[int]:
+def leaving_out_unblinded(projects: Collection[int]) -> set[int]:
     """Those of these projects whose results such votes do not enter.
 
     As it is now: whoever holds the project may have read it before it was changed.
     """
     found = Project.objects.filter(pk__in=projects, leave_out_unblinded=True)
     return set(found.values_list("pk", flat=True))
-
-
-VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
-# So many lines that they are shown on demand.
-OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
-# In these words are a person's own, which go when the person is erased.
-FLAGGED, ADJUDICATED = "flagged", "adjudicated"
-WITH_REASON = (FLAGGED, ADJUDICATED)
-_SHOWN = 200
-
-
-def tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
-    """Add a line. What the item is about is not looked up: the screen must not know it."""
-    number = item.round.number
-    where = {"round": number, "item": item.pk}
-    access.record_event(
-        item.round.project, annotator.user, action, f"round {number}", **where, **detail
-    )
-
-
-def told(detail: dict[str, Any]) -> str:
-    """Details in one line; what is empty or long is not shown in full."""
-    shown = [(name, value) for name, value in detail.items() if value not in ("", None, False)]
-    return " · ".join(f"{name} {_words(value)}" for name, value in shown)
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"before", "now"}:
-        return f"{_words(value['before'])} → {_words(value['now'])}"
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if isinstance(value, bool):
-        value = "yes" if value else "no"
-    text = " ".join(str(value).split()) or "(empty)"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
 
 
 def wake_when_learned(item: Item) -> None:
@@ -111,7 +75,7 @@ def settle(item: Item) -> str:
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
     with transaction.atomic(savepoint=False):
-        items: list[Item] = locked.all(keys=[item.pk])
+        items: list[Item] = locked_items.all(keys=[item.pk])
         settle_locked(items)
     item.state = items[0].state
     return item.state
@@ -122,7 +86,7 @@ def settle_all(items: QuerySet[Item]) -> None:
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
     for start in range(0, len(keys), _CHUNK):
         with transaction.atomic(savepoint=False):
-            _settle(locked.all(keys=keys[start : start + _CHUNK]))
+            _settle(locked_items.all(keys=keys[start : start + _CHUNK]))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
@@ -166,7 +130,7 @@ def _settle(items: list[Item]) -> None:
         wake_when_learned(item)
 
 
-def with_lock() -> QuerySet[Item]:
+def items_with_lock() -> QuerySet[Item]:
     """Items with what settling needs, each locked until the transaction ends.
 
     Not the key: a vote that is being stored refers to it, and would be waited for forever.
@@ -176,9 +140,9 @@ def with_lock() -> QuerySet[Item]:
 
 
 @prepared
-def locked(keys: list[int]) -> QuerySet[Item]:
+def locked_items(keys: list[int]) -> QuerySet[Item]:
     """The items of these keys, by key: whoever locks several takes them in this order."""
-    return with_lock().filter(pk__in=keys).order_by("pk")
+    return items_with_lock().filter(pk__in=keys).order_by("pk")
 
 
 @prepared
@@ -221,7 +185,7 @@ class _Facts:
     @cached_property
     def leaving_out(self) -> set[int]:
         # Asked only where it matters, which is seldom: most votes are blind.
-        return leaving_out(self.projects) if self.unblinded else set()
+        return leaving_out_unblinded(self.projects) if self.unblinded else set()
 
     def state_of(self, item: Item) -> str:
         given = [one for one in self.votes[item.pk] if one[0] is not None]
@@ -253,12 +217,12 @@ class _Facts:
         if not skipped:
             return False
         if item.round_id not in self.could_vote:
-            self.could_vote[item.round_id] = could_vote(item.round)
+            self.could_vote[item.round_id] = possible_voters(item.round)
         voted = {annotator for _, annotator in self.votes[item.pk] if annotator is not None}
         return not self.could_vote[item.round_id] - skipped - voted
 
 
-def could_vote(round_: Round) -> "set[int]":
+def possible_voters(round_: Round) -> "set[int]":
     """Ids of the annotators who may take items of this round."""
     people = Annotator.objects.filter(project=round_.project_id, user__isnull=False, left_at=None)
     people = people.filter(user__is_active=True, user__memberships__project=round_.project_id)
@@ -297,7 +261,7 @@ def count_earlier_votes(
     if by is not None:
         earlier = earlier.filter(annotator=by)
     for vote in earlier.iterator():
-        filled += count_in(vote, round_)
+        filled += count_vote_in(vote, round_)
     return filled
 
 
@@ -318,7 +282,7 @@ def count_all_earlier_votes(round_: Round) -> int:
     return count_earlier_votes(round_)
 
 
-def count_in(vote: Vote, round_: Round) -> int:
+def count_vote_in(vote: Vote, round_: Round) -> int:
     """A free slot of the example, the voter's own before others: they cannot fill it any more."""
     item = Item.objects.filter(round=round_, example=vote.example_id)
     with transaction.atomic():

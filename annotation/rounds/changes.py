@@ -21,7 +21,7 @@ from annotation.queue.settling import (
     settle_all,
     settle_skipped,
 )
-from annotation.rounds.opening import add_items, fill, plan_to_store
+from annotation.rounds.opening import add_items, add_selections, plan_to_store
 from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
 from judging.core import waking
 from judging.core.caching import report_cache
@@ -44,7 +44,7 @@ class RoutingFit:
     scores: Mapping[int, float]
 
 
-def due() -> QuerySet[Round]:
+def rounds_due() -> QuerySet[Round]:
     """Rounds whose learning sample is settled and whose second stage is not open yet."""
     waiting = Item.objects.filter(round=OuterRef("pk"), selection__kind=Selection.Kind.LEARN)
     waiting = waiting.exclude(state=Item.State.COMPLETE)
@@ -54,7 +54,7 @@ def due() -> QuerySet[Round]:
 
 def wake_due() -> None:
     """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
-    for pk in due().values_list("pk", flat=True):
+    for pk in rounds_due().values_list("pk", flat=True):
         if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
             waking.wake(waking.GO_ON_WITH_ROUND, pk)
 
@@ -65,7 +65,7 @@ def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
     False where another process was faster, or a learning label was reopened meanwhile.
     """
     with transaction.atomic():
-        if due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
+        if rounds_due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
             return False
         round_.refresh_from_db()
         run = round_.run
@@ -90,7 +90,7 @@ def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
         Round.objects.filter(pk=round_.pk).update(certificate_plan=plan)
         last = Item.objects.filter(round=round_).aggregate(last=Max("position"))["last"]
         parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
-        fill(round_, parts, drawn, start=last + 1)
+        add_selections(round_, parts, drawn, start=last + 1)
         round_.selections.filter(items=None).delete()
         access.record_event(
             round_.project,

@@ -154,7 +154,7 @@ def add_items(
     Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
 
 
-def fill(
+def add_selections(
     round_: Round,
     parts: Sequence[tuple[str, Sequence[Ranked]]],
     drawn: Drawn,
@@ -189,18 +189,18 @@ def _empty_selection(round_: Round, kind: str) -> Selection | None:
     return round_.selections.filter(kind=kind, items=None).order_by("pk").first()
 
 
-def first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
+def _add_first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
     """All of a round's items; or those that it starts to learn from, with their share of the
     attention checks. Selections that come later are announced, so that people see from the start
     how much they are asked for."""
     if not drawn.learn:
         top = Selection.Kind.ALL if round_.parameters["everything"] else Selection.Kind.TOP
         parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
-        fill(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
+        add_selections(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
         return
     learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
     early = round(len(checks) * learn / (m + audit))
-    fill(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
+    add_selections(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
     later = (("top", m - learn), ("audit", audit), ("check", len(checks) - early))
     for kind, n_items in later:
         if n_items:
@@ -277,7 +277,7 @@ def open_round(
         )
         for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
-        first_items(round_, drawn, _checks(project))
+        _add_first_items(round_, drawn, _checks(project))
         access.record_event(
             project,
             user,

@@ -107,7 +107,7 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
     return items.filter(missing__gt=F("could_come")).count()
 
 
-def listed(project: Project) -> QuerySet[Round]:
+def rounds_with_counts(project: Project) -> QuerySet[Round]:
     """Rounds with their counts, the latest first, for the page that lists them."""
     items = Item.objects.filter(round=OuterRef("pk"))
     slots = Slot.objects.filter(round=OuterRef("pk"))

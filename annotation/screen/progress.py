@@ -47,7 +47,7 @@ class OpenRound:
     left: bool
 
 
-def where(round_: Round) -> str:
+def title_of(round_: Round) -> str:
     return f"{round_.project.name} · round {round_.number}"
 
 
@@ -57,7 +57,7 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     items, done, limit = _counts.first(**who)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
-        where(round_),
+        title_of(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
@@ -95,7 +95,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
     """The rounds that are open to this person: those with work first, then the oldest first."""
     rounds = [
         OpenRound(
-            where(round_),
+            title_of(round_),
             address_of(round_),
             leave_address_of(round_),
             return_address_of(round_),

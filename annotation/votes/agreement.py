@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from annotation.models import Annotator, Round, Selection, Slot
-from annotation.queue.settling import leaving_out
+from annotation.queue.settling import leaving_out_unblinded
 from judging.methods.agreement.annotators import (
     PooledSideBias,
     SideBias,
@@ -68,7 +68,7 @@ class RoundAgreement:
 
     def __init__(self, round_: Round) -> None:
         votes = Slot.objects.filter(round=round_, vote__isnull=False)
-        if leaving_out([round_.project_id]):
+        if leaving_out_unblinded([round_.project_id]):
             votes = votes.filter(vote__unblinded=False)
         self._rows = list(
             votes.order_by("item", "index").values_list(

@@ -8,17 +8,16 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import Adjudication, Annotator, Draft, Item, Round, Slot, Vote, VoteRevision
-from annotation.queue.drafts import MAX_COMMENT, checked, label_of, sane, save_draft
-from annotation.queue.queue import claim_slot_of, release, why_none
-from annotation.queue.settling import (
+from annotation.queue.drafts import MAX_COMMENT, checked_answer, clamp_seconds, label_of, save_draft
+from annotation.queue.queue import (
     ADJUDICATED,
     VOTED,
-    count_in,
-    settle,
-    settle_locked,
-    tell,
-    with_lock,
+    claim_slot_of,
+    record_item_event,
+    release,
+    why_no_items,
 )
+from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -46,7 +45,7 @@ def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: flo
 
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
-    given = checked(draft.item.round.protocol, answer)
+    given = checked_answer(draft.item.round.protocol, answer)
     try:
         return _record(draft, given, comment, added_seconds)
     except UserError:
@@ -80,7 +79,7 @@ def _slot_for(draft: Draft) -> Slot:
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
-    if slot is None and (nothing := why_none(round_, draft.annotator)):
+    if slot is None and (nothing := why_no_items(round_, draft.annotator)):
         raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
@@ -95,7 +94,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
 
     Raises UserError (the answer is incomplete) or RoundClosed.
     """
-    given = checked(vote.protocol, answer)
+    given = checked_answer(vote.protocol, answer)
     side = vote.left_response
     if side is None:
         raise UserError("A vote that was imported cannot be edited here.")
@@ -106,7 +105,9 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
             raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
         label = label_of(given["overall"], side)
         if not same:
-            tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
+            record_item_event(
+                vote.annotator, vote.item, "vote changed", before=vote.label, now=label
+            )
             VoteRevision.objects.create(
                 annotation=vote,
                 label=vote.label,
@@ -119,7 +120,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         vote.label = label
         # What was said blind stays so while it is not changed.
         vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
-        vote.active_seconds = (vote.active_seconds or 0.0) + sane(added_seconds)
+        vote.active_seconds = (vote.active_seconds or 0.0) + clamp_seconds(added_seconds)
         vote.save()
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
@@ -160,7 +161,7 @@ def _locked_items(example: Any, protocol: Any) -> QuerySet[Item]:
 
     Always locked in the same order, so that votes on one example wait for each other in turn.
     """
-    items = with_lock().filter(example=example, round__protocol=protocol)
+    items = items_with_lock().filter(example=example, round__protocol=protocol)
     return items.order_by("pk")
 
 
@@ -189,7 +190,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
     _count_in_other_rounds(vote)
-    tell(draft.annotator, item, VOTED)
+    record_item_event(draft.annotator, item, VOTED)
     return vote
 
 
@@ -208,7 +209,7 @@ def _count_in_other_rounds(vote: Vote) -> None:
     others = _open_rounds.all(example=vote.example_id, protocol=vote.protocol_id)
     for round_ in others:
         if round_.pk != vote.item.round_id:
-            count_in(vote, round_)
+            count_vote_in(vote, round_)
 
 
 @prepared

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from annotation.models import Annotator, Draft, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import assign, come_back, erase_person, leave_project, leave_round
-from annotation.people.invitations import Terms, accept, invite
+from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import LEASE, claim_next, flag, skip, unskip
 from annotation.queue.settling import count_earlier_votes, settle
 from annotation.rounds import changes
@@ -141,7 +141,9 @@ class Team:
         gone = Annotator.objects.filter(project=self.project, user__isnull=False)
         gone = self.one(gone.exclude(left_at=None).select_related("user"))
         if gone or self.present.count() < 5:
-            accept(invite(self.project, None, Terms()), gone.user if gone else make_user())
+            accept_invitation(
+                invite(self.project, None, Terms()), gone.user if gone else make_user()
+            )
 
     def assign(self):
         people = list(self.present)

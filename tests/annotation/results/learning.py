@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from annotation.models import Annotator, Item, Round, Slot, Vote
 from annotation.results.sections.routing import select_what_was_learned
-from annotation.rounds.changes import due
+from annotation.rounds.changes import rounds_due
 from judging.dataset.models import Example
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -87,4 +87,4 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
 
 def go_on() -> int:
     """What workers do when they are woken; how many rounds went on."""
-    return sum(map(select_what_was_learned, due()))
+    return sum(map(select_what_was_learned, rounds_due()))

@@ -3,7 +3,7 @@
 import pytest
 
 from annotation.models import Draft, Slot, Vote
-from annotation.people.invitations import Terms, accept, invite
+from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -97,7 +97,7 @@ def test_leaving_a_project_ends_the_membership_and_keeps_the_votes(ana, project,
     assert Vote.objects.count() == 1
     assert not Slot.objects.filter(annotator=annotator.annotators.get(), vote=None).exists()
     # Whoever joins again goes on as who they were.
-    accept(invite(project, None, Terms()), annotator)
+    accept_invitation(invite(project, None, Terms()), annotator)
     assert ana.get(f"/annotate/{token}").status_code == 200
     assert annotator.annotators.count() == 1
 
