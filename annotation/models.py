@@ -1,22 +1,33 @@
-"""The tables of annotation, one module for each noun."""
+"""The tables of annotation, and the rules by which votes on an item come to a label.
+
+They are in one module because they refer to each other: a project's annotators have seats in
+rounds; a round has items, each with n slots, so that exactly n votes are a matter of the table; a
+vote fills slots. Of the rules, `enters_results` and `outcome` are here, because the queue, which
+settles items, and the results, which merge labels, must never disagree about them.
+"""
 
 import secrets
+from collections.abc import Mapping
+from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from judging.dataset.models import Example, Label
+from judging.methods.agreement.votes import majority_of
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
 __all__ = [
+    "JUDGE_SOURCES",
     "Adjudication",
     "Annotator",
     "Draft",
     "Flag",
     "Invitation",
     "Item",
+    "LabelSource",
     "Protocol",
     "Round",
     "RoutingScores",
@@ -26,6 +37,8 @@ __all__ = [
     "Slot",
     "Vote",
     "VoteRevision",
+    "enters_results",
+    "outcome",
 ]
 
 
@@ -400,3 +413,53 @@ class Adjudication(models.Model):
     )
     decider = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField(auto_now_add=True)
+
+
+class LabelSource(StrEnum):
+    """Where a final label comes from. Exports and reports hold these values."""
+
+    MAJORITY = "majority"
+    ADJUDICATED = "adjudicated"
+    POLICY_TIE = "policy:tie"
+    POLICY_JUDGE = "policy:judge"
+    JUDGE = "judge"
+    NONE = "none"
+    UNDECIDED = ""
+
+
+# With these the final label is the judge's.
+JUDGE_SOURCES = (LabelSource.JUDGE, LabelSource.POLICY_JUDGE)
+
+
+def enters_results(unblinded: bool, leave_out: bool) -> bool:
+    """Return True if a vote enters results.
+
+    Args:
+        unblinded: The voter had seen judge output in the project before.
+        leave_out: The project leaves such votes out.
+    """
+    return not (unblinded and leave_out)
+
+
+def outcome(votes: Mapping[str, int], policy: str, kind: str) -> tuple[str | None, LabelSource]:
+    """Return the label that the counted votes on an item come to, and where it comes from.
+
+    The label is None if it is the judge's by policy, and if a person must decide. On audit and
+    learning items the policy never takes the judge's label, which must not measure or teach
+    itself. A person also decides if no vote counts.
+
+    Args:
+        votes: The number of counted votes for each label.
+        policy: The round's `no_majority`.
+        kind: The kind of the item's selection.
+    """
+    label = majority_of(votes)
+    if label is not None:
+        return label, LabelSource.MAJORITY
+    if any(votes.values()):
+        if policy == Project.NoMajority.TIE:
+            return Label.TIE, LabelSource.POLICY_TIE
+        measures = kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
+        if policy == Project.NoMajority.JUDGE and not measures:
+            return None, LabelSource.POLICY_JUDGE
+    return None, LabelSource.UNDECIDED

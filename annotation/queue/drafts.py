@@ -1,4 +1,9 @@
-"""An annotator's seat in a round: found, or made where the round is open to all."""
+"""Drafts: what a person has in hand, which response is on the left, and the answer entered so far.
+
+An answer is kept by side, as it was chosen; `label_of` turns it into a label of response 1, and is
+the only place that does. Which side a response is on is drawn for each annotator and item,
+balanced within the annotator, and stays in the draft.
+"""
 
 import hashlib
 import secrets
@@ -17,7 +22,7 @@ from judging.projects.models import Project
 
 
 class SeatGone(Exception):
-    """The person left the round, or was taken off it, in this very moment."""
+    """The person left the round, or was removed from it, at this very moment."""
 
 
 BOTH_BAD = "both_bad"
@@ -58,24 +63,32 @@ def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
     return (*buttons, _BOTH_BAD_BUTTON) if protocol.both_bad else buttons
 
 
+def criterion_values(protocol: Protocol) -> tuple[str, ...]:
+    """The values that each criterion can take, from left to right."""
+    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
+
+
 def checked_answer(protocol: Protocol, answer: Any) -> dict[str, Any]:
-    """The answer if it is one under this protocol. Raises UserError that says what is missing."""
+    """Return the answer without anything that the protocol doesn't ask.
+
+    Raises UserError that says what is missing.
+    """
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
-    if overall not in {choice.value for choice in answer_options(protocol)}:
+    if overall not in {option.value for option in answer_options(protocol)}:
         raise UserError("Choose which response is better, or a tie, before you submit.")
-    scale = FIVE if protocol.scale == Project.Scale.FIVE else THREE
-    given = answer.get("criteria") or {}
-    missing = [name for name in protocol.criteria if given.get(name) not in scale]
+    scale = criterion_values(protocol)
+    chosen = answer.get("criteria") or {}
+    missing = [name for name in protocol.criteria if chosen.get(name) not in scale]
     if missing:
         raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
-    criteria = {name: given[name] for name in protocol.criteria}
+    criteria = {name: chosen[name] for name in protocol.criteria}
     return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
 
 
 def label_of(value: str, left_response: int) -> Label:
-    """Win, tie or lose of response 1, from a choice by side. "Both bad" derives to tie."""
+    """Return win, tie or lose of response 1 for a choice by side. "Both are bad" is a tie."""
     if value in _LEFT:
         return Label.WIN if left_response == 1 else Label.LOSE
     if value in _RIGHT:
@@ -89,9 +102,10 @@ _ARRANGEMENTS = sorted(set(permutations((1, 1, 2, 2))))
 
 
 def left_response(seed: int, annotator_id: int, n_shown: int) -> int:
-    """1 or 2 for the annotator's item number `n_shown` (from 0), repeatable from the round's seed.
+    """Return 1 or 2, the response on the left of the annotator's item number `n_shown` (from 0).
 
-    Blocks of four with two lefts each: over any prefix the sides differ by at most two.
+    The same seed gives the same sides. In each block of four, each response is on the left twice,
+    so that the sides never differ by more than two.
     """
     block, place = divmod(n_shown, _BLOCK)
     digest = hashlib.sha256(f"{seed}:{annotator_id}:{block}".encode()).digest()
@@ -99,21 +113,21 @@ def left_response(seed: int, annotator_id: int, n_shown: int) -> int:
     return arrangement[place]
 
 
-# An item is not worked on longer than this without a pause; a broken clock must not cost money.
+# Nobody works on an item for longer without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
 
 
 @prepared
 def drafts(item: Any, annotator: Any) -> QuerySet[Draft]:
-    """One at most."""
+    """At most one."""
     return Draft.objects.filter(item=item, annotator=annotator)
 
 
 def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Draft:
-    """The draft of an item in hand; the side is drawn when it is first shown, and then stays.
+    """Return the draft of an item in hand. The first time, a side is drawn and the draft made.
 
-    The seat moves to `cursor`, the item's place. Raises IntegrityError where it is asked for
-    twice at once, and SeatGone.
+    The seat's cursor moves to the item's place, which also locks the seat for the transaction.
+    Raises IntegrityError if the draft is asked for twice at once, and SeatGone.
     """
     draft: Draft | None = drafts.first(item=item.pk, annotator=annotator.pk)
     if draft is not None:
@@ -146,9 +160,9 @@ def _shown_one_more(seat: Any, cursor: Any) -> Changed:
 
 
 def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
-    """Keep what was entered so far. Active time adds up and never runs backwards.
+    """Keep what was entered so far, and add to the active time, which never decreases.
 
-    Raises Draft.DoesNotExist where the project or the person was deleted meanwhile.
+    Raises Draft.DoesNotExist if the project or the person was deleted meanwhile.
     """
     draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
     kept = _kept.row(
@@ -174,11 +188,7 @@ def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Change
 
 
 def clamp_seconds(seconds: float) -> float:
-    """What may be added at once to the active time of an item."""
+    """Return the seconds within what may be added at once to an item's active time."""
     if not 0 <= seconds < float("inf"):
         return 0.0
     return min(float(seconds), MAX_ADDED_SECONDS)
-
-
-def criterion_values(protocol: Protocol) -> tuple[str, ...]:
-    return FIVE if protocol.scale == Project.Scale.FIVE else THREE

@@ -16,7 +16,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import OuterRef, QuerySet
 
-from annotation.models import Annotator, Protocol, RoutingScores, Vote
+from annotation.models import JUDGE_SOURCES, Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from judging.core.errors import UserError
 from judging.core.queries import count_of
@@ -261,7 +261,7 @@ def _digest(*texts: str) -> bytes:
 
 def _preferences_table_row(one: Merged) -> dict[str, Any]:
     prompt, chosen, rejected = _texts(one)
-    reviewed = one.source not in ("judge", "policy:judge")
+    reviewed = one.source not in JUDGE_SOURCES
     return {
         "prompt": prompt,
         "chosen": chosen,
