@@ -1,4 +1,4 @@
-"""The rounds of a project, and one round as it goes on."""
+"""Pages of rounds: the list, one round and its progress, and what a manager changes in it."""
 
 from collections.abc import Callable
 
@@ -24,7 +24,7 @@ PAGE = 50
 
 
 def managed_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
-    """The round, for somebody who may manage it. Nothing here shows what the judge said."""
+    """Return the round if this person may manage it. Its pages never show what the judge said."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
     return access, get_object_or_404(rounds, project=access.project, number=number)
@@ -49,7 +49,7 @@ def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """The part of the page that follows the work as it is done."""
+    """Return the part of the page that is reloaded while people work."""
     access, found = managed_round(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
@@ -58,27 +58,45 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.pause, "No new items are handed out.")
+    return _change(request, slug, number, changes.pause, "No new items are handed out.")
 
 
 @require_POST
 def resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.resume, "Items are handed out again.")
+    return _change(request, slug, number, changes.resume, "Items are handed out again.")
 
 
 @require_POST
 def close(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.close, "The round is closed; its votes count.")
+    return _change(request, slug, number, changes.close, "The round is closed; its votes count.")
 
 
 @require_POST
 def reopen(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.reopen, "The round is open again.")
+    return _change(request, slug, number, changes.reopen, "The round is open again.")
+
+
+def _change(
+    request: HttpRequest,
+    slug: str,
+    number: int,
+    change: Callable[[Round, object], None],
+    success: str,
+) -> HttpResponse:
+    """Bring the round into another state, or say why that isn't possible."""
+    _, round_ = managed_round(request, slug, number)
+    try:
+        change(round_, request.user)
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, success)
+    return redirect("round", slug, number)
 
 
 @require_POST
 def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Ask for more votes an item."""
+    """Ask for more votes per item."""
     access, found = managed_round(request, slug, number)
     form = VotesForm(request.POST)
     if form.is_valid():
@@ -94,7 +112,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Select up to a new cut."""
+    """Select up to a larger cut."""
     access, found = managed_round(request, slug, number)
     form = ExtendForm(request.POST)
     if form.is_valid():
@@ -110,7 +128,7 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Say who labels in the round, and how much each."""
+    """Choose who labels in the round, and how much each."""
     access, found = managed_round(request, slug, number)
     form = AssignForm(found, request.POST)
     if form.is_valid():
@@ -135,24 +153,6 @@ def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> Http
         projects_access.record_event(
             access.project, request.user, "flag settled", row.item.example.external_id
         )
-    return redirect("round", slug, number)
-
-
-def change(
-    request: HttpRequest,
-    slug: str,
-    number: int,
-    move: Callable[[Round, object], None],
-    done: str,
-) -> HttpResponse:
-    """Bring the round into another state, or say why it cannot be."""
-    _, found = managed_round(request, slug, number)
-    try:
-        move(found, request.user)
-    except UserError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, done)
     return redirect("round", slug, number)
 
 

@@ -1,4 +1,4 @@
-"""A project's settings, its audit trail, and its end."""
+"""Pages of a project's settings and audit trail, and its deletion."""
 
 from typing import Any
 
@@ -68,7 +68,7 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def trail(request: HttpRequest, slug: str) -> HttpResponse:
-    """Who did what when. What is done to each item is shown on demand."""
+    """Show who did what and when. Events of single items are shown on demand only."""
     access = project_for(request.user, slug, Role.OWNER)
     events = access.project.audit_events.select_related("user").order_by("-at", "-pk")
     with_votes = "votes" in request.GET

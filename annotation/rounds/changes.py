@@ -85,9 +85,7 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
         _not_closed(round_, "ask for more votes")
         changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
         if not changed.update(votes_per_item=votes):
-            raise UserError(
-                "Somebody changed this round at the same moment. Reload the page."
-            )
+            raise UserError("Somebody changed this round at the same moment. Reload the page.")
         round_.votes_per_item = votes
         items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
         # Locked in the order in which everybody locks items. An UPDATE would lock them in any.

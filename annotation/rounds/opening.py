@@ -148,9 +148,7 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
         raise UserError(f"A seed must be between 0 and {_SEEDS - 1}, not {settings.seed}.")
     if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
-        raise UserError(
-            "The error to certify and the confidence must be between 0 and 100 %."
-        )
+        raise UserError("The error to certify and the confidence must be between 0 and 100 %.")
     if settings.everything and settings.audit:
         raise UserError("Everything is labelled, so there is nothing left to audit.")
     if run is None and not settings.everything:

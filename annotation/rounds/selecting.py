@@ -46,7 +46,8 @@ def ranked_examples(
 ) -> list[Ranked]:
     """Return the run's examples, the most contested first (SCIENCE: rank).
 
-    Pending ones are left out. An adaptive run is ranked by its smoothed entropy, which `routing_score` holds.
+    Pending ones are left out. An adaptive run is ranked by its smoothed entropy, held by
+    `routing_score`.
 
     Args:
         paper_mode: Break ties in import order, as the paper does.

@@ -17,7 +17,12 @@ from django.utils import timezone
 
 from annotation.models import Annotator, Item, Protocol, Round, Selection, Slot, Vote
 from annotation.people.annotators import annotator_named
-from annotation.queue.settling import count_earlier_votes, leaving_out_unblinded, needs_decision
+from annotation.queue.settling import (
+    count_earlier_votes,
+    counted_slots,
+    leaving_out_unblinded,
+    needs_decision,
+)
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteRow, VotesRead, names_of, read_votes
 from judging.core.errors import UserError
@@ -234,9 +239,8 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote
 
 def _settle(round_: Round, items: Sequence[Item]) -> None:
     labels: dict[int, list[str]] = defaultdict(list)
-    slots = Slot.objects.filter(round=round_, vote__isnull=False)
-    if leaving_out_unblinded([round_.project_id]):
-        slots = slots.filter(vote__unblinded=False)
+    leave_out = bool(leaving_out_unblinded([round_.project_id]))
+    slots = counted_slots(Slot.objects.filter(round=round_), leave_out)
     for item_id, label in slots.values_list("item", "vote__label"):
         labels[item_id].append(label)
     for item in items:
