@@ -1,24 +1,33 @@
-"""The tables of annotation, one module for each noun."""
+"""The tables of annotation, and the rules by which votes on an item come to a label.
+
+They are in one module because they refer to each other: a project's annotators have seats in
+rounds; a round has items, each with n slots, so that exactly n votes are a matter of the table; a
+vote fills slots. Of the rules, `enters_results` and `outcome` are here, because the queue, which
+settles items, and the results, which merge labels, must never disagree about them.
+"""
 
 import secrets
+from collections.abc import Mapping
+from enum import StrEnum
 
 from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
 from judging.dataset.models import Example, Label
+from judging.methods.agreement.votes import majority_of
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
 __all__ = [
+    "JUDGE_SOURCES",
     "Adjudication",
-    "Annotation",
-    "AnnotationRevision",
     "Annotator",
     "Draft",
     "Flag",
     "Invitation",
     "Item",
+    "LabelSource",
     "Protocol",
     "Round",
     "RoutingScores",
@@ -26,6 +35,10 @@ __all__ = [
     "Selection",
     "Skip",
     "Slot",
+    "Vote",
+    "VoteRevision",
+    "enters_results",
+    "outcome",
 ]
 
 
@@ -261,7 +274,7 @@ class Slot(models.Model):
     )
     lease_until = models.DateTimeField(null=True)
     vote = models.ForeignKey(
-        "annotation.Annotation", null=True, on_delete=models.SET_NULL, related_name="counted_in"
+        "annotation.Vote", null=True, on_delete=models.SET_NULL, related_name="counted_in"
     )
 
     class Meta:
@@ -334,7 +347,7 @@ class Flag(models.Model):
         ]
 
 
-class Annotation(models.Model):
+class Vote(models.Model):
     """`answer` is what was chosen, by side; `label` is derived from it, from response 1's view.
 
     `left_response` is 1 or 2: which response stood left (null for votes cast elsewhere without
@@ -361,6 +374,8 @@ class Annotation(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        # Votes were called annotations, and old backups name the table so.
+        db_table = "annotation_annotation"
         constraints = [
             models.UniqueConstraint(fields=["item", "annotator"], name="one_vote_an_item"),
             models.UniqueConstraint(
@@ -374,16 +389,19 @@ class Annotation(models.Model):
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
 
 
-class AnnotationRevision(models.Model):
+class VoteRevision(models.Model):
     """What a vote was before it was edited."""
 
-    annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="revisions")
+    annotation = models.ForeignKey(Vote, on_delete=models.CASCADE, related_name="revisions")
     label = models.CharField(max_length=4, choices=Label)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)
     submitted_at = models.DateTimeField(null=True)
     replaced_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        db_table = "annotation_annotationrevision"
 
 
 class Adjudication(models.Model):
@@ -395,3 +413,53 @@ class Adjudication(models.Model):
     )
     decider = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField(auto_now_add=True)
+
+
+class LabelSource(StrEnum):
+    """Where a final label comes from. Exports and reports hold these values."""
+
+    MAJORITY = "majority"
+    ADJUDICATED = "adjudicated"
+    POLICY_TIE = "policy:tie"
+    POLICY_JUDGE = "policy:judge"
+    JUDGE = "judge"
+    NONE = "none"
+    UNDECIDED = ""
+
+
+# With these the final label is the judge's.
+JUDGE_SOURCES = (LabelSource.JUDGE, LabelSource.POLICY_JUDGE)
+
+
+def enters_results(unblinded: bool, leave_out: bool) -> bool:
+    """Return True if a vote enters results.
+
+    Args:
+        unblinded: The voter had seen judge output in the project before.
+        leave_out: The project leaves such votes out.
+    """
+    return not (unblinded and leave_out)
+
+
+def outcome(votes: Mapping[str, int], policy: str, kind: str) -> tuple[str | None, LabelSource]:
+    """Return the label that the counted votes on an item come to, and where it comes from.
+
+    The label is None if it is the judge's by policy, and if a person must decide. On audit and
+    learning items the policy never takes the judge's label, which must not measure or teach
+    itself. A person also decides if no vote counts.
+
+    Args:
+        votes: The number of counted votes for each label.
+        policy: The round's `no_majority`.
+        kind: The kind of the item's selection.
+    """
+    label = majority_of(votes)
+    if label is not None:
+        return label, LabelSource.MAJORITY
+    if any(votes.values()):
+        if policy == Project.NoMajority.TIE:
+            return Label.TIE, LabelSource.POLICY_TIE
+        measures = kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
+        if policy == Project.NoMajority.JUDGE and not measures:
+            return None, LabelSource.POLICY_JUDGE
+    return None, LabelSource.UNDECIDED

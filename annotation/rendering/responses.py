@@ -11,7 +11,7 @@ from annotation.rendering import gate, markdown
 from annotation.rendering.gate import balance
 
 
-def to_html(text: str) -> str:
+def _plain_html(text: str) -> str:
     """One block; the stylesheet keeps its white space and finds the direction of each line."""
     return f'<div class="plain" dir="auto">{escape(balance(text), quote=False)}</div>'
 
@@ -53,9 +53,9 @@ def render(text: str, how: How = "markdown") -> SafeString:
     if how not in get_args(How):
         raise ValueError(f"how is {' or '.join(get_args(How))}, not {how!r}")
     if how == "plain" or len(text) > MARKDOWN_CHARACTERS:
-        return gate.sanitise(to_html(text))
+        return gate.sanitise(_plain_html(text))
     try:
         html = gate.sanitise(markdown.to_html(text))
     except markdown.TooDeep:
-        return gate.sanitise(to_html(text))
-    return html if shows_text(html) else gate.sanitise(to_html(text))
+        return gate.sanitise(_plain_html(text))
+    return html if shows_text(html) else gate.sanitise(_plain_html(text))

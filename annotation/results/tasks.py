@@ -4,14 +4,14 @@ from celery import shared_task
 
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
-from annotation.rounds.changes import due
+from annotation.rounds.changes import rounds_due
 from judging.runs.models import Run
 
 
 @shared_task
 def go_on_with_round(round_id: int) -> None:
     """A message that comes twice, or too early, finds nothing to do."""
-    round_ = due().filter(pk=round_id).first()
+    round_ = rounds_due().filter(pk=round_id).first()
     if round_ is not None:
         select_what_was_learned(round_)
 

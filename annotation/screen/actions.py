@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation.models import Annotation, Draft
+from annotation.models import Draft, Vote
 from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
@@ -30,10 +30,10 @@ from annotation.screen.hand import (
     kind_to_old_links,
     last_token,
     log_in_first,
-    round_for,
+    round_behind_link,
     vote_on,
 )
-from annotation.screen.progress import progress_of, refusal, where
+from annotation.screen.progress import progress_of, refusal, title_of
 from annotation.screen.views import progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
@@ -50,7 +50,7 @@ class PreferencesForm(forms.ModelForm):
 @require_POST
 @kind_to_old_links
 def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     try:
         annotators.leave_round(round_, annotator)
     except UserError as error:
@@ -58,7 +58,7 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {where(round_)}. What you voted stays; what you had in hand went back to "
+            f"You left {title_of(round_)}. What you voted stays; what you had in hand went back to "
             "the others. You can come back.",
         )
     return redirect("annotate")
@@ -67,7 +67,7 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
 @require_POST
 @kind_to_old_links
 def annotate_return(request: HttpRequest, signed: str) -> HttpResponse:
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     annotators.come_back(round_, annotator)
     return redirect(address_of(round_))
 
@@ -219,7 +219,7 @@ def _is_outdated(draft: Draft, entry: Entry) -> bool:
     return given is not None and given.updated_at > said_at
 
 
-def _change(given: Annotation, draft: Draft) -> None:
+def _change(given: Vote, draft: Draft) -> None:
     """Its active time is all that the draft has gathered over its life."""
     added = draft.active_seconds - (given.active_seconds or 0.0)
     edit_vote(given, draft.answer, draft.comment, max(0.0, added))

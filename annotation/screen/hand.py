@@ -18,13 +18,17 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from annotation.models import Annotation, Annotator, Draft, Protocol, Round
+from annotation.models import Annotator, Draft, Round, Vote
 from annotation.people.annotators import annotator_of
-from annotation.queue.drafts import FIVE, MAX_COMMENT, THREE, choices, save_draft
+from annotation.queue.drafts import (
+    MAX_COMMENT,
+    answer_options,
+    criterion_values,
+    save_draft,
+)
 from annotation.queue.queue import claim_slot_of, heartbeat
 from judging.core.sql.statements import prepared
 from judging.projects.access import project_for
-from judging.projects.models import Project
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
@@ -66,7 +70,7 @@ def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
     return drafts.only(*_NEEDED).filter(token=token, annotator__user=user)
 
 
-def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
+def round_behind_link(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
     """The round of a link, and who labels in it. Raises Http404, and LinkEnded for one that was
     good once."""
     try:
@@ -132,7 +136,7 @@ def take_up(draft: Draft, now: datetime) -> bool:
     return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None
 
 
-def vote_on(draft: Draft) -> Annotation | None:
+def vote_on(draft: Draft) -> Vote | None:
     """The vote that this person gave on the item, if any."""
     vote = _votes.first(item=draft.item_id, annotator=draft.annotator_id)
     if vote is not None:
@@ -141,14 +145,14 @@ def vote_on(draft: Draft) -> Annotation | None:
 
 
 @prepared
-def _votes(item: Any, annotator: Any) -> QuerySet[Annotation]:
-    return Annotation.objects.filter(item=item, annotator=annotator)
+def _votes(item: Any, annotator: Any) -> QuerySet[Vote]:
+    return Vote.objects.filter(item=item, annotator=annotator)
 
 
-def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:
+def last_token(round_: Round, annotator: Annotator, before: Vote | None = None) -> str | None:
     """The token of the last vote of one's own in this round, or of the one before `before`."""
-    source = Annotation.Source.SCREEN
-    votes = Annotation.objects.filter(annotator=annotator, item__round=round_, source=source)
+    source = Vote.Source.SCREEN
+    votes = Vote.objects.filter(annotator=annotator, item__round=round_, source=source)
     if before is not None:
         votes = votes.filter(submitted_at__lt=before.submitted_at)
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
@@ -171,15 +175,11 @@ class Entry:
     age: float = 0.0
 
 
-def criterion_values(protocol: Protocol) -> tuple[str, ...]:
-    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
-
-
 def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
     """Read a form. What is no answer under the protocol is left out, for the check to miss."""
     protocol = draft.item.round.protocol
     answer: dict[str, Any] = {}
-    if posted.get("overall") in {choice.value for choice in choices(protocol)}:
+    if posted.get("overall") in {choice.value for choice in answer_options(protocol)}:
         answer["overall"] = posted["overall"]
     given = {
         name: posted.get(f"criterion-{number}", "")

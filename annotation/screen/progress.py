@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.models import Annotator, Item, Round, Seat, Selection, Skip, Slot, Vote
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
@@ -47,7 +47,7 @@ class OpenRound:
     left: bool
 
 
-def where(round_: Round) -> str:
+def title_of(round_: Round) -> str:
     return f"{round_.project.name} · round {round_.number}"
 
 
@@ -57,7 +57,7 @@ def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
     items, done, limit = _counts.first(**who)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
-        where(round_),
+        title_of(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
@@ -95,7 +95,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
     """The rounds that are open to this person: those with work first, then the oldest first."""
     rounds = [
         OpenRound(
-            where(round_),
+            title_of(round_),
             address_of(round_),
             leave_address_of(round_),
             return_address_of(round_),
@@ -139,7 +139,7 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
 def _work_for(user: AbstractUser) -> QuerySet[Slot]:
     """Slots of the round to be filled by somebody who neither skipped the item nor voted on it."""
     skips = Skip.objects.filter(item=OuterRef("item"), annotator__user=user)
-    votes = Annotation.objects.filter(
+    votes = Vote.objects.filter(
         example=OuterRef("item__example"),
         protocol=OuterRef("item__round__protocol"),
         annotator__user=user,

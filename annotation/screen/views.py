@@ -12,9 +12,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotation, Annotator, Draft, Round
-from annotation.queue.drafts import BOTH_BAD, AnswerOption, choices
-from annotation.queue.queue import NoItem, claim_next, why_none
+from annotation.models import Annotator, Draft, Round, Vote
+from annotation.queue.drafts import BOTH_BAD, AnswerOption, answer_options
+from annotation.queue.queue import NoItem, claim_next, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
     KEPT,
@@ -23,7 +23,7 @@ from annotation.screen.hand import (
     is_token,
     kind_to_old_links,
     last_token,
-    round_for,
+    round_behind_link,
     take_up,
     vote_on,
 )
@@ -53,7 +53,7 @@ class Criterion:
 
 def item_context(
     draft: Draft,
-    vote: Annotation | None,
+    vote: Vote | None,
     *,
     progress: OwnProgress | None,
     view: View = "rendered",
@@ -64,7 +64,7 @@ def item_context(
     Without `progress` it is the item alone, fetched while there is one before it to go back to.
     """
     protocol = draft.item.round.protocol
-    buttons = choices(protocol)
+    buttons = answer_options(protocol)
     chosen = draft.answer.get("criteria", {})
     base = reverse("annotate_item", args=[draft.token])
     can_go_back = progress is None or progress.done
@@ -99,7 +99,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
     }
 
 
-def _words(buttons: tuple[AnswerOption, ...], vote: Annotation) -> str:
+def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
     texts = {button.value: button.text for button in buttons}
     return texts.get(vote.answer.get("overall"), vote.label)
 
@@ -126,7 +126,7 @@ def annotate(request: HttpRequest) -> HttpResponse:
 @kind_to_old_links
 def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     handed = claim_next(round_, annotator)
     if request.headers.get("HX-Request"):
         return _turned_up(handed)
@@ -147,7 +147,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if round_.state == Round.State.CLOSED:
         return show_nothing(request, NoItem("closed"), round_, draft.annotator)
     if vote is None and not take_up(draft, timezone.now()):
-        if nothing := why_none(round_, draft.annotator):
+        if nothing := why_no_items(round_, draft.annotator):
             return show_nothing(request, nothing, round_, draft.annotator)
         ending = refusal("This pair is settled", _SETTLED, round_)
         return show_ending(request, ending, round_, draft.annotator)

@@ -9,11 +9,11 @@ from django.db.models import Case, F, IntegerField, Value, When
 from django.db.models.functions import MD5, Coalesce, Length
 from numpy.typing import NDArray
 
-from annotation.models import Annotator, Selection
+from annotation.models import Annotator, LabelSource, Selection
 from annotation.results.merge.final_labels import (
     CHUNK,
+    CastVote,
     HumanLabel,
-    Vote,
     as_read,
     merge,
     people_both_ways,
@@ -41,7 +41,7 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
         return _some(elsewhere, n) if elsewhere else NO_LABELS
     without = [say for say in asked.values() if say.label is None]
     lapsed = sum(say.lapsed for say in without)
-    judges = sum(say.source == "policy:judge" for say in without)
+    judges = sum(say.source == LabelSource.POLICY_JUDGE for say in without)
     waiting = len(without) - lapsed - judges
     said = (
         (waiting, f"still {_verb(waiting, 'wait')} for a label"),
@@ -78,7 +78,7 @@ class Ballots:
         return VoteCounts.from_votes(self.votes, self.present)
 
 
-def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
     given = [vote for row in votes for vote in row]
     people = sorted({vote.annotator_id for vote in given})
     column = {annotator: place for place, annotator in enumerate(people)}

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from annotation.models import JUDGE_SOURCES, LabelSource
 from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
@@ -125,11 +126,11 @@ def _merged(given: Columns) -> Iterator[str]:
     wrong = 0
     for source, judge, final, *votes in zip(*(given[name] for name in names), strict=True):
         expected: Any = final
-        if source in ("judge", "policy:judge"):
+        if source in JUDGE_SOURCES:
             expected = judge
-        elif source == "majority":
+        elif source == LabelSource.MAJORITY:
             expected = majority_of(dict(zip(VOTES, map(int, votes), strict=True)))
-        elif source == "policy:tie":
+        elif source == LabelSource.POLICY_TIE:
             expected = "tie"
         wrong += final != expected
     if wrong:

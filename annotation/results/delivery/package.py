@@ -24,7 +24,7 @@ from django.utils.html import escape
 
 import annotation.results
 import judging.methods
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
@@ -167,7 +167,7 @@ class Unpacked(Analysis):
 
 def _other_votes(analysis: Analysis) -> int:
     """Votes that are delivered, and that the figures do not count."""
-    given = Annotation.objects.filter(example__project=analysis.project).count()
+    given = Vote.objects.filter(example__project=analysis.project).count()
     return given - int(analysis.sheet.ballots.present.sum())
 
 

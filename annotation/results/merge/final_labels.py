@@ -22,10 +22,18 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import Adjudication, Item, Round, Selection, Slot
+from annotation.models import (
+    Adjudication,
+    Item,
+    LabelSource,
+    Round,
+    Selection,
+    Slot,
+    enters_results,
+    outcome,
+)
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, Label, frame_of
-from judging.methods.agreement.votes import majority_of
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
@@ -57,7 +65,7 @@ def places_of(ids: Codes, wanted: ArrayLike) -> Codes:
     return np.where(ids[near] == keys, near, -1)
 
 
-class Vote(NamedTuple):
+class CastVote(NamedTuple):
     annotator_id: int
     label: str
     active_seconds: float | None
@@ -66,7 +74,7 @@ class Vote(NamedTuple):
     left_response: int | None = None
 
 
-def votes_on(items: QuerySet[Item]) -> dict[int, list[Vote]]:
+def votes_on(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
     both_bad = When(vote__answer__overall="both_bad", then=Value(1))
     rows = (
         Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
@@ -85,9 +93,9 @@ def votes_on(items: QuerySet[Item]) -> dict[int, list[Vote]]:
             "vote__left_response",
         )
     )
-    votes: dict[int, list[Vote]] = defaultdict(list)
+    votes: dict[int, list[CastVote]] = defaultdict(list)
     for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
-        vote = Vote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
+        vote = CastVote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
         votes[item].append(vote)
     return votes
 
@@ -111,7 +119,7 @@ class HumanLabel:
     those of people who had seen what the judge says; they were paid for all the same.
     """
 
-    votes: tuple[Vote, ...]
+    votes: tuple[CastVote, ...]
     label: Label | None
     source: str
     rule: str
@@ -124,14 +132,14 @@ class HumanLabel:
     minutes_per_vote: Decimal = Decimal(0)
     measured: bool = False
     counts: dict[str, int] = field(default_factory=dict)
-    left_out: tuple[Vote, ...] = ()
+    left_out: tuple[CastVote, ...] = ()
 
     @property
     def n_votes(self) -> int:
         return len(self.votes)
 
     @property
-    def paid(self) -> tuple[Vote, ...]:
+    def paid(self) -> tuple[CastVote, ...]:
         return self.votes + self.left_out
 
 
@@ -242,18 +250,22 @@ def _sayings(items: QuerySet[Item], project: Project) -> list[Saying]:
     return sayings
 
 
-def _parted(votes: Iterable[Vote], leave_out: bool) -> tuple[tuple[Vote, ...], tuple[Vote, ...]]:
+def _parted(
+    votes: Iterable[CastVote], leave_out: bool
+) -> tuple[tuple[CastVote, ...], tuple[CastVote, ...]]:
     """Those that count, and those that do not."""
     if not leave_out:
         return tuple(votes), ()
-    blind = tuple(vote for vote in votes if not vote.unblinded)
-    return blind, tuple(vote for vote in votes if vote.unblinded)
+    parts: tuple[list[CastVote], list[CastVote]] = ([], [])
+    for vote in votes:
+        parts[0 if enters_results(vote.unblinded, leave_out) else 1].append(vote)
+    return tuple(parts[0]), tuple(parts[1])
 
 
 def _say(
     item: AskedItem,
-    votes: tuple[Vote, ...],
-    left_out: tuple[Vote, ...],
+    votes: tuple[CastVote, ...],
+    left_out: tuple[CastVote, ...],
     decision: Adjudication | None,
 ) -> HumanLabel:
     counts = dict.fromkeys(_LABELS, 0)
@@ -285,12 +297,11 @@ def _decide(
     item: AskedItem, counts: tuple[int, ...], n_left_out: int, decision: Adjudication | None
 ) -> tuple[Label | None, str, str]:
     if decision is not None:
-        return Label(decision.label), "adjudicated", "decided by a person"
+        return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
     if not any(counts) or not settled:
         return None, "", _unsettled(item, counts, n_left_out)
-    measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
-    return _counted_out(counts, item.round.no_majority, measures)
+    return _counted_out(counts, item.round.no_majority, item.selection.kind)
 
 
 def _unsettled(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str:
@@ -307,19 +318,22 @@ def _unsettled(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str
 
 @lru_cache(maxsize=1000)
 def _counted_out(
-    counts: tuple[int, ...], policy: str, measures: bool
-) -> tuple[Label | None, str, str]:
-    """The same for all examples with these votes. measures: the item is there to measure the
-    judge, so that the judge cannot decide it."""
+    counts: tuple[int, ...], policy: str, kind: str
+) -> tuple[Label | None, LabelSource, str]:
+    """The same for all examples with these votes."""
     spread = _spread(counts)
-    label = majority_of(dict(zip(_LABELS, counts, strict=True)))
-    if label is not None:
-        return Label(label), "majority", f"more than half of {sum(counts)} votes ({spread})"
-    if policy == Project.NoMajority.TIE:
-        return Label.TIE, "policy:tie", f"no majority ({spread}): a tie by policy"
-    if policy == Project.NoMajority.JUDGE and not measures:
-        return None, "policy:judge", f"no majority ({spread}): the judge's label by policy"
-    return None, "", f"no majority ({spread}): waits for a decision"
+    label, source = outcome(dict(zip(_LABELS, counts, strict=True)), policy, kind)
+    rule = f"no majority ({spread}): {_WITHOUT_MAJORITY.get(source, '')}"
+    if source == LabelSource.MAJORITY:
+        rule = f"more than half of {sum(counts)} votes ({spread})"
+    return Label(label) if label else None, source, rule
+
+
+_WITHOUT_MAJORITY = {
+    LabelSource.POLICY_TIE: "a tie by policy",
+    LabelSource.POLICY_JUDGE: "the judge's label by policy",
+    LabelSource.UNDECIDED: "waits for a decision",
+}
 
 
 def _spread(counts: tuple[int, ...]) -> str:
@@ -336,7 +350,7 @@ def human_cost(says: Iterable[HumanLabel]) -> Decimal:
     return sum((vote_cost(say, vote) for say in says for vote in say.paid), Decimal(0))
 
 
-def vote_cost(say: HumanLabel, vote: Vote) -> Decimal:
+def vote_cost(say: HumanLabel, vote: CastVote) -> Decimal:
     """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
     if say.measured and vote.active_seconds is not None:
         return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), say.wage_usd)
@@ -376,15 +390,15 @@ class Merged:
 def merge(judge: Label | None, people: HumanLabel | None) -> tuple[Label | None, str, str]:
     """Final label, source and rule from the judge's label and people's say on one example."""
     if people is not None and people.waits:
-        return None, "none", people.rule
-    if people is not None and people.source == "policy:judge":
-        return judge, people.source if judge else "none", people.rule
+        return None, LabelSource.NONE, people.rule
+    if people is not None and people.source == LabelSource.POLICY_JUDGE:
+        return judge, people.source if judge else LabelSource.NONE, people.rule
     if people is not None and people.source:
         return people.label, people.source, people.rule
     so_far = people.rule if people is not None else ""
     if judge is not None:
-        return judge, "judge", ": ".join(filter(None, ("the judge's label", so_far)))
-    return None, "none", so_far or "neither the judge nor people have a label"
+        return judge, LabelSource.JUDGE, ": ".join(filter(None, ("the judge's label", so_far)))
+    return None, LabelSource.NONE, so_far or "neither the judge nor people have a label"
 
 
 def merged(project: Project, run: Run | None) -> Iterator[Merged]:

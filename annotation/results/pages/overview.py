@@ -10,7 +10,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.models import Annotation, Item, Round, Slot
+from annotation.models import Item, Round, Slot, Vote
 from annotation.results.data.runs import Costs, project_costs, run_totals
 from annotation.results.report.cache import kept_for
 from annotation.screen.progress import open_work
@@ -115,9 +115,7 @@ def _annotating(project: Project) -> Step:
         given=Count("pk", filter=Q(vote__isnull=False)),
         closed=Count("pk", filter=Q(vote=None, round__state=Round.State.CLOSED)),
     )
-    elsewhere = Annotation.objects.filter(
-        item__round__project=project, source=Annotation.Source.IMPORT
-    ).count()
+    elsewhere = Vote.objects.filter(item__round__project=project, source=Vote.Source.IMPORT).count()
     if not slots["asked"]:
         words = f"votes imported: {count(elsewhere)}" if elsewhere else "votes"
         return Step("Annotate", "later", "0", words, rounds)

@@ -16,7 +16,7 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import OuterRef, QuerySet
 
-from annotation.models import Annotation, Annotator, Protocol, RoutingScores
+from annotation.models import JUDGE_SOURCES, Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from judging.core.errors import UserError
 from judging.core.queries import count_of
@@ -141,10 +141,10 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
         }
 
 
-def _votes(project: Project) -> QuerySet[Annotation]:
-    same = Annotation.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
+def _votes(project: Project) -> QuerySet[Vote]:
+    same = Vote.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
     return (
-        Annotation.objects.filter(example__project=project)
+        Vote.objects.filter(example__project=project)
         .select_related("example", "annotator", "protocol", "item__round", "item__selection")
         .annotate(n_votes=count_of(same, "example"))
         .defer("example__question", "example__response_1", "example__response_2")
@@ -261,7 +261,7 @@ def _digest(*texts: str) -> bytes:
 
 def _preferences_table_row(one: Merged) -> dict[str, Any]:
     prompt, chosen, rejected = _texts(one)
-    reviewed = one.source not in ("judge", "policy:judge")
+    reviewed = one.source not in JUDGE_SOURCES
     return {
         "prompt": prompt,
         "chosen": chosen,

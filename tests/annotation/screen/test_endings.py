@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Slot
+from annotation.models import Draft, Slot, Vote
 from annotation.queue.queue import LEASE, claim_next
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -80,7 +80,7 @@ def test_a_pair_that_others_completed_meanwhile_is_told_and_nothing_is_lost(
     assert answer.status_code == 409
     assert "all the votes it needs" in text_of(answer)
     assert "settled" in text_of(client.get(f"/annotate/{token}"))
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     assert Draft.objects.get(token=token).comment == "mine"
 
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.queue.settling import settle_unblinded
 from annotation.results.delivery.verify import verify
 from annotation.results.merge.final_labels import merged, merged_one, people_alone, people_for_run
@@ -135,7 +135,7 @@ def test_the_setting_alone_is_another_state_of_the_data(run):
 
 
 def test_a_report_of_blind_votes_alone_says_nothing_of_it(run):
-    Annotation.objects.update(unblinded=False)
+    Vote.objects.update(unblinded=False)
     report = current_report(run.project, run)
     assert not [one for one in in_short(report) if "unblinded" in one.text]
 
