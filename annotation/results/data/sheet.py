@@ -16,7 +16,7 @@ from annotation.results.merge.final_labels import (
     HumanLabel,
     as_read,
     merge,
-    people_both_ways,
+    human_labels,
     places_of,
 )
 from annotation.votes.agreement import SIGN
@@ -352,7 +352,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     examples = example_rows(project)
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
-    everywhere, asked = people_both_ways(project, run)
+    everywhere, asked = human_labels(project, run)
     basis, human, labelled, people = _known(examples, everywhere, asked)
     says = _Says(ids, asked)
     answer, answered = says.labels()
@@ -407,7 +407,7 @@ class _Says:
 
 
 def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
-    """People's labels where they were asked, the judge's elsewhere."""
+    """Return the final labels by `merge`, which keeps the judge's label if people weren't asked."""
     final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
     judge = [
         _LABELS[sign] if there else None
