@@ -34,7 +34,7 @@ from judging.runs.models import Run
 
 DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = 20
-HOW_MUCH = [("beta", "the top β %"), ("budget", "as many as a budget pays for"), ("all", "everything")]
+HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget pays for"), ("all", "everything")]
 ROUTES = [
     ("bpde", "examples on which the judge contradicts itself (BPDE)"),
     ("learned", "examples like those that it gets wrong in a random sample"),
@@ -44,7 +44,10 @@ _MOST_USD = 1_000_000_000
 
 
 class PlanForm(forms.Form):
-    """The settings of a round, and three questions that change nothing in it. β and money are exact."""
+    """The settings of a round, and questions that change nothing in it: target, k, second judge.
+
+    β and money are exact decimals.
+    """
 
     run = forms.ModelChoiceField(Run.objects.none(), required=False, label="Ranked by")
     how = forms.ChoiceField(choices=HOW_MUCH, initial="beta", label="People label")
@@ -93,9 +96,9 @@ class PlanForm(forms.Form):
     )
     looks = forms.CharField(
         required=False,
-        label="Audit sizes at which to check the certificate",
-        help_text="Check the certificate after this many audited examples, for example 30, 60. Each "
-        "extra check makes it a little harder to pass. If empty: once, at the end.",
+        label="Certificate checks",
+        help_text="Check the certificate after this many audited examples, for example 30, 60. "
+        "Each extra check makes it a little harder to pass. If empty: once, at the end.",
     )
     epsilon = forms.DecimalField(
         min_value=Decimal("0.1"),
@@ -117,8 +120,8 @@ class PlanForm(forms.Form):
         Run.objects.none(),
         required=False,
         label="Second judge for the most contested examples",
-        help_text="See what another run's labels would achieve and cost there. This changes nothing "
-        "in the round.",
+        help_text="See what another run's labels would achieve and cost there. This changes "
+        "nothing in the round.",
     )
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
 
