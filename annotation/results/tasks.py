@@ -10,7 +10,7 @@ from judging.runs.models import Run
 
 @shared_task
 def go_on_with_round(round_id: int) -> None:
-    """A message that comes twice, or too early, finds nothing to do."""
+    """Start the second stage. A message that comes twice or too early finds nothing to do."""
     round_ = rounds_due().filter(pk=round_id).first()
     if round_ is not None:
         select_what_was_learned(round_)
@@ -18,7 +18,7 @@ def go_on_with_round(round_id: int) -> None:
 
 @shared_task
 def renew_report(run_id: int) -> None:
-    """The page shows the last report meanwhile; whatever changed since is asked for again."""
+    """Compute the report again if the data changed. Until then, the page shows the last one."""
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None and run.ranked_at is not None:
         current_report(run.project, run)
