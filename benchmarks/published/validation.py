@@ -67,7 +67,7 @@ def _head() -> Iterator[str]:
 
 
 def _llmbar_orders(folder: Path, project: Any) -> Iterator[str]:
-    """Each prompt as a run: how often it is right in each order, and has the same winner in both."""
+    """Each prompt as a run: right in each order, and the same winner in both."""
     yield "## LLMBar, each prompt\n"
     head = ("Subset", "Judge", "Prompt", "Pairs", "Right", "Right, swapped", "Same winner in both")
     yield from _table(head, _order_rows(folder, project))
