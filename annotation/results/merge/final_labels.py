@@ -25,15 +25,13 @@ from numpy.typing import ArrayLike
 from annotation.models import (
     Adjudication,
     Item,
-    LabelSource,
     Round,
     Selection,
     Slot,
-    enters_results,
-    outcome,
 )
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, Label, frame_of
+from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
@@ -256,10 +254,10 @@ def _parted(
     """Those that count, and those that do not."""
     if not leave_out:
         return tuple(votes), ()
-    parts: tuple[list[CastVote], list[CastVote]] = ([], [])
+    parts: dict[bool, list[CastVote]] = {True: [], False: []}
     for vote in votes:
-        parts[0 if enters_results(vote.unblinded, leave_out) else 1].append(vote)
-    return tuple(parts[0]), tuple(parts[1])
+        parts[enters_results(unblinded=vote.unblinded, leave_out=True)].append(vote)
+    return tuple(parts[True]), tuple(parts[False])
 
 
 def _say(
@@ -301,7 +299,7 @@ def _decide(
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
     if not any(counts) or not settled:
         return None, "", _unsettled(item, counts, n_left_out)
-    return _counted_out(counts, item.round.no_majority, item.selection.kind)
+    return _counted_out(counts, item.round.no_majority, item.selection.kind in Selection.RANDOM)
 
 
 def _unsettled(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str:
@@ -318,11 +316,11 @@ def _unsettled(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str
 
 @lru_cache(maxsize=1000)
 def _counted_out(
-    counts: tuple[int, ...], policy: str, kind: str
+    counts: tuple[int, ...], policy: str, measures: bool
 ) -> tuple[Label | None, LabelSource, str]:
     """The same for all examples with these votes."""
     spread = _spread(counts)
-    label, source = outcome(dict(zip(_LABELS, counts, strict=True)), policy, kind)
+    label, source = outcome(dict(zip(_LABELS, counts, strict=True)), policy, measures=measures)
     rule = f"no majority ({spread}): {_WITHOUT_MAJORITY.get(source, '')}"
     if source == LabelSource.MAJORITY:
         rule = f"more than half of {sum(counts)} votes ({spread})"
