@@ -56,42 +56,29 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     return render(request, "annotation/rounds/_detail_standing.html", context)
 
 
-@require_POST
-def pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return _change(request, slug, number, changes.pause, "No new items are handed out.")
+def _change_view(
+    change: Callable[[Round, object], None], success: str
+) -> Callable[..., HttpResponse]:
+    """Return a view that brings the round into another state, or says why that isn't possible."""
+
+    @require_POST
+    def view(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+        _, round_ = managed_round(request, slug, number)
+        try:
+            change(round_, request.user)
+        except UserError as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, success)
+        return redirect("round", slug, number)
+
+    return view
 
 
-@require_POST
-def resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return _change(request, slug, number, changes.resume, "Items are handed out again.")
-
-
-@require_POST
-def close(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return _change(request, slug, number, changes.close, "The round is closed; its votes count.")
-
-
-@require_POST
-def reopen(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return _change(request, slug, number, changes.reopen, "The round is open again.")
-
-
-def _change(
-    request: HttpRequest,
-    slug: str,
-    number: int,
-    change: Callable[[Round, object], None],
-    success: str,
-) -> HttpResponse:
-    """Bring the round into another state, or say why that isn't possible."""
-    _, round_ = managed_round(request, slug, number)
-    try:
-        change(round_, request.user)
-    except UserError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, success)
-    return redirect("round", slug, number)
+pause = _change_view(changes.pause, "No new items are handed out.")
+resume = _change_view(changes.resume, "Items are handed out again.")
+close = _change_view(changes.close, "The round is closed; its votes count.")
+reopen = _change_view(changes.reopen, "The round is open again.")
 
 
 @require_POST

@@ -18,27 +18,9 @@ from judging.projects import access as projects_access
 from judging.projects.access import project_for
 from judging.projects.models import Role
 
-_SHOWN = 200
-
-
-def _in_one_line(detail: dict[str, Any]) -> str:
-    """Details in one line; what is empty or long is not shown in full."""
-    shown = [(name, value) for name, value in detail.items() if value not in ("", None, False)]
-    return " · ".join(f"{name} {_in_words(value)}" for name, value in shown)
-
-
-def _in_words(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"before", "now"}:
-        return f"{_in_words(value['before'])} → {_in_words(value['now'])}"
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if isinstance(value, bool):
-        value = "yes" if value else "no"
-    text = " ".join(str(value).split()) or "(empty)"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
-
-
 _PAGE = 50
+# Longer values are cut on the page; the audit trail keeps them whole.
+_SHOWN = 200
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -82,6 +64,23 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
         "events": [(event, _in_one_line(event.detail)) for event in page],
     }
     return render(request, "annotation/settings/trail.html", found)
+
+
+def _in_one_line(detail: dict[str, Any]) -> str:
+    """Return an event's details in one line, without empty ones, and with long ones cut."""
+    shown = [(name, value) for name, value in detail.items() if value not in ("", None, False)]
+    return " · ".join(f"{name} {_in_words(value)}" for name, value in shown)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict) and set(value) == {"before", "now"}:
+        return f"{_in_words(value['before'])} → {_in_words(value['now'])}"
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    text = " ".join(str(value).split()) or "(empty)"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
 
 
 @require_POST

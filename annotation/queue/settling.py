@@ -4,9 +4,9 @@ Each of these rules is stated once, and everything else asks here:
 
 - who may vote: `annotators_who_may_vote` in a project, `possible_voters` in a round;
 - which votes count: all, or only the blind ones if the project leaves the others out
-  (`leaving_out_unblinded`, `counted_slots`; for one vote `annotation.models.enters_results`);
-- what they come to: `annotation.models.outcome`, with the round's policy for items without a
-  majority, and `needs_decision`;
+  (`leaving_out_unblinded`, `counted_slots`; for one vote `enters_results` of `judging.methods`);
+- what they come to: `outcome` of `judging.methods`, by the round's policy for items without a
+  majority; `needs_decision` asks it;
 - when an item is done: `settle` keeps `Item.state` up to date.
 
 Votes given in one round also count in other rounds that ask the same, where they fill free slots.
@@ -26,18 +26,16 @@ from annotation.models import (
     Adjudication,
     Annotator,
     Item,
-    LabelSource,
     Round,
     Seat,
     Selection,
     Skip,
     Slot,
     Vote,
-    enters_results,
-    outcome,
 )
 from judging.core import waking
 from judging.core.sql.statements import prepared
+from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.projects.models import Project
 
 # Items settled in one transaction: few enough that no vote waits long for its turn.
@@ -90,7 +88,7 @@ def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
     """
     if kind == Selection.Kind.CHECK:
         return False
-    _, source = outcome(Counter(labels), round_.no_majority, kind)
+    _, source = outcome(Counter(labels), round_.no_majority, measures=kind in Selection.RANDOM)
     return source == LabelSource.UNDECIDED
 
 
@@ -233,7 +231,7 @@ class _Facts:
         return [
             label
             for label, _, unblinded in self._slots[item.pk]
-            if label is not None and enters_results(bool(unblinded), leave_out)
+            if label is not None and enters_results(unblinded=bool(unblinded), leave_out=leave_out)
         ]
 
     def _skipped_by_all(self, item: Item) -> bool:

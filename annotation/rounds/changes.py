@@ -77,7 +77,7 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
     """Ask for more votes per item: slots are added, and complete items open again."""
     if not round_.votes_per_item < votes <= _MAX_VOTES:
         raise UserError(
-            f"Choose a number from {round_.votes_per_item + 1} to {_MAX_VOTES}. Votes already "
+            f"Choose a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
             "given are never removed."
         )
     with transaction.atomic():

@@ -357,7 +357,7 @@ def add_items(
 ) -> None:
     """Make the items of one selection at these places in the order, with n slots each."""
     share = 1.0
-    if selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN):
+    if selection.kind in Selection.RANDOM:
         share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
     places = list(positions)
     for start in range(0, len(ranked), _CHUNK):

@@ -1,4 +1,4 @@
-"""The context of the screen's templates: the blind pair, the buttons, the draft, the addresses."""
+"""The annotator's pages: open rounds, the item on the screen, and the next one fetched ahead."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -59,9 +59,11 @@ def item_context(
     view: View = "rendered",
     error: str = "",
 ) -> dict[str, Any]:
-    """`vote` is the person's own earlier vote, which is then being edited.
+    """Return the templates' context of an item.
 
-    Without `progress` it is the item alone, fetched while there is one before it to go back to.
+    Args:
+        vote: The person's earlier vote, which is then being edited.
+        progress: None for an item that is fetched ahead, which is shown after another.
     """
     protocol = draft.item.round.protocol
     buttons = answer_options(protocol)
@@ -106,7 +108,7 @@ def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
 
 _FINAL = "Another round that counts it was closed, so it can no longer be changed."
 _NOT_SUBMITTED = (
-    "This was not submitted yet, as your login had ended. What you entered is here: look at it, "
+    "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
 )
 _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
@@ -115,7 +117,7 @@ _SETTLED = "It got all the votes it needs from others. Nothing of yours is lost.
 @require_GET
 @never_cache
 def annotate(request: HttpRequest) -> HttpResponse:
-    """My open rounds, one button each."""
+    """List the user's open rounds, with one button each."""
     user = cast(AbstractUser, request.user)
     context = {"work": open_work(user), "memberships": labelled_by(user)}
     return render(request, "annotation/screen/open_work.html", context)
@@ -139,7 +141,7 @@ def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
-    """One item, with its draft; or one's own vote on it, to be changed."""
+    """Show one item with its draft, or the person's own vote on it to be changed."""
     draft = draft_for(request.user, token)
     round_, vote = draft.item.round, vote_on(draft)
     if vote is None and round_.state == Round.State.PAUSED:
@@ -166,7 +168,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
-    """The two sides alone, as raw text or with what differs marked."""
+    """Return only the two sides, as raw text or with their differences marked."""
     draft = draft_for(request.user, token)
     context = {"pair": blind_pair(draft, _view(request))}
     return render(request, "annotation/screen/_texts.html", context)
@@ -175,7 +177,7 @@ def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
-    """The item after this one, held for the person while they still work on this one."""
+    """Return the next item, held for the person while they still work on this one."""
     draft = draft_for(request.user, token)
     ahead = claim_next(draft.item.round, draft.annotator, beside=token)
     if isinstance(ahead, NoItem):
@@ -193,7 +195,7 @@ def show_nothing(
 
 
 def _turned_up(handed: Draft | NoItem) -> HttpResponse:
-    """For the page that waits: nothing new yet, or where to go on."""
+    """Tell the waiting page that there is nothing yet, or where to go on."""
     if isinstance(handed, NoItem):
         waits = handed.reason == "more_to_come"
         return HttpResponse(status=204, headers={} if waits else {"HX-Refresh": "true"})
@@ -204,7 +206,7 @@ def _turned_up(handed: Draft | NoItem) -> HttpResponse:
 def show_ending(
     request: HttpRequest, ending: Ending, round_: Round, annotator: Annotator, status: int = 200
 ) -> HttpResponse:
-    """Why there is no item. The way back to the last vote is shown where it can be changed."""
+    """Say why there is no item. A link leads back to the last vote if it can be changed."""
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
     context["skipped"] = _skipped(request)
     if round_.state != Round.State.CLOSED:
@@ -213,7 +215,7 @@ def show_ending(
 
 
 def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> HttpResponse:
-    """The item again, with what is missing in it."""
+    """Show the item again, with what is missing."""
     progress = progress_of(draft.item.round, draft.annotator)
     context = item_context(draft, vote_on(draft), error=error, progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
@@ -226,6 +228,6 @@ def _view(request: HttpRequest) -> View:
 
 
 def _skipped(request: HttpRequest) -> str:
-    """The token of the item that was skipped just before, for an offer to undo it."""
+    """Return the token of the item that was just skipped, so that the skip can be undone."""
     token = request.GET.get("skipped", "")
     return token if is_token(token) else ""

@@ -200,7 +200,8 @@ import json
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from annotation.people.invitations import Terms, invite, link_of, revoke, usable
+from annotation.people.invitations import Terms, invite, link_of
+from annotation.people.invitations import revoke_invitation, usable_invitations
 from annotation.people.annotators import leave_project
 from annotation.models import Invitation, Round
 from annotation.rounds.opening import RoundSettings, open_round
@@ -259,7 +260,7 @@ WITHDRAW = (
     BEFORE
     + """
 olga = User.objects.get(username="olga")
-revoke(Invitation.objects.get(), olga)
+revoke_invitation(Invitation.objects.get(), olga)
 later = invite(Project.objects.get(slug="kept"), olga, Terms(role="owner"))
 print(json.dumps({"later invitation": path(link_of(later)), "number": later.pk}))
 """
@@ -346,12 +347,12 @@ project = Project.objects.get(slug="kept")
 nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
 people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}
 print(json.dumps({
-    "usable": sorted(usable(project).values_list("note", flat=True)),
+    "usable": sorted(usable_invitations(project).values_list("note", flat=True)),
     "lost": sorted(LostRight.objects.values_list("user__username", "how")),
     "nonces": [len(set(nonces)), {len(nonce) for nonce in nonces} == {43}],
     "in": {
         f"{name} {one.note}": client(user).get(path(link_of(one))).status_code
-        for name, user in people.items() for one in usable(project)
+        for name, user in people.items() for one in usable_invitations(project)
     },
 }))
 """

@@ -9,7 +9,7 @@ from django.db.models import Case, F, IntegerField, Value, When
 from django.db.models.functions import MD5, Coalesce, Length
 from numpy.typing import NDArray
 
-from annotation.models import Annotator, LabelSource, Selection
+from annotation.models import Annotator, Selection
 from annotation.results.merge.final_labels import (
     CHUNK,
     CastVote,
@@ -23,7 +23,7 @@ from annotation.votes.agreement import SIGN
 from judging.core.formatting import count
 from judging.dataset.models import Label, frame_of, question_codes
 from judging.methods.agreement.accuracy import Comparison, Design
-from judging.methods.agreement.votes import VoteCounts
+from judging.methods.agreement.votes import LabelSource, VoteCounts
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.curve import routing_level

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 
-from annotation.models import JUDGE_SOURCES, LabelSource
 from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
@@ -23,7 +22,7 @@ from annotation.votes.agreement import SIGN
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
 from judging.llm.prompts.templates import is_swapped
 from judging.llm.prompts.templates import order as order_of
-from judging.methods.agreement.votes import majority_of
+from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource, majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.arrays import verdict_arrays

@@ -3,7 +3,7 @@
 `merge` is the only place of that rule. `merged` streams every example with its final label, and the
 exports, the demo and the lists on the terminal read it; `merged_one` is the same for one example's
 page. The report needs arrays, so that its `Sheet` calls `merge` itself for the examples that people
-were asked about. What the votes on one item come to is `annotation.models.outcome`.
+were asked about. What the votes on one item come to is `judging.methods.agreement.votes.outcome`.
 
 People's labels have two readings. For a run, they are the labels of items that a round of that run
 selected: these votes enter final labels. Everywhere, they are the labels under the newest protocol
@@ -32,18 +32,10 @@ from django.db.models import (
 from django.db.models.expressions import Combinable
 from numpy.typing import ArrayLike
 
-from annotation.models import (
-    Adjudication,
-    Item,
-    LabelSource,
-    Round,
-    Selection,
-    Slot,
-    enters_results,
-    outcome,
-)
+from annotation.models import Adjudication, Item, Round, Selection, Slot
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, Label, frame_of
+from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
@@ -328,9 +320,11 @@ def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
 def _label_of(
     item: AskedItem, cast: list[CastVote], decision: Adjudication | None, project: Project
 ) -> HumanLabel:
-    leave_out = project.leave_out_unblinded
-    votes = tuple(vote for vote in cast if enters_results(vote.unblinded, leave_out))
-    left_out = tuple(vote for vote in cast if not enters_results(vote.unblinded, leave_out))
+    parts: dict[bool, list[CastVote]] = {True: [], False: []}
+    for vote in cast:
+        counts_in = enters_results(unblinded=vote.unblinded, leave_out=project.leave_out_unblinded)
+        parts[counts_in].append(vote)
+    votes, left_out = tuple(parts[True]), tuple(parts[False])
     counts = dict.fromkeys(Label.values, 0)
     for vote in votes:
         counts[vote.label] += 1
@@ -363,7 +357,8 @@ def _decide(
         return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
     settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
     if any(counts) and settled:
-        return _outcome_in_words(counts, item.round.no_majority, item.selection.kind)
+        measures = item.selection.kind in Selection.RANDOM
+        return _outcome_in_words(counts, item.round.no_majority, measures)
     return None, LabelSource.UNDECIDED, _why_undecided(item, counts, n_left_out)
 
 
@@ -388,9 +383,10 @@ _WITHOUT_MAJORITY = {
 # Thousands of items share a few counts, and so one outcome and one sentence.
 @lru_cache(maxsize=1000)
 def _outcome_in_words(
-    counts: tuple[int, ...], policy: str, kind: str
+    counts: tuple[int, ...], policy: str, measures: bool
 ) -> tuple[Label | None, LabelSource, str]:
-    label, source = outcome(dict(zip(Label.values, counts, strict=True)), policy, kind)
+    votes = dict(zip(Label.values, counts, strict=True))
+    label, source = outcome(votes, policy, measures=measures)
     if source == LabelSource.MAJORITY:
         rule = f"more than half of {sum(counts)} votes ({_joined(counts)})"
     else:

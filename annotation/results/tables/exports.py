@@ -28,13 +28,14 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db.models import OuterRef
 
-from annotation.models import JUDGE_SOURCES, Annotator, LabelSource, Protocol, RoutingScores, Vote
+from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
 from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
 from judging.dataset.models import Label
 from judging.llm.prompts.templates import order, stage_of
+from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
 from judging.projects.models import Export, Project
 from judging.runs.models import Form, Parse, Run, Verdict, subject_field

@@ -137,7 +137,7 @@ def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
     opened = project.rounds.get()
     assert claim_next(opened, ben) == NoItem("not_assigned")
     assert Seat.objects.get(annotator=ana).limit == 2
-    with pytest.raises(CommandError, match="no member"):
+    with pytest.raises(CommandError, match="not a member"):
         call_command(*asked, "--annotator", "nobody")
     for limit in ("0", "99999999999"):
         with pytest.raises(CommandError, match="from 1 to 1000000 items a person"):

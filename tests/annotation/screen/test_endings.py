@@ -1,4 +1,4 @@
-"""What is told where there is no pair: closed, paused, in work by others, settled."""
+"""What is told where there is no pair: closed, paused, held by others, settled."""
 
 import pytest
 from django.utils import timezone
@@ -45,7 +45,7 @@ def test_all_in_work_by_others_names_the_time(client, project, annotator, other_
     client.force_login(annotator)
     page = text_of(client.get(address_of(round_)))
     until = Slot.objects.get().lease_until
-    assert "in work by others" in page
+    assert "working on all pairs" in page
     assert f'datetime="{until:%Y-%m-%dT%H:%M}' in page
     assert "Look again" in page
 

@@ -38,7 +38,7 @@ def test_a_vote_for_another_pair_than_the_addressed_one_is_refused(ana, round_):
     token = first_item(ana, round_)
     answer = ana.post(f"/annotate/{token}/vote", {"token": "another", "overall": "left"})
     assert answer.status_code == 409
-    assert "do not belong together" in text_of(answer)
+    assert "belong to the same pair" in text_of(answer)
     assert not Vote.objects.exists()
 
 

@@ -42,7 +42,7 @@ def test_a_vote_counts_where_the_same_person_holds_the_example_in_another_round(
     vote = record_vote(in_first, {"overall": "tie"})
     assert filled(second) == 1
     # The other page is still open, and is sent off as well.
-    with pytest.raises(NotNeeded, match="stands and counts here"):
+    with pytest.raises(NotNeeded, match="counts here as well"):
         record_vote(in_second, {"overall": "left"})
     assert Vote.objects.get() == vote
     assert vote.label == "tie"
