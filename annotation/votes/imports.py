@@ -14,9 +14,14 @@ from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Item, Protocol, Round, Selection, Slot
+from annotation.models import Annotator, Item, Protocol, Round, Selection, Slot, Vote
 from annotation.people.annotators import annotator_named
-from annotation.queue.settling import count_earlier_votes, leaving_out, needs_decision
+from annotation.queue.settling import (
+    count_earlier_votes,
+    counted_slots,
+    leaving_out_unblinded,
+    needs_decision,
+)
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, vote_records
 from judging.core.sql.statements import rows_came
@@ -66,7 +71,7 @@ def import_votes(
         # In the order of the file, so that the same file gives the same pseudonyms.
         names = dict.fromkeys(row.annotator for row in rows)
         people = {name: annotator_named(project, name) for name in names}
-        votes = Annotation.objects.filter(protocol=asked, annotator__in=people.values())
+        votes = Vote.objects.filter(protocol=asked, annotator__in=people.values())
         held = {
             (annotator, example): label
             for annotator, example, label in votes.values_list("annotator", "example", "label")
@@ -152,7 +157,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
         )
         used[item.pk] += 1
     slots = Slot.objects.bulk_create(slots, batch_size=1000)
-    votes = Annotation.objects.bulk_create(
+    votes = Vote.objects.bulk_create(
         (
             _vote(round_, row, slot, people[row.annotator])
             for row, slot in zip(rows, slots, strict=True)
@@ -162,7 +167,7 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
     for slot, vote in zip(slots, votes, strict=True):
         slot.vote = vote
     Slot.objects.bulk_update(slots, ["vote"], batch_size=500)
-    rows_came(len(rows), Item, Slot, Annotation)
+    rows_came(len(rows), Item, Slot, Vote)
     _settle(round_, list(items.values()))
 
 
@@ -193,8 +198,8 @@ def _items(round_: Round, example_ids: set[int]) -> dict[int, Item]:
         "selection") if item.example_id in example_ids}  # fmt: skip
 
 
-def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Annotation:
-    return Annotation(
+def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote:
+    return Vote(
         slot=slot,
         item_id=slot.item_id,
         example_id=row.example.pk,
@@ -205,7 +210,7 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Anno
         left_response=row.left_response,
         comment=row.comment,
         active_seconds=row.active_seconds,
-        source=Annotation.Source.IMPORT,
+        source=Vote.Source.IMPORT,
         unblinded=row.unblinded,
         submitted_at=row.submitted_at,
     )
@@ -214,9 +219,8 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Anno
 def _settle(round_: Round, items: Sequence[Item]) -> None:
     """Say of each item whether its votes need a decision: nobody else votes in such a round."""
     labels: dict[int, list[str]] = defaultdict(list)
-    slots = Slot.objects.filter(round=round_, vote__isnull=False)
-    if leaving_out([round_.project_id]):
-        slots = slots.filter(vote__unblinded=False)
+    leave_out = bool(leaving_out_unblinded([round_.project_id]))
+    slots = counted_slots(Slot.objects.filter(round=round_), leave_out)
     for item_id, label in slots.values_list("item", "vote__label"):
         labels[item_id].append(label)
     for item in items:
