@@ -17,12 +17,12 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
 from django.db import connection, transaction
-from django.db.models import F, Max, Model, Q, QuerySet
+from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
-from judging.core import waking
+from judging.core import leases, waking
 from judging.core.errors import UserError, stop_requested
-from judging.core.processes import is_dead, new_holder
+from judging.core.leases import Lease, is_dead, is_over, new_holder
 from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import read_examples
@@ -44,7 +44,7 @@ from judging.projects import access
 from judging.projects.models import Project
 
 State = Import.State
-LEASE = timedelta(seconds=60)
+LEASE = Lease(timedelta(seconds=60))
 STOPPED = "The writer stopped before the end. What it wrote is hidden and safe."
 
 
@@ -68,7 +68,7 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
                 f"Import {other.number} of this project is unfinished. Nothing was changed. "
                 "Resume or undo it first."
             )
-        begun = {"state": State.WRITING, "holder": "", "lease_until": _later(), "reason": ""}
+        begun = {"state": State.WRITING, "holder": "", "lease_until": LEASE.end(), "reason": ""}
         this = Import.objects.filter(pk=imported.pk)
         counts = {"n_written": 0, "n_known": 0, "n_conflicts": 0}
         changed = this.filter(state=State.CHECKED).update(**begun, **counts, **chosen)
@@ -81,38 +81,28 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
 def take(import_id: int, holder: str) -> bool:
     """Make `holder` the one writer; False while another one is at work."""
     waiting = Import.objects.filter(pk=import_id, state=State.WRITING)
-    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    return waiting.filter(gone).update(holder=holder, lease_until=_later()) == 1
+    return LEASE.take(waiting.filter(leases.free()), holder)
 
 
 def interrupt(import_id: int, holder: str, reason: str) -> bool:
     """The writer's own word that it stops before the end."""
-    held = Import.objects.filter(pk=import_id, state=State.WRITING, holder=holder)
-    return held.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=reason) == 1
+    held = LEASE.held_by(Import.objects.filter(pk=import_id, state=State.WRITING), holder)
+    return held.update(state=State.INTERRUPTED, reason=reason, **leases.FREE) == 1
 
 
 def look_after(imported: Import) -> Import:
     """Notice that the writer is gone, or wake a worker again that may have lost the message."""
-    gone = is_dead(imported.holder)
-    expired = imported.lease_until is None or imported.lease_until < timezone.now()
-    if imported.state == State.WRITING and (gone or expired):
-        as_read = Import.objects.filter(
-            pk=imported.pk,
-            state=State.WRITING,
-            holder=imported.holder,
-            lease_until=imported.lease_until,
-        )
+    lost = is_dead(imported.holder) or is_over(imported.lease_until)
+    if imported.state == State.WRITING and lost:
+        same = Import.objects.filter(pk=imported.pk, state=State.WRITING)
+        same = LEASE.unchanged(same, imported.holder, imported.lease_until)
         with transaction.atomic():
             if imported.holder:
-                as_read.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=STOPPED)
-            elif as_read.update(lease_until=_later()):
+                same.update(state=State.INTERRUPTED, reason=STOPPED, **leases.FREE)
+            elif same.update(lease_until=LEASE.end()):
                 _send(imported.pk)
         imported.refresh_from_db()
     return imported
-
-
-def _later() -> Any:
-    return timezone.now() + LEASE
 
 
 def _send(import_id: int) -> None:
@@ -302,9 +292,9 @@ def _write_chunk(
     imported: Import, holder: str, chunk: list[ExampleRow], seen: ImportComparison
 ) -> None:
     """One short transaction; its first statement makes sure that the import is still ours."""
-    held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
+    held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
     with transaction.atomic():
-        if not held.update(lease_until=timezone.now() + LEASE):
+        if not LEASE.renew(held, holder):
             raise TakenOver
         compared = compare(imported.project_id, chunk)
         seen.add(compared)
@@ -352,14 +342,9 @@ def _finish(
     if conflicts is not None:
         summary["conflicts"] = conflicts
     with transaction.atomic():
-        done = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder).update(
-            state=State.DONE,
-            summary=summary,
-            holder="",
-            lease_until=None,
-            finished_at=timezone.now(),
-        )
-        if not done:
+        held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
+        done = {"state": State.DONE, "summary": summary, "finished_at": timezone.now()}
+        if not held.update(**done, **leases.FREE):
             raise TakenOver
         rows_came(imported.n_rows, Example)
         access.record_event(

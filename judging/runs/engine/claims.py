@@ -16,10 +16,11 @@ from typing import Self
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q, Sum
+from django.db.models import Sum
 from django.utils import timezone
 
-from judging.core.processes import boot, is_dead
+from judging.core import leases
+from judging.core.leases import boot, is_dead
 from judging.core.sql import statements
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import PriceSnapshot
@@ -319,7 +320,7 @@ def recover(run: Run) -> bool:
         return send_again(run)
     sent = departed(run.pk, run.holder)
     with transaction.atomic():
-        ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lifecycle.abandoned(run))
+        ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
         if not ownerless.update(
             state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
         ):
@@ -335,18 +336,14 @@ def sweep() -> int:
     """Called by every worker every 15 s; how many runs it set going again."""
     held = Run.objects.filter(state__in=AFTER_A_DEATH)
     recovered = sum(recover(run) for run in held)
-    waiting = Run.objects.filter(unheard(), state=State.QUEUED)
+    waiting = Run.objects.filter(leases.over(), state=State.QUEUED)
     return recovered + sum(send_again(run) for run in waiting)
-
-
-def unheard() -> Q:
-    return Q(lease_until=None) | Q(lease_until__lt=timezone.now())
 
 
 def send_again(run: Run) -> bool:
     """Wake a worker for a run that waits for one and whose message, or worker, was lost."""
     with transaction.atomic():
-        same = Run.objects.filter(unheard(), pk=run.pk, state=run.state, holder=run.holder)
+        same = Run.objects.filter(leases.over(), pk=run.pk, state=run.state, holder=run.holder)
         if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
             return False
         lifecycle.send(run.pk)
