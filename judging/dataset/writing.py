@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
 from judging.core.errors import UserError, stop_requested
 from judging.core.leases import Lease, is_dead, is_over, new_holder
-from judging.core.sql.statements import rows_came
+from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import read_examples
 from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
@@ -310,28 +309,19 @@ def _write_chunk(
 
 
 def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
-    """One statement for all rows; bulk_create, which prepares value by value, took twice as long
-    as all the rest of an import."""
-    fields = [field for field in Example._meta.concrete_fields if not field.primary_key]
-    names = [field.attname for field in fields]
-    values = {field.attname: field.get_default() for field in fields}
-    values |= {"project_id": imported.project_id, "source_id": imported.pk}
-    table = connection.ops.quote_name(Example._meta.db_table)
-    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-    places = ", ".join(["%s"] * len(fields))
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO {table} ({columns}) VALUES ({places})",
-            [
-                [{**values, **_values(number, row)}[name] for name in names]
-                for number, row in enumerate(rows, start)
-            ],
+    """Insert by statement: bulk_create took twice as long as all the rest of an import."""
+    examples = [
+        new(
+            Example,
+            project_id=imported.project_id,
+            source_id=imported.pk,
+            external_id=row.external_id,
+            number=number,
+            **dict(zip(IDENTITY_FIELDS, row.content, strict=True)),
         )
-
-
-def _values(number: int, row: ExampleRow) -> dict[str, Any]:
-    content = zip(IDENTITY_FIELDS, row.content, strict=True)
-    return {"external_id": row.external_id, "number": number, **dict(content)}
+        for number, row in enumerate(rows, start)
+    ]
+    insert(Example, examples)
 
 
 def _finish(
