@@ -27,7 +27,7 @@ def start_heartbeat(sender, **kwargs) -> None:
 @worker_shutting_down.connect
 def ask_tasks_to_stop(**kwargs) -> None:
     """Celery waits for running tasks without end; a run is picked up later wherever it was left."""
-    from judging.core.errors import stop_requested
+    from judging.core.processes import stop_requested
 
     stop_requested.set()
     deadline = threading.Timer(STOP_WITHIN, os._exit, [1])

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
 
@@ -44,3 +45,6 @@ def status_at(address: str, path: str, timeout: float) -> int | None:
             return connection.getresponse().status
     except (OSError, HTTPException):
         return None
+
+
+stop_requested = threading.Event()

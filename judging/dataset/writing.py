@@ -20,8 +20,9 @@ from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
-from judging.core.errors import UserError, stop_requested
+from judging.core.errors import UserError
 from judging.core.leases import Lease, is_dead, is_over, new_holder
+from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import read_examples

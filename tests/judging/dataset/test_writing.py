@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.errors import UserError, stop_requested
+from judging.core.errors import UserError
+from judging.core.processes import stop_requested
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.dataset.writing import import_files, undo

@@ -9,8 +9,8 @@ from django.db import OperationalError
 from django.utils import timezone
 
 from judging.core import leases
-from judging.core.errors import stop_requested
 from judging.core.leases import ProcessIdentity
+from judging.core.processes import stop_requested
 from judging.runs import lifecycle
 from judging.runs.engine import claims, recording
 from judging.runs.engine.working import work_on
