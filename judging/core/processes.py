@@ -1,4 +1,4 @@
-"""Processes of this machine: whether one still lives, and children that end with their parent."""
+"""Processes of this machine: stopping them, ending them with their parent, and probing them."""
 
 import ctypes
 import os
@@ -12,31 +12,22 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent: int, with_signal: int = signal.SIGTERM) -> None:
-    """Have the kernel signal this process when its parent dies, however that happens.
+    """Have the kernel signal this process when its parent dies, even if the parent is killed.
 
-    Only Linux can; elsewhere a killed parent leaves its children running.
+    Only Linux does this. Elsewhere a killed parent leaves its children running.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, with_signal, 0, 0, 0)
     if os.getppid() != parent:
+        # The parent died before the kernel was asked.
         sys.exit("The process that started this one has ended.")
 
 
-def main() -> None:
-    """`python -m judging.core.processes PARENT COMMAND…` becomes COMMAND and ends with PARENT."""
-    end_with_parent(int(sys.argv[1]))
-    os.execvp(sys.argv[2], sys.argv[2:])
-
-
-if __name__ == "__main__":
-    main()
-
-
 def status_at(address: str, path: str, timeout: float) -> int | None:
-    """The status of what HOST:PORT answers; None where nothing does.
+    """Return the HTTP status with which HOST:PORT answers, or None if nothing does.
 
-    Straight to it: no proxy that the environment names for the outside, and no redirect is
-    followed, which of a site under https leads to a TLS that only its proxy speaks.
+    It asks directly. It uses no proxy from the environment, and follows no redirect: those of a
+    site under https lead to TLS, which only the proxy in front of it speaks.
     """
     host, _, port = address.rpartition(":")
     try:
@@ -47,4 +38,15 @@ def status_at(address: str, path: str, timeout: float) -> int | None:
         return None
 
 
+# Set when this process is asked to end. Runs and imports then stop at the next safe place.
 stop_requested = threading.Event()
+
+
+def main() -> None:
+    """`python -m judging.core.processes PARENT COMMAND…` becomes COMMAND and ends with PARENT."""
+    end_with_parent(int(sys.argv[1]))
+    os.execvp(sys.argv[2], sys.argv[2:])
+
+
+if __name__ == "__main__":
+    main()

@@ -362,7 +362,7 @@ def insert_one(row: models.Model) -> None:
 
 
 def upsert(model: Model, objects: Objects, unique: tuple[str, ...], names: tuple[str, ...]) -> None:
-    """Insert the objects. If a row with the same `unique` fields exists, set its `names` instead."""
+    """Insert the objects. If a row has the same `unique` fields, set its `names` instead."""
     columns, same = inserted_columns(model), named_columns(model, unique).names
     changes = (f"{name} = EXCLUDED.{name}" for name in named_columns(model, names).names)
     ending = f"ON CONFLICT ({', '.join(same)}) DO UPDATE SET {', '.join(changes)}"
@@ -424,9 +424,9 @@ MANY = 1000
 def rows_came(n: int, *tables: type[models.Model]) -> None:
     """Have PostgreSQL count the tables after the transaction that added `n` rows.
 
-    Its autovacuum comes a minute later or more. Until then it plans as if the tables were empty: in
-    a round of 18,000 items the next item took 900 ms to hand out, and 28 ms afterwards. SQLite plans
-    well without statistics, and badly with them: 5 ms became 70 to 190 ms.
+    Its autovacuum comes a minute later or more. Until then it plans as if the tables were empty:
+    in a round of 18,000 items the next item took 900 ms to hand out, and 28 ms afterwards. SQLite
+    plans well without statistics, and badly with them: 5 ms became 70 to 190 ms.
     """
     if connection.vendor == "postgresql" and n >= MANY:
         transaction.on_commit(partial(_analyze, tables), robust=True)
