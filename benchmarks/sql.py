@@ -74,7 +74,7 @@ def one_row() -> Iterator[Pair]:
     yield (
         "session by its key",
         lambda: Session.objects.filter(session_key=key, expire_date__gt=now).first(),
-        lambda: requests._live.first(key=key, now=now),
+        lambda: requests._live_sessions.first(key=key, now=now),
     )
     yield (
         "membership with its project",

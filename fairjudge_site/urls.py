@@ -1,4 +1,4 @@
-"""Every address of the site: the pages of each app, logging in, and the health check."""
+"""All addresses of the site: the pages of each app, logging in, and the health check."""
 
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required

@@ -1,4 +1,4 @@
-"""The tables of judging, one module for each noun."""
+"""All tables of judging, gathered for Django from the `models` modules of its rooms."""
 
 from judging.core.models import Worker
 from judging.dataset.models import Example, HumanScore, Import, Label, PointItem

@@ -412,7 +412,7 @@ def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
             packed.writestr("readme.txt", "hello")
     if spoil == "cut short":
         file.write_bytes(file.read_bytes()[:-10])
-    with pytest.raises(CommandError, match="no whole FairJudge backup"):
+    with pytest.raises(CommandError, match="not a complete FairJudge backup"):
         call_command("restore", str(file), "--yes")
 
 
@@ -459,7 +459,7 @@ def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data
         packed.write(tmp_path / "other.sqlite3", "database.sqlite3")
     refused = manage("restore", "bad.zip", "--yes")
     assert refused.returncode == 1
-    assert "none of FairJudge's. Nothing was changed." in refused.stderr
+    assert "isn't one of FairJudge. Nothing was changed." in refused.stderr
     assert rows(data, "SELECT count(*) FROM judging_project") == [0]
 
 
@@ -473,7 +473,7 @@ def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
         text=True, check=False,
     )  # fmt: skip
     assert refused.returncode == 1
-    assert refused.stderr.startswith("CommandError: all.zip cannot be written: ")
+    assert refused.stderr.startswith("CommandError: all.zip can't be written: ")
     assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".backup-*"))
 
 
