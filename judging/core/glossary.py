@@ -23,13 +23,10 @@ class Term:
 FAIREVAL = "FairEval, §"
 _TERMS = (
     Term(
-        "example",
-        "A question with two responses, response 1 by model 1 and response 2 by model 2.",
+        "example", "A question with two responses, response 1 by model 1 and response 2 by model 2."
     ),
     Term(
-        "label",
-        "Win, tie or lose, always from the point of view of response 1.",
-        FAIREVAL + "4.1",
+        "label", "Win, tie or lose, always from the point of view of response 1.", FAIREVAL + "4.1"
     ),
     Term(
         "order",
@@ -131,8 +128,7 @@ _TERMS = (
         "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, 0 is chance.",
     ),
     Term(
-        "AUROC",
-        "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect.",
+        "AUROC", "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect."
     ),
     Term(
         "interval",
@@ -166,13 +162,9 @@ _TERMS = (
         "What annotators are asked: the question, the scale, the criteria and the guidelines.",
     ),
     Term("round", "A set of examples sent to people, with the number of votes asked for each."),
+    Term("run", "One judge with one method and one set of settings, for the project's examples."),
     Term(
-        "run",
-        "One judge with one method and one set of settings, for the project's examples.",
-    ),
-    Term(
-        "win rate",
-        "The share of examples on which response 1 is better. A tie counts as one half.",
+        "win rate", "The share of examples on which response 1 is better. A tie counts as one half."
     ),
     Term("unblinded", "The annotator had seen judge output of this project before voting."),
 )

@@ -96,9 +96,7 @@ class Membership(models.Model):
     joined_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["project", "user"], name="membership_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
 
 
 class LostRight(models.Model):

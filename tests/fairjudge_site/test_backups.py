@@ -205,7 +205,7 @@ from annotation.people.annotators import leave_project
 from annotation.models import Invitation, Round
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.models import Membership, PasswordLink, Project
+from judging.projects.models import Membership, PasswordLink, Project
 from judging.projects.accounts import create_login, password_link, reset_link
 from judging.projects.access import change_role
 
@@ -341,7 +341,7 @@ print("{}")
 NEW = (
     BEFORE
     + """
-from judging.models import LostRight
+from judging.projects.models import LostRight
 project = Project.objects.get(slug="kept")
 nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
 people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}

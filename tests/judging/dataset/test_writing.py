@@ -310,7 +310,8 @@ import django
 django.setup()
 from judging.core.commands import prepare_database
 from judging.dataset import writing
-from judging.models import Example, Import, Project
+from judging.dataset.models import Example, Import
+from judging.projects.models import Project
 prepare_database()
 project, _ = Project.objects.get_or_create(slug="p", name="p")
 settled = 0
