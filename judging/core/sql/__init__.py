@@ -1,28 +1,32 @@
 """Hand-made SQL, for the few queries and writes for which the ORM is too slow.
 
 A statement belongs here only if `python -m benchmarks.sql` shows that the ORM takes more than a
-quarter longer. Everything else uses the ORM. All other rooms write querysets: this room alone holds
-SQL text.
+quarter longer. Everything else uses the ORM. Other rooms write querysets: only this one holds SQL
+text for tables of the product.
 
-What each part buys, as medians of `python -m benchmarks.sql`, ORM against this room, on SQLite:
+What each part buys, as medians of `python -m benchmarks.sql --postgres URL` in microseconds, ORM
+against this room. They were measured on a busy machine with two cores, so only ratios mean much.
 
-| part | used for | ORM | here |
+| part | used for | SQLite | PostgreSQL |
 |---|---|---|---|
-| `prepared` | a session, read on every request | 190 µs | 23 µs |
-| | a membership with its project, read on every page | 600 µs | 44 µs |
-| | the next free slots of a round | 15 ms | 0.18 ms |
-| | an item, locked | 800 µs | 62 µs |
-| | the last numbers of a batch of 10 calls | 400 µs | 40 µs |
-| | which calls of a batch are still claimed | 330 µs | 26 µs |
-| `prepared_update` | a seat moves on; with RETURNING | 95; 290 µs | 12; 17 µs |
-| | a run reserves and settles money | 330; 190 µs | 18; 15 µs |
-| `insert_one` | one event, draft or vote | 86 µs | 55 µs |
-| `new` | 10 objects in memory | 60 µs | 9 µs |
-| `insert` | 10 calls; 10 samples | 800; 340 µs | 250; 170 µs |
-| `update` | 15 columns of 10 calls | 28 ms or more | 0.06 ms |
-| `upsert` | 10 verdicts | 310 µs | 98 µs |
-
-POSTGRES
+| `prepared` | a session, read on every request | 185 : 24 | 1,081 : 65 |
+| | a membership with its project, read on every page | 626 : 44 | 1,295 : 92 |
+| | the next free slots of a round | 37,513 : 181 | 16,265 : 4,002 |
+| | an item, locked | 875 : 62 | 13,063 : 168 |
+| | the last numbers of a batch of 10 calls | 443 : 40 | 7,946 : 104 |
+| | which calls of a batch are still claimed | 333 : 26 | 4,049 : 137 |
+| `prepared_update` | a seat moves on | 95 : 13 | 911 : 59 |
+| | a seat moves on and returns its count | 280 : 18 | 6,048 : 76 |
+| | a run reserves money for a batch | 336 : 18 | 6,908 : 78 |
+| | a run settles what a batch cost | 190 : 15 | 3,005 : 75 |
+| `insert_one` | an event, a draft or a vote | 87 : 55 | 326 : 106 |
+| `new` | 10 objects in memory | 58 : 9 | 60 : 9 |
+| `insert` | 10 calls | 852 : 234 | 4,903 : 748 |
+| | 10 samples | 320 : 152 | 3,921 : 567 |
+| | 500 examples | 232,414 : 127,175 | 139,953 : 107,214 |
+| `update` | 15 columns of 10 calls | 159,673 : 63 | 60,443 : 2,154 |
+| `upsert` | 10 verdicts | 314 : 98 | 2,891 : 440 |
+| | 500 verdicts | 41,787 : 12,481 | 105,527 : 69,879 |
 
 The rows come from documented interfaces: querysets, expressions with `as_sql`, `Model.from_db`,
 `Field.get_db_prep_save`, `Field.pre_save`, `Field.db_type`, and cursors. Undocumented ones are used
