@@ -443,8 +443,8 @@ def test_a_backup_of_a_newer_release_is_refused_before_anything_is_touched(manag
     assert refused.returncode == 1
     assert refused.stderr == (
         "CommandError: This backup was made by a newer FairJudge: its database has "
-        "judging.0099_later, which this one does not know. Nothing was changed. Install that release "
-        "or a later one, and restore the backup there.\n"
+        "judging.0099_later, which this one does not know. Nothing was changed. Install that "
+        "release or a later one, and restore the backup there.\n"
     )
     assert rows(data, "SELECT slug FROM judging_project") == ["mine"]
     assert upload.read_text() == "now"
