@@ -206,7 +206,7 @@ from annotation.people.annotators import leave_project
 from annotation.models import Invitation, Round
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.models import Membership, PasswordLink, Project
+from judging.projects.models import Membership, PasswordLink, Project
 from judging.projects.accounts import create_login, password_link, reset_link
 from judging.projects.access import change_role
 
@@ -342,7 +342,7 @@ print("{}")
 NEW = (
     BEFORE
     + """
-from judging.models import LostRight
+from judging.projects.models import LostRight
 project = Project.objects.get(slug="kept")
 nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
 people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}
@@ -480,7 +480,7 @@ def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
             packed.writestr("readme.txt", "hello")
     if spoil == "cut short":
         file.write_bytes(file.read_bytes()[:-10])
-    with pytest.raises(CommandError, match="no whole FairJudge backup"):
+    with pytest.raises(CommandError, match="not a complete FairJudge backup"):
         call_command("restore", str(file), "--yes")
 
 
@@ -511,8 +511,8 @@ def test_a_backup_of_a_newer_release_is_refused_before_anything_is_touched(manag
     assert refused.returncode == 1
     assert refused.stderr == (
         "CommandError: This backup was made by a newer FairJudge: its database has "
-        "judging.0099_later, which this one does not know. Install that release or a later one, "
-        "and restore the backup there. Nothing was changed.\n"
+        "judging.0099_later, which this one does not know. Nothing was changed. Install that "
+        "release or a later one, and restore the backup there.\n"
     )
     assert rows(data, "SELECT slug FROM judging_project") == ["mine"]
     assert upload.read_text() == "now"
@@ -527,7 +527,7 @@ def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data
         packed.write(tmp_path / "other.sqlite3", "database.sqlite3")
     refused = manage("restore", "bad.zip", "--yes")
     assert refused.returncode == 1
-    assert "none of FairJudge's. Nothing was changed." in refused.stderr
+    assert "isn't one of FairJudge. Nothing was changed." in refused.stderr
     assert rows(data, "SELECT count(*) FROM judging_project") == [0]
 
 
@@ -541,7 +541,7 @@ def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
         text=True, check=False,
     )  # fmt: skip
     assert refused.returncode == 1
-    assert refused.stderr.startswith("CommandError: all.zip cannot be written: ")
+    assert refused.stderr.startswith("CommandError: all.zip can't be written: ")
     assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".backup-*"))
 
 

@@ -5,6 +5,7 @@ import hashlib
 import logging
 import random
 import re
+import resource
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -31,6 +32,21 @@ class Limits:
         for value in (self.concurrency, self.rpm, self.tpm):
             if value is not None and value < 1:
                 raise ValueError("A limit is at least 1.")
+
+
+# The database, the log, the queue, and what modules open while they work.
+OTHER_FILES = 100
+
+
+def room_for(connections: int) -> int:
+    """How many connections this process may have open at once, next to its other files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(connections, soft - OTHER_FILES))
 
 
 @dataclass(frozen=True, slots=True)

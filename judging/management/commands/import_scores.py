@@ -1,4 +1,4 @@
-"""`manage.py import_scores`: what people scored single responses."""
+"""`manage.py import_scores`: import single responses with people's scores."""
 
 from pathlib import Path
 from typing import Any
@@ -15,22 +15,24 @@ from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):
-    help = "Import single responses with people's scores. The same file again adds nothing."
+    help = (
+        "Import single responses with people's scores. Importing the same file again adds nothing."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_project(parser, "; created when new")
+        add_project(parser, "; a new project is created")
         parser.add_argument(
             "file",
             metavar="FILE",
             nargs="?",
             type=Path,
-            help="columns input, output, criterion, rater, score; model and external_id if known",
+            help="columns: input, output, criterion, rater, score; optional: model, external_id",
         )
         add_format(parser, FORMATS)
-        parser.add_argument("--rater", help="who scored, if no column says it")
+        parser.add_argument("--rater", help="the rater, if the file has no column for it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
-        parser.add_argument("--owner", metavar="USER", help="who owns a new project")
-        parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
+        parser.add_argument("--owner", metavar="USER", help="the owner of a new project")
+        parser.add_argument("--undo", metavar="NUMBER", type=int, help="undo an import")
 
     def handle(self, *args: Any, **options: Any) -> None:
         slug = options["project"]
@@ -47,16 +49,16 @@ class Command(FairJudgeCommand):
             self.stdout.write("Nothing was written.")
             return
         project = project_for_command(slug, options["owner"], create=True)
-        found = write_scores(project, None, checked)
-        self.describe(found)
-        self.stdout.write(f"Written to {project.slug} as import {found.number}.")
+        counts = write_scores(project, None, checked)
+        self.describe(counts)
+        self.stdout.write(f"Written to {project.slug} as import {counts.number}.")
 
-    def describe(self, found: ScoresImported) -> None:
+    def describe(self, counts: ScoresImported) -> None:
         self.stdout.write(
-            f"{number_of(found.items, 'new item')}, {number_of(found.scores, 'new score')}; "
-            f"there already: {number_of(found.known, 'score')}."
+            f"{number_of(counts.items, 'new item')}, {number_of(counts.scores, 'new score')}; "
+            f"already in the project: {number_of(counts.known, 'score')}."
         )
-        for sentence in found.conflicts:
+        for sentence in counts.conflicts:
             self.stdout.write(f"Conflict: {sentence}")
 
     def undo(self, slug: str, number: int) -> None:
@@ -64,6 +66,5 @@ class Command(FairJudgeCommand):
         imported = project.imports.filter(number=number, kind=Import.Kind.POINTS).first()
         if imported is None:
             raise UserError(f"Project {slug} has no import of scores with the number {number}.")
-        done = undo_scores(imported, None)
-        said = "is undone" if done else "was undone before"
-        self.stdout.write(f"Import {number} {said}.")
+        undone = undo_scores(imported, None)
+        self.stdout.write(f"Import {number} {'is undone' if undone else 'was undone before'}.")

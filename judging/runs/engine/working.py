@@ -14,14 +14,13 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from judging.core import processes
+from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
-from judging.core.processes import room_for
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits
+from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits, room_for
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
@@ -56,7 +55,7 @@ def work_on(
     Where the database went away the run is queued again, or its lease is left to run out, and the
     sweep goes on with it; any other error would meet the next attempt too, and fails the run.
     """
-    holder = processes.new_holder()
+    holder = leases.new_holder()
     if not claims.take_over(run, holder):
         return False
     run.refresh_from_db()

@@ -10,7 +10,8 @@ import pytest
 from django.utils import timezone
 
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.errors import UserError, stop_requested
+from judging.core.errors import UserError
+from judging.core.processes import stop_requested
 from judging.dataset import writing
 from judging.dataset.files import Source
 from judging.dataset.models import Example, Import
@@ -336,7 +337,8 @@ import django
 django.setup()
 from judging.core.commands import prepare_database
 from judging.dataset import writing
-from judging.models import Example, Import, Project
+from judging.dataset.models import Example, Import
+from judging.projects.models import Project
 prepare_database()
 project, _ = Project.objects.get_or_create(slug="p", name="p")
 settled = 0
