@@ -350,7 +350,7 @@ class Annotation(models.Model):
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="annotations")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="annotations")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="annotations")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     left_response = models.PositiveSmallIntegerField(null=True)
     comment = models.TextField(blank=True)
@@ -378,7 +378,7 @@ class AnnotationRevision(models.Model):
     """What a vote was before it was edited."""
 
     annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="revisions")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)
@@ -388,7 +388,7 @@ class AnnotationRevision(models.Model):
 
 class Adjudication(models.Model):
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="adjudications")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     reason = models.TextField(blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

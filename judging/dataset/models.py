@@ -9,6 +9,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
+from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
 
@@ -58,14 +59,6 @@ class Import(models.Model):
         ]
 
 
-class Label(models.TextChoices):
-    """Always from the point of view of response 1 (FairEval, section 4.1)."""
-
-    WIN = "win", "win"
-    TIE = "tie", "tie"
-    LOSE = "lose", "lose"
-
-
 class ExampleQuerySet(models.QuerySet["Example"]):
     def visible(self) -> "ExampleQuerySet":
         """Those whose import is finished: half an import is never seen."""
@@ -88,7 +81,7 @@ class Example(models.Model):
     model_2 = models.CharField(max_length=200, blank=True)
     category = models.CharField(max_length=200, blank=True)
     reference = models.TextField(blank=True)
-    gold_label = models.CharField(max_length=4, choices=Label, null=True, blank=True)
+    gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
 
     objects = ExampleQuerySet.as_manager()

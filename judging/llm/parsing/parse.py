@@ -38,7 +38,8 @@ from judging.llm.prompts.marks import (
     WEAK_LABEL,
     fold,
 )
-from judging.llm.prompts.templates import JudgeForm, ReplyFormat, Scale, Template, shown_ids
+from judging.llm.prompts.templates import JudgeForm, ReplyFormat, Scale, Template
+from judging.llm.prompts.variants import PromptVariant
 
 __all__ = [
     "PARSER_VERSION",
@@ -541,7 +542,7 @@ def parse(
     if reason in FILTERED:
         return Parsed(Status.FILTERED)
     if template.reply is ReplyFormat.CHOICE_TOKEN:
-        ids = shown_ids(template.ids, part)
+        ids = PromptVariant.parse(part).shown_ids(template.ids)
         found = parse_choice(logprobs, ids)
         if found is not None:
             return found

@@ -8,8 +8,10 @@ from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 
+from judging.core.enums import LabelledEnum
 from judging.llm.prompts.marks import INVISIBLE
-from judging.llm.prompts.templates import JudgeForm, Scale, Template, is_swapped
+from judging.llm.prompts.templates import JudgeForm, Scale, Template
+from judging.llm.prompts.variants import PromptVariant
 from judging.methods.verdicts.verdicts import (
     Label,
     outcome_of,
@@ -241,7 +243,7 @@ def announced(words: str) -> Announced:
     return Announced(bool(_FINAL.search(words)), _REVISION.match(words) is not None)
 
 
-class Status(StrEnum):
+class Status(LabelledEnum):
     """How a sample ended."""
 
     VALID = "valid"
@@ -298,27 +300,28 @@ _LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.T
 
 
 def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
+    """Return what was read by position as values of responses 1 and 2."""
     if template.form is JudgeForm.POINTWISE:
         return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
-    swapped = is_swapped(part)
-    rating = parsed.rating
-    if rating is not None and swapped:
-        rating = template.scale.turned(rating)
-    scores = (parsed.second, parsed.first) if swapped else (parsed.first, parsed.second)
-    label = _label(parsed, template)
+    variant = PromptVariant.parse(part)
+    rating, outcome = parsed.rating, _outcome(parsed, template)
+    if variant.swapped:
+        rating = None if rating is None else template.scale.turned(rating)
+        outcome = outcome and outcome.turned
+    score_1, score_2 = variant.shown(parsed.first, parsed.second)
     return Reading(
         parsed.status,
         parsed.evidence,
-        score_1=scores[0],
-        score_2=scores[1],
+        score_1=score_1,
+        score_2=score_2,
         rating=rating,
         p_first=parsed.p_first,
         mass=parsed.mass,
-        outcome=label.turned if label is not None and swapped else label,
+        outcome=outcome,
     )
 
 
-def _label(parsed: Parsed, template: Template) -> Label | None:
+def _outcome(parsed: Parsed, template: Template) -> Label | None:
     """The outcome as if the first were response 1."""
     if parsed.verdict is not None:
         return _LABELS[parsed.verdict]

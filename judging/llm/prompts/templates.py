@@ -1,105 +1,36 @@
-"""What `part` says about a call: which response is shown first, and which ID token it bears.
+"""Judge templates: the shipped catalogue, the forms of judging, and filling a template.
 
-A part is canonical text: `original`, `swapped`, `X0` to `X3`, `r1:fluency`, or a stage before an
-order, such as `portia:semantic:swapped`.
+The marks of a reply are disarmed in every text that fills a slot (see `marks`). Parts of a call
+are read by `variants`.
 """
 
 import hashlib
 import re
 import tomllib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
+from judging.core.enums import LabelledEnum
 from judging.llm.client.messages import Message
 from judging.llm.prompts.marks import disarm
-
-Order = Literal["original", "swapped"]
-
-PERMUTATIONS = ("X0", "X1", "X2", "X3")
-ORDERS: tuple[Order, Order] = ("original", "swapped")
-UNSPLIT = "unsplit"
-_PORTIA = "portia:"
-
-# CalibraEval, eqs. 5 and 6: X1 and X2 show response 2 first; X2 and X3 give it the first token.
-_SWAPPED = {"original": False, "swapped": True, "X0": False, "X1": True, "X2": True, "X3": False}
-_FIRST_TOKEN_IS_FIRST = {"X0": True, "X1": False, "X2": True, "X3": False}
+from judging.llm.prompts.variants import PromptVariant
 
 
-class UnknownPart(ValueError):
-    """A part that names no order."""
-
-    def __init__(self, part: str) -> None:
-        super().__init__(
-            f"The part {part!r} names no order; it ends in original, swapped or X0-X3."
-        )
-
-
-def balanced(permutations: Collection[str]) -> tuple[str, ...]:
-    """The permutations among them in which position and ID token cancel: all four, or X0 and X2.
-
-    Where neither is complete it is the first alone, as of a method that asks one order. X0, X1
-    and X2 together show response 1 first once in three times and are not balanced.
-    """
-    for cancelling in (PERMUTATIONS, ("X0", "X2")):
-        if set(cancelling) <= set(permutations):
-            return cancelling
-    return tuple(sorted(permutations)[:1])
-
-
-def is_swapped(part: str) -> bool:
-    """Whether response 2 is shown first."""
-    try:
-        return _SWAPPED[part.rpartition(":")[2]]
-    except KeyError:
-        raise UnknownPart(part) from None
-
-
-@lru_cache(maxsize=256)
-def order(part: str) -> Order:
-    return "swapped" if is_swapped(part) else "original"
-
-
-def stage_of(part: str) -> str:
-    """The PORTIA stage that a part belongs to; `unsplit` where the responses are shown whole."""
-    return part.split(":")[1] if part.startswith(_PORTIA) else UNSPLIT
-
-
-def stage_parts(stage: str) -> tuple[str, str]:
-    """The two parts of a PORTIA stage; the unsplit ones are those of any other method."""
-    prefix = "" if stage == UNSPLIT else f"{_PORTIA}{stage}:"
-    return f"{prefix}original", f"{prefix}swapped"
-
-
-def first_token_is_first(part: str) -> bool:
-    """Whether the response shown first bears the first ID token; so it does outside X1 and X3."""
-    return _FIRST_TOKEN_IS_FIRST.get(part.rpartition(":")[2], True)
-
-
-def shown_ids(ids: tuple[str, str], part: str) -> tuple[str, str]:
-    """The ID tokens in the order in which they are shown."""
-    return ids if first_token_is_first(part) else (ids[1], ids[0])
-
-
-def token_probability(p_first: float, part: str) -> float:
-    """P(t1), CalibraEval's s, from the probability of the response that was shown first."""
-    return p_first if first_token_is_first(part) else 1 - p_first
-
-
-class JudgeForm(StrEnum):
+class JudgeForm(LabelledEnum):
     """What is asked of the judge."""
 
-    SCORE = "score"
-    RELATION = "relation"
-    LIKERT = "likert"
-    CHOICE = "choice"
-    POINTWISE = "pointwise"
+    SCORE = "score", "two scores, 1 to 10"
+    RELATION = "relation", "better one or tie"
+    LIKERT = "likert", "rating 1 to 7"
+    CHOICE = "choice", "one ID token with log-probabilities"
+    POINTWISE = "pointwise", "one response alone"
 
 
 class ReplyFormat(StrEnum):
@@ -316,15 +247,16 @@ def render(
     criteria: str = "",
     shots: Sequence[Shot] = (),
 ) -> list[Message]:
-    """The messages of one call; `part` says which response is shown first."""
+    """Return the messages of one call about a pair; `part` says which response is shown first."""
+    variant = PromptVariant.parse(part)
     values = {"reference": disarm(reference), "criteria": criteria}
     messages = []
     for shot in shots:
-        text = _pair(template, (shot.question, shot.response_1, shot.response_2), part, values)
-        better_is_1 = shot.better == 1
-        answer = template.ids[0] if better_is_1 == _first_token_is_1(part) else template.ids[1]
+        text = _pair(template, (shot.question, shot.response_1, shot.response_2), variant, values)
+        first_token = (shot.better == 1) == variant.response_1_bears_first_token
+        answer = template.ids[0] if first_token else template.ids[1]
         messages += [Message("user", text), Message("assistant", answer)]
-    text = _pair(template, (question, response_1, response_2), part, values)
+    text = _pair(template, (question, response_1, response_2), variant, values)
     return [*messages, Message("user", text)]
 
 
@@ -345,11 +277,12 @@ def render_parts(
     if len(parts_1) != len(parts_2) or not parts_1:
         raise ValueError("Both responses have the same number of parts, at least one.")
     head, blocks, tail = (replace(template, text=text) for text in response_blocks(template))
-    values = _values(template, question, part)
+    variant = PromptVariant.parse(part)
+    values = _values(template, question, variant)
     values |= {"reference": disarm(reference), "criteria": criteria}
     shown = []
     for number, pair in enumerate(zip(parts_1, parts_2, strict=True), start=1):
-        first, second = _by_position(*pair, part)
+        first, second = variant.shown(*pair)
         numbered = replace(blocks, text=_numbered(blocks.text, number))
         shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
     return [Message("user", head.fill(values) + "\n\n".join(shown) + tail.fill(values))]
@@ -400,24 +333,18 @@ def _numbered(blocks: str, number: int) -> str:
 
 
 def _pair(
-    template: Template, texts: tuple[str, str, str], part: str, values: dict[str, str]
+    template: Template,
+    texts: tuple[str, str, str],
+    variant: PromptVariant,
+    values: dict[str, str],
 ) -> str:
     question, response_1, response_2 = texts
-    first, second = _by_position(response_1, response_2, part)
+    first, second = variant.shown(response_1, response_2)
     shown = {"first": disarm(first), "second": disarm(second)}
-    return template.fill(_values(template, question, part) | shown | values)
+    return template.fill(_values(template, question, variant) | shown | values)
 
 
-def _values(template: Template, question: str, part: str) -> dict[str, str]:
-    id_first, id_second = shown_ids(template.ids, part)
+def _values(template: Template, question: str, variant: PromptVariant) -> dict[str, str]:
+    id_first, id_second = variant.shown_ids(template.ids)
     ids = {"id_1": template.ids[0], "id_2": template.ids[1]}
     return {"question": disarm(question), "id_first": id_first, "id_second": id_second} | ids
-
-
-def _by_position(response_1: str, response_2: str, part: str) -> tuple[str, str]:
-    return (response_2, response_1) if is_swapped(part) else (response_1, response_2)
-
-
-def _first_token_is_1(part: str) -> bool:
-    """Whether response 1 bears the first ID token."""
-    return first_token_is_first(part) != is_swapped(part)

@@ -24,7 +24,7 @@ THREE = ("X0", "X1", "X2")
 
 # Response 1 bears t1 under X0 and X1, and is shown first under X0 and X3.
 _BEARS_T1 = frozenset(("X0", "X1"))
-_SHOWN_FIRST = frozenset(("X0", "X3"))
+SHOWN_FIRST = frozenset(("X0", "X3"))
 
 
 def bears_t1(permutation: str) -> bool:
@@ -43,7 +43,7 @@ def content_probability(p_t1: ArrayLike, permutation: str) -> Floats:
 def is_balanced(permutations: Collection[str]) -> bool:
     """Whether response 1 is shown first, and bears t1, in exactly half of them."""
     names = set(permutations)
-    first, bearing = len(names & _SHOWN_FIRST), len(names & _BEARS_T1)
+    first, bearing = len(names & SHOWN_FIRST), len(names & _BEARS_T1)
     return bool(names) and 2 * first == len(names) == 2 * bearing
 
 

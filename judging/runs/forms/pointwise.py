@@ -13,8 +13,8 @@ from judging.dataset.models import HumanScore, PointItem
 from judging.llm.endpoint import Endpoint
 from judging.llm.prompts.templates import JudgeForm, Scale, Template, UnknownTemplate
 from judging.llm.prompts.templates import template as shipped
+from judging.llm.prompts.variants import PromptVariant
 from judging.projects.models import Project
-from judging.runs.models import ITEM
 from judging.runs.templates import choose_template
 
 GENERAL = "ohi-any"
@@ -151,7 +151,7 @@ def read_scale(text: str) -> Scale | None:
 
 
 def part_of(criterion: str) -> str:
-    return f"{ITEM}{criterion}"
+    return str(PromptVariant(criterion=criterion))
 
 
 def check_form(form: str, scale: str, shots_from: str, *, shots_random: bool) -> None:

@@ -10,7 +10,7 @@ from judging.core.errors import UserError
 from judging.core.text import storable, unstorable
 from judging.dataset import files
 from judging.dataset.records import Identities, Record, Refused, listed, recognise, to_example
-from judging.llm.prompts.templates import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
+from judging.llm.prompts.variants import ORDERS, PromptVariant, UnknownPart, stage_parts
 from judging.methods.portia.stages import Stage
 from judging.methods.verdicts.verdicts import Label, outcome_of, score_pair_from_rating
 from judging.runs.models import Form, Parse
@@ -100,15 +100,16 @@ def part_of(read: "Cells") -> str:
     if not part:
         raise BadRow("order is empty: it should be original or swapped.")
     try:
-        is_swapped(part)
+        variant = PromptVariant.parse(part)
+        shown = variant.order
     except UnknownPart as error:
         raise BadRow(str(error)) from None
-    if part.startswith("portia:") and stage_of(part) not in STAGES:
+    if variant.stage not in STAGES:
         raise BadRow(f"part is {part}, and PORTIA has the stages {', '.join(STAGES)}.")
-    if stage and stage_of(part) != stage:
+    if stage and variant.stage != stage:
         raise BadRow(f"stage is {stage}, and part is {part}.")
     order = read.one_of("order", ORDERS)
-    if order and is_swapped(part) != (order == "swapped"):
+    if order and shown != order:
         raise BadRow(f"order is {order}, and part is {part}.")
     return part
 

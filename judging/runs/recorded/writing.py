@@ -15,7 +15,8 @@ from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.core.sql.statements import rows_came
 from judging.dataset.uploads import digest
-from judging.llm.prompts.templates import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.llm.prompts.variants import ORDERS, PromptVariant, balanced
+from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.projects import access
 from judging.projects.models import Project
@@ -54,7 +55,7 @@ class Survey:
     def add(self, line: Line, row: RecordedRow) -> None:
         self.rows += 1
         self.orders.add(row.part)
-        self.by_stage[stage_of(row.part)].add(row.external_id)
+        self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
         self.forms.add(row.form or form_of(row))
         self.models.add(row.model)
         slot = next_slot(row, self.slots)
@@ -73,13 +74,14 @@ class Survey:
 
         The unsplit prompt came first if every example that was split has it.
         """
-        orders = {order(part) for part in self.orders} if self.stages else self.orders
+        shown = {PromptVariant.parse(part).order for part in self.orders}
+        orders = shown if self.stages else self.orders
         kept: dict[str, Any] = {
             "orders": [part for part in ORDERS if part in orders] or sorted(orders)
         }
         if self.orders <= set(PERMUTATIONS):
             # Those by which the verdict speaks: of X0 and X1 it is X0 alone.
-            orders = {order(part) for part in balanced(self.orders)}
+            orders = {PromptVariant.parse(part).order for part in balanced(self.orders)}
             kept = {"orders": [one for one in ORDERS if one in orders]}
             kept["permutations"] = sorted(self.orders)
         return kept | ({"portia": {"stages": self.stages}} if self.stages else {})
