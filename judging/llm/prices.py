@@ -2,8 +2,8 @@
 
 - `reported_usage` reads the usage that a server reports. What can't be true is corrected from the
   texts and marked as estimated.
-- `PriceSnapshot` holds the prices at one endpoint; a run keeps its own. An unknown price is None
-  and never 0, so that no budget is kept by a call that only looks free.
+- `PriceSnapshot` holds the prices at one endpoint, and a run keeps its own. An unknown price is
+  None and never 0.
 - `find_price` looks a price up: given for the run, in the operator's file (`read_overrides`), or
   published by genai-prices.
 """
@@ -247,7 +247,7 @@ class PriceSnapshot:
         return total / PER_MILLION
 
     def reserve(self, prompt_tokens: int, k: int, max_tokens: int) -> Decimal:
-        """Return the most that a request for k choices can cost: all of them full length."""
+        """Return the most that k choices can cost: nothing cached, every reply full."""
         dearest = max(self.prompt.at(prompt_tokens), self.cached.at(prompt_tokens))
         completion = k * max_tokens * self.completion.at(prompt_tokens)
         return (prompt_tokens * dearest + completion) / PER_MILLION

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.parsed import NUMBER, Parsed, Status, number_at
+from judging.llm.parsing.numbers import NUMBER, number_at
+from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import Scale
 

@@ -1,7 +1,8 @@
-"""Judge templates: the shipped catalogue, the forms of judging, and filling a template.
+"""Judge templates: what a judge may be asked, the shipped templates, and how one is filled.
 
-The marks of a reply are disarmed in every text that fills a slot (see `marks`). Parts of a call
-are read by `variants`.
+`render`, `render_parts` and `render_point` write the messages of a call. Which response is shown
+first is up to the call's `part` (see `variants`). Questions, responses and references are disarmed
+before they fill a slot (see `marks`).
 """
 
 import hashlib
@@ -34,7 +35,7 @@ class JudgeForm(LabelledEnum):
 
 
 class ReplyFormat(StrEnum):
-    """How the verdict stands in a reply; each has one parser."""
+    """How a reply states the verdict. Each format has one parser."""
 
     SCORE_LINES = "score_lines"
     SCORE_JSON = "score_json"
@@ -53,17 +54,17 @@ REPLIES_OF_FORM = {
     JudgeForm.POINTWISE: (ReplyFormat.RATING_LINE,),
 }
 
-# The papers' names for a slot, and ours.
+# The papers' names for slots, and ours.
 ALIASES = {"Q": "question", "R1": "first", "R2": "second"}
-_PAIR = {"question", "first", "second", "reference", "criteria"}
-_IDS = {"id_1", "id_2", "id_first", "id_second"}
-SLOTS = frozenset(_PAIR | _IDS | {"input", "output"})
-SLOT = re.compile(r"\{(" + "|".join(sorted(SLOTS | ALIASES.keys())) + r")\}")
+PAIR_SLOTS = frozenset({"question", "first", "second"})
+ID_SLOTS = frozenset({"id_1", "id_2", "id_first", "id_second"})
+_SLOTS = PAIR_SLOTS | ID_SLOTS | {"reference", "criteria", "input", "output"}
+SLOT = re.compile(r"\{(" + "|".join(sorted(_SLOTS | ALIASES.keys())) + r")\}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The lowest and the highest value that a judge may give; `whole`: no fractions."""
+    """The lowest and the highest value that a judge may give. `whole` allows no fractions."""
 
     low: Decimal
     high: Decimal
@@ -74,7 +75,7 @@ class Scale:
         return self.low <= value <= self.high and whole
 
     def turned(self, rating: Decimal) -> Decimal:
-        """A rating that favours the first, as one that favours the second by as much."""
+        """Return the rating that favours the other response by as much."""
         return self.low + self.high - rating
 
 
@@ -82,12 +83,19 @@ SCORES = Scale(Decimal(1), Decimal(10))
 LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
 
 
+def default_scale(form: JudgeForm) -> Scale:
+    return LIKERT if form is JudgeForm.LIKERT else SCORES
+
+
 @dataclass(frozen=True)
 class Template:
-    """`ids` are the option-ID tokens of the form `choice`, and a probability within `band` of 1/2
-    is a tie; `task` describes what an output is for.
+    """A text with slots, and how its reply is read.
 
-    `twin` names the template that asks the same in text or in JSON.
+    Attributes:
+        twin: The template that asks for the same in JSON, or in text.
+        task: What the output to score is for (form `pointwise`).
+        ids: The option-ID tokens (form `choice`).
+        band: A probability within this much of 1/2 is a tie (form `choice`).
     """
 
     name: str
@@ -110,7 +118,7 @@ class Template:
         return frozenset(canonical(name) for name in SLOT.findall(self.text))
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The text with its slots filled in one pass: what is filled in is never read again."""
+        """Fill all slots in one pass, so that a slot's name in a response stays as it is."""
         return SLOT.sub(lambda match: values[canonical(match[1])], self.text)
 
 
@@ -146,13 +154,13 @@ def template(name: str) -> Template:
 
 
 def templates_of(form: JudgeForm) -> list[Template]:
-    return [found for found in _catalogue().values() if found.form is form]
+    return [entry for entry in _catalogue().values() if entry.form is form]
 
 
 def default_template(form: JudgeForm, *, json: bool = False) -> Template:
-    """The form's default; `json` gives its JSON twin where it has one."""
-    found = template(DEFAULT_OF_FORM[form])
-    return template(found.twin) if json and found.twin else found
+    """Return the form's default template, or with `json` its JSON twin if it has one."""
+    in_text = template(DEFAULT_OF_FORM[form])
+    return template(in_text.twin) if json and in_text.twin else in_text
 
 
 @cache
@@ -168,34 +176,32 @@ def _load(name: str, entry: Mapping[str, Any]) -> Template:
         (folder / f"{file}.txt").read_text(encoding="utf-8") for file in entry.get("files", [name])
     ]
     form = JudgeForm(entry["form"])
+    low_high, scale = entry.get("scale"), default_scale(form)
+    if low_high is not None:
+        scale = replace(scale, low=Decimal(low_high[0]), high=Decimal(low_high[1]))
     return Template(
         name=name,
         text="".join(texts).removesuffix("\n"),
         form=form,
         reply=ReplyFormat(entry["reply"]),
-        scale=_scale(form, entry.get("scale")),
+        scale=scale,
         source=entry["source"],
         twin=entry.get("twin", ""),
         task=entry.get("task", ""),
     )
 
 
-def _scale(form: JudgeForm, bounds: list[int] | None) -> Scale:
-    if bounds is None:
-        return LIKERT if form is JudgeForm.LIKERT else SCORES
-    return Scale(Decimal(bounds[0]), Decimal(bounds[1]), whole=form is JudgeForm.LIKERT)
-
-
-# The braces, keys and scores after the evidence, in tokens. A token is at least one character, so
-# evidence of at most this much less than the limit leaves room for the scores.
+# The tokens of the braces, keys and scores after the evidence. A token has at least one character,
+# so evidence that is this many characters shorter than the token limit leaves room for the scores.
 TOKENS_AFTER_EVIDENCE = 60
 SHORTEST_EVIDENCE = 20
 
 
 def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> dict[str, object]:
-    """Evidence first, as a model writes the properties in the schema's order.
+    """Return the JSON schema of a reply, for endpoints that take one.
 
-    `whole` asks for whole scores; what parses is not changed by it.
+    The evidence comes first, since a model writes the properties in the schema's order. `whole`
+    asks for whole scores; the parser reads others all the same.
     """
     if template.reply is not ReplyFormat.SCORE_JSON:
         raise ValueError(f"The template {template.name!r} is not answered in JSON.")
@@ -219,7 +225,7 @@ def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A solved pair, shown before the one that is asked about. `better` is response 1 or 2."""
+    """A solved pair, shown before the pair in question. `better` is response 1 or 2."""
 
     question: str
     response_1: str
@@ -229,7 +235,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class PointShot:
-    """A scored output, shown before the one that is asked about."""
+    """A scored output, shown before the output in question."""
 
     input: str
     output: str
@@ -270,9 +276,10 @@ def render_parts(
     reference: str = "",
     criteria: str = "",
 ) -> list[Message]:
-    """The messages of one PORTIA call: the aligned parts in turn (Table 16).
+    """Return the messages of one PORTIA call, which shows the aligned parts in turn (Table 16).
 
-    The two response blocks of the template are repeated for each part, "part i" in their marks.
+    The template's two response blocks are repeated for each part, with "part i" in their marks.
+    Raises NoResponseBlocks if the template has none.
     """
     if len(parts_1) != len(parts_2) or not parts_1:
         raise ValueError("Both responses have the same number of parts, at least one.")
@@ -296,7 +303,7 @@ def render_point(
     criteria: str = "",
     shots: Sequence[PointShot] = (),
 ) -> list[Message]:
-    """The messages of one pointwise call: one output, alone."""
+    """Return the messages of one call about a single output."""
     messages = []
     for shot in shots:
         values = {"input": disarm(shot.input), "output": disarm(shot.output), "criteria": criteria}
@@ -306,7 +313,7 @@ def render_point(
 
 
 class NoResponseBlocks(ValueError):
-    """A template whose responses don't stand between marks of their own."""
+    """A template without marks of their own around the responses."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -317,7 +324,7 @@ class NoResponseBlocks(ValueError):
 
 
 def response_blocks(template: Template) -> tuple[str, str, str]:
-    """The template's text before, in, and after its two response blocks."""
+    """Return the template's text before, in and after its two response blocks."""
     match = _BLOCKS.search(template.text)
     if match is None or {canonical(match["a"]), canonical(match["b"])} != {"first", "second"}:
         raise NoResponseBlocks(template.name)
