@@ -10,9 +10,8 @@ from django.db.models import Q, QuerySet
 
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Label, PointItem
-from judging.llm.parsing.parsed import Status
-from judging.llm.prompts.templates import JudgeForm
-from judging.llm.prompts.variants import PromptVariant, balanced, stage_parts
+from judging.llm.parsing.parse import Status
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, balanced, stage_parts
 from judging.methods.verdicts.verdicts import VerdictState
 from judging.projects.models import Project
 

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from django.db.models import Q
 
 from judging.dataset.models import Example
-from judging.llm.prompts.variants import PromptVariant, stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.portia.stages import Stage, StageResult
 from judging.methods.verdicts.verdicts import (
     Label,

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from judging.core import formatting
 from judging.core.glossary import GLOSSARY
-from judging.llm.prompts.variants import UNSPLIT, PromptVariant, UnknownPart
+from judging.llm.prompts.templates import UNSPLIT, PromptVariant, UnknownPart
 
 register = template.Library()
 

@@ -10,7 +10,7 @@ from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from annotation.results.merge.final_labels import CHUNK, as_read, places_of
-from judging.llm.prompts.variants import PromptVariant, stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.runs.forms.portia import last_stages

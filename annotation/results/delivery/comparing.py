@@ -13,7 +13,7 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
 from annotation.votes.agreement import SIGN
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined

@@ -14,7 +14,7 @@ from annotation.results.data.figures import Data, Json, usd
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
-from judging.llm.prompts.variants import stage_parts
+from judging.llm.prompts.templates import stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Estimate, Undefined

@@ -22,7 +22,7 @@ from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
 from judging.dataset.models import Label
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant
 from judging.projects import access
 from judging.projects.models import Export, Project
 from judging.runs.models import Form, Parse, Run, Verdict, subject_field

@@ -12,8 +12,7 @@ from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.client.transport import LEAST_LOGPROB
-from judging.llm.parsing.answer import without_thinking
-from judging.llm.parsing.parsed import Parsed, Status
+from judging.llm.parsing.answer import Parsed, Status, without_thinking
 from judging.llm.prompts.marks import fold, visible
 from judging.llm.prompts.templates import Scale
 from judging.methods.intervals.estimates import Undefined

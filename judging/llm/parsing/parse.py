@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
-from judging.llm.parsing.answer import Answer, declines, read_answer
+from judging.llm.parsing.answer import (
+    Answer,
+    Parsed,
+    Preferred,
+    Reading,
+    Status,
+    declines,
+    read_answer,
+    turn_back,
+)
 from judging.llm.parsing.choice import is_answered, parse_choice, parse_point
 from judging.llm.parsing.numbers import (
     NOTHING,
@@ -33,7 +42,6 @@ from judging.llm.parsing.numbers import (
     sided_pair,
     unwrapped,
 )
-from judging.llm.parsing.parsed import Parsed, Preferred, Reading, Status, turn_back
 from judging.llm.parsing.score_json import parse_score_json
 from judging.llm.prompts.marks import (
     ASIDE,
@@ -43,8 +51,7 @@ from judging.llm.prompts.marks import (
     WEAK_LABEL,
     fold,
 )
-from judging.llm.prompts.templates import JudgeForm, ReplyFormat, Scale, Template
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, ReplyFormat, Scale, Template
 
 __all__ = [
     "PARSER_VERSION",

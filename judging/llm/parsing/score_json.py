@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.parsing.answer import Answer
+from judging.llm.parsing.answer import Answer, Parsed, Status
 from judging.llm.parsing.numbers import NUMBER, number_at
-from judging.llm.parsing.parsed import Parsed, Status
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import Scale
 

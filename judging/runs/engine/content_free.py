@@ -12,7 +12,7 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on

@@ -23,8 +23,7 @@ from judging.llm.client.judge_client import JudgeClient, LogprobSupport, probe_l
 from judging.llm.client.limits import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.parsing.choice import UnusableIds, check_ids
-from judging.llm.prompts.templates import Shot, Template
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant, Shot, Template
 from judging.projects.models import Project
 from judging.runs import endpoints
 from judging.runs.endpoints import key_of

@@ -11,9 +11,8 @@ from decimal import Decimal, InvalidOperation
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
 from judging.llm.endpoint import Endpoint
-from judging.llm.prompts.templates import JudgeForm, Scale, Template, UnknownTemplate
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, Scale, Template, UnknownTemplate
 from judging.llm.prompts.templates import template as shipped
-from judging.llm.prompts.variants import PromptVariant
 from judging.projects.models import Project
 from judging.runs.templates import choose_template
 

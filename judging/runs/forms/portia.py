@@ -15,8 +15,14 @@ from django.db.models import Count, Q, Sum
 from judging.core.errors import UserError
 from judging.dataset.models import Example
 from judging.llm.prompts.marks import disarm
-from judging.llm.prompts.templates import NoResponseBlocks, Template, response_blocks
-from judging.llm.prompts.variants import UNSPLIT, PromptVariant, stage_parts
+from judging.llm.prompts.templates import (
+    UNSPLIT,
+    NoResponseBlocks,
+    PromptVariant,
+    Template,
+    response_blocks,
+    stage_parts,
+)
 from judging.llm.sentence_models import load_sentence_model
 from judging.methods.portia.alignment import (
     NAMED,

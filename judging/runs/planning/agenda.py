@@ -19,8 +19,16 @@ from judging.core.queries import merge
 from judging.dataset.models import Example, PointItem
 from judging.llm.client.judge_client import TOP_LOGPROBS
 from judging.llm.client.messages import JudgeRequest, Message
-from judging.llm.prompts.templates import JudgeForm, Template, render, render_parts, render_point
-from judging.llm.prompts.variants import UNSPLIT, PromptVariant, stage_parts
+from judging.llm.prompts.templates import (
+    UNSPLIT,
+    JudgeForm,
+    PromptVariant,
+    Template,
+    render,
+    render_parts,
+    render_point,
+    stage_parts,
+)
 from judging.methods.agreement.fewer_samples import (
     StoppingRule,
     agreement_with_full_run,

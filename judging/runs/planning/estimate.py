@@ -12,7 +12,7 @@ from judging.core.formatting import percent, usd
 from judging.llm.client.limits import SECONDS_PER_MINUTE
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import Usage
-from judging.llm.prompts.variants import stage_parts
+from judging.llm.prompts.templates import stage_parts
 from judging.projects.models import Project
 from judging.runs import endpoints
 from judging.runs.forms.pointwise import check_subjects

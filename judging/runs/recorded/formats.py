@@ -10,7 +10,7 @@ from judging.core.errors import UserError
 from judging.core.text import storable, unstorable
 from judging.dataset import files
 from judging.dataset.records import Identities, Record, Refused, listed, recognise, to_example
-from judging.llm.prompts.variants import ORDERS, PromptVariant, UnknownPart, stage_parts
+from judging.llm.prompts.templates import ORDERS, PromptVariant, UnknownPart, stage_parts
 from judging.methods.portia.stages import Stage
 from judging.methods.verdicts.verdicts import Label, outcome_of, score_pair_from_rating
 from judging.runs.models import Form, Parse

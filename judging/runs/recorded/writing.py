@@ -15,7 +15,7 @@ from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.core.sql.statements import rows_came
 from judging.dataset.uploads import digest
-from judging.llm.prompts.variants import ORDERS, PromptVariant, balanced
+from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.projects import access

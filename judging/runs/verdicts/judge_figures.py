@@ -10,7 +10,7 @@ from django.db.models.functions import Cast
 
 from judging.core.caching import cached
 from judging.dataset.models import Label, questions_of
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.arrays import Floats, Signs
 from judging.methods.intervals.estimates import Figure
 from judging.methods.verdicts.position import FirstPosition, conflicts, first_position

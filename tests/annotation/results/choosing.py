@@ -6,8 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from judging.dataset.models import Example
-from judging.llm.prompts.templates import template
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant, template
 from judging.projects.models import Project
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample
 from judging.runs.templates import output_of

@@ -1,6 +1,6 @@
 import pytest
 
-from judging.llm.prompts.variants import PromptVariant, balanced
+from judging.llm.prompts.templates import PromptVariant, balanced
 
 
 @pytest.mark.parametrize(

@@ -9,16 +9,17 @@ from judging.llm.prompts.templates import (
     JudgeForm,
     NoResponseBlocks,
     PointShot,
+    PromptVariant,
     ReplyFormat,
     Shot,
     Template,
+    UnknownPart,
     names,
     render,
     render_parts,
     render_point,
     template,
 )
-from judging.llm.prompts.variants import PromptVariant, UnknownPart
 from judging.methods.calibration.probabilities import PERMUTATIONS
 
 PAIR_TEMPLATES = [name for name in names() if template(name).form is not JudgeForm.POINTWISE]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from judging.llm.prompts.variants import (
+from judging.llm.prompts.templates import (
     ORDERS,
     UNSPLIT,
     PromptVariant,

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from judging.llm.prompts.variants import PromptVariant
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.probabilities import (
     PERMUTATIONS,
     balanced_set,
