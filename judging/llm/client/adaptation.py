@@ -6,7 +6,7 @@ the prompt leaves for the reply in the model's context.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, Self
 
@@ -57,43 +57,43 @@ class EndpointCapabilities:
 
     def notes(self) -> tuple[str, ...]:
         """Return one sentence for each difference, for the run's page."""
-        return tuple(sentence for differs, sentence in self._differences() if differs)
-
-    def _differences(self) -> Iterator[tuple[bool, str]]:
-        most = "one choice" if self.max_n == 1 else f"{self.max_n} choices"
-        yield self.max_n is not None, f"The server gives at most {most} per request."
-        yield (
-            self.tokens_field != "max_tokens",
-            "The server takes max_completion_tokens instead of max_tokens.",
+        choices = "one choice" if self.max_n == 1 else f"{self.max_n} choices"
+        differences = (
+            (self.max_n, f"The server gives at most {choices} per request."),
+            (
+                self.tokens_field != "max_tokens",
+                "The server takes max_completion_tokens instead of max_tokens.",
+            ),
+            (
+                self.max_tokens,
+                f"The model writes at most {self.max_tokens} tokens per sample. If the run allows "
+                "more, replies are cut off there.",
+            ),
+            (
+                self.context,
+                f"The model's context holds {self.context} tokens. If a prompt leaves fewer than "
+                "the run allows per sample, the reply gets what is left.",
+            ),
+            (
+                not self.temperature,
+                "The model's temperature is fixed: the run's temperature was not used.",
+            ),
+            (
+                not self.system_role,
+                "The model takes no system message: it was put before the first user message.",
+            ),
+            (self.schema != "json_schema", SCHEMA_NOTES[self.schema]),
+            (not self.logprobs, "The model gives no log-probabilities."),
+            (
+                self.max_top_logprobs is not None,
+                f"The server gives at most {self.max_top_logprobs} top log-probabilities.",
+            ),
+            (
+                self.usage_of_one_choice,
+                "The server reports the tokens of one choice only. The others are estimated.",
+            ),
         )
-        yield (
-            self.max_tokens is not None,
-            f"The model writes at most {self.max_tokens} tokens per sample. If the run allows "
-            "more, replies are cut off there.",
-        )
-        yield (
-            self.context is not None,
-            f"The model's context holds {self.context} tokens. If a prompt leaves fewer than the "
-            "run allows per sample, the reply gets what is left.",
-        )
-        yield (
-            not self.temperature,
-            "The model's temperature is fixed: the run's temperature was not used.",
-        )
-        yield (
-            not self.system_role,
-            "The model takes no system message: it was put before the first user message.",
-        )
-        yield self.schema != "json_schema", SCHEMA_NOTES[self.schema]
-        yield not self.logprobs, "The model gives no log-probabilities."
-        yield (
-            self.max_top_logprobs is not None,
-            f"The server gives at most {self.max_top_logprobs} top log-probabilities.",
-        )
-        yield (
-            self.usage_of_one_choice,
-            "The server reports the tokens of one choice only. The others are estimated.",
-        )
+        return tuple(sentence for differs, sentence in differences if differs)
 
 
 SCHEMA_NOTES: dict[SchemaMode, str] = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from judging.llm.client.adaptation import EndpointCapabilities, body
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, classify_answer
-from judging.llm.client.limits import Patience, RetryPolicy, insist
+from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
 from judging.llm.client.messages import JudgeRequest, Reply
 from judging.llm.client.transport import LENIENT, OpenAiClient, read_answer
 from judging.llm.endpoint import Endpoint
@@ -28,7 +28,6 @@ COMPLETED = "completed"
 # Our own word for a batch that its service no longer knows.
 GONE = "gone"
 FINISHED = (COMPLETED, "failed", "expired", "cancelled", GONE)
-USUAL_RETRY = RetryPolicy()
 
 
 class BatchError(Exception):
@@ -68,7 +67,7 @@ class BatchClient(OpenAiClient):
         key: str | None,
         *,
         learned: Mapping[str, EndpointCapabilities] | None = None,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
     ) -> None:
         super().__init__(endpoint, key)
         self._learned = dict(learned or {})

@@ -8,6 +8,7 @@ from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, sentence
 from judging.llm.client.limits import (
+    DEFAULT_RETRY,
     Limits,
     Patience,
     Pause,
@@ -22,8 +23,7 @@ from judging.llm.client.messages import JudgeRequest, Message, Reply
 from judging.llm.client.transport import OpenAiClient, Opened, Transport
 from judging.llm.endpoint import Endpoint
 
-USUAL_LIMITS = Limits()
-USUAL_RETRY = RetryPolicy()
+DEFAULT_LIMITS = Limits()
 # A request meets at most as many refusals as it has parameters to adapt, some of them twice.
 MOST_ADAPTATIONS = 12
 
@@ -40,10 +40,10 @@ class JudgeClient(Opened):
         self,
         endpoint: Endpoint,
         key: str | None,
-        limits: Limits = USUAL_LIMITS,
+        limits: Limits = DEFAULT_LIMITS,
         *,
         shared: SharedLimits | None = None,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         learned: Mapping[str, EndpointCapabilities] | None = None,
     ) -> None:
         self.endpoint = endpoint

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from judging.llm.client.errors import AttemptFailure, FailureKind
-from judging.llm.client.limits import Patience, RetryPolicy, insist
+from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
 from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient
 from judging.llm.endpoint import Endpoint
 
-USUAL_RETRY = RetryPolicy()
 NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
 # llama.cpp's server fails like this on scripts whose letters its model has no whole tokens for.
 PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
@@ -44,7 +43,7 @@ class LikelihoodClient(OpenAiClient):
         endpoint: Endpoint,
         key: str | None,
         *,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         way: str = "",
     ) -> None:
         super().__init__(endpoint, key)

@@ -72,6 +72,9 @@ class RetryPolicy:
         return step * (0.5 + draw / 2)
 
 
+DEFAULT_RETRY = RetryPolicy()
+
+
 @dataclass(slots=True)
 class Patience:
     """One call's clock and its counts. The clock starts when the first request leaves."""

@@ -360,7 +360,7 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     following = lines.get(chosen + 1)
     if len(numbers) == 1 and following is not None and len(following.numbers) == 1:
         return _scored([*numbers, *following.numbers], answer, (chosen, chosen + 1))
-    if len(numbers) == 1 and cut and chosen + 1 >= _last_line(answer):
+    if len(numbers) == 1 and cut and chosen + 1 >= answer.own.rstrip().count("\n"):
         return None
     return _scored(numbers, answer, (chosen,))
 
@@ -411,7 +411,8 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         text = _BULLET.sub("", text, count=1).strip(_AROUND_NUMBERS)
         label = _LABEL.match(text)
         if label is not None:
-            if _of_one(label["name"]) or _ABOUT_ITSELF.search(label["name"]):
+            name = label["name"]
+            if _about_one_side(name) or names_one(name) or _ABOUT_ITSELF.search(name):
                 continue
             text = text[label.end() :].strip(_AROUND_NUMBERS)
         if wanted == 2 and names_second_first(above + "\n" + lines[index]):
@@ -447,10 +448,6 @@ def _is_item(text: str, around: Sequence[str]) -> bool:
     if not _ITEM.match(text):
         return False
     return _ITEM.search(text, 2) is not None or any(_ITEM.match(line) for line in around)
-
-
-def _of_one(label: str) -> bool:
-    return _about_one_side(label) or names_one(label)
 
 
 def _shortened(line: str) -> str:
@@ -491,10 +488,6 @@ def _numbers(text: str, scale: Scale, wanted: int, *, reason: bool) -> list[Deci
 
 def _on_scale(value: Decimal | None, scale: Scale) -> Decimal | None:
     return value if value is not None and value in scale else None
-
-
-def _last_line(answer: Answer) -> int:
-    return answer.own.rstrip().count("\n")
 
 
 def _scored(numbers: list[Decimal | None], answer: Answer, lines: Sequence[int]) -> Parsed:
@@ -554,13 +547,11 @@ def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
         start = end.end()
     binding = [mark for mark in marks if mark.start() >= start]
     letters = {mark[1] for mark in binding}
-    if len(letters) > 1 or any(_negated(text, mark.start()) for mark in binding):
+    if len(letters) > 1 or any(
+        _NEGATED.search(text, max(0, mark.start() - 20), mark.start()) for mark in binding
+    ):
         return Parsed(Status.UNPARSED)
     return _valid(_OF_LETTER[letters.pop()], answer.written[: last.start()])
-
-
-def _negated(text: str, start: int) -> bool:
-    return _NEGATED.search(text, max(0, start - 20), start) is not None
 
 
 def parse_verdict_line(answer: Answer) -> Parsed | None:
