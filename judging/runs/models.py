@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Label, PointItem
 from judging.llm.parsing.parse import Status
-from judging.llm.prompts.templates import JudgeForm, PromptVariant, balanced, stage_parts
+from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
 from judging.methods.verdicts.verdicts import VerdictState
 from judging.projects.models import Project
 
@@ -109,10 +109,10 @@ class Run(models.Model):
     def orders(self) -> tuple[str, ...]:
         """The orders that the method asks for (FairEval, section 3.2)."""
         if self.method in (Method.MEC_BPC, Method.PORTIA):
-            return ("original", "swapped")
+            return ORDERS
         if self.method == Method.IMPORTED:
-            return tuple(self.parameters.get("orders", ("original", "swapped")))
-        return ("original",)
+            return tuple(self.parameters.get("orders", ORDERS))
+        return ORDERS[:1]
 
     @property
     def stages(self) -> tuple[str, ...]:

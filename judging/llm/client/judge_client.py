@@ -219,7 +219,7 @@ def _also_learned(
 
 
 LISTING_SECONDS = 20.0
-# The strictest of the servers that give any gives so many.
+# The most that the strictest server allows, of those that give any.
 TOP_LOGPROBS = 20
 MOST_NAMED = 10
 

@@ -319,10 +319,10 @@ _ATTRIBUTED = re.compile(
 LONGEST_LABEL = 60
 LONGEST_LEAD = 200
 
-# So many characters around a mark tell a mark of a response from the same mark of the judge.
+# This much text around a mark tells a response's mark from the same mark of the judge.
 CONTEXT = 60
 SHORTEST_COPY = 20
-# So many letters besides its marks identify a line. "The" and "is" come with the marks.
+# The fewest letters besides its marks that identify a line. "The" and "is" come with the marks.
 _OWN_WORDS = 6
 
 

@@ -67,8 +67,8 @@ def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
         return None
     around = [entry for entry in objects if entry.holds(last)]
     for outer in around:
-        beside = answer.folded[outer.start : last.start] + answer.folded[last.end : outer.end]
-        if outer.pairs is None and _names_both(beside):
+        outside = answer.folded[outer.start : last.start] + answer.folded[last.end : outer.end]
+        if outer.pairs is None and _names_both(outside):
             return Parsed(Status.UNPARSED)
     whole = next(entry for entry in around if entry.pairs is not None)
     verdict = whole if whole.values else last
