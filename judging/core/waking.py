@@ -19,7 +19,7 @@ REPARSE_RUN = "judging.tasks.reparse_run"
 WRITE_IMPORT = "judging.tasks.write_import"
 GO_ON_WITH_ROUND = "annotation.results.tasks.go_on_with_round"
 RENEW_REPORT = "annotation.results.tasks.renew_report"
-NOTHING_LOST = "What was asked for is recorded; a worker takes it up once the broker is back."
+NOTHING_LOST = "The work is recorded in the database, and a worker finds it later."
 
 
 def wake(task: str, *values: Any) -> bool:
@@ -27,7 +27,7 @@ def wake(task: str, *values: Any) -> bool:
     try:
         current_app.send_task(task, list(values))
     except (OperationalError, OSError) as error:
-        logger.warning("The broker does not answer (%s). %s", error, NOTHING_LOST)
+        logger.warning("The broker does not answer (%s) to %s. %s", error, task, NOTHING_LOST)
         return False
     return True
 

@@ -275,7 +275,7 @@ def test_a_connection_that_hangs_is_taken_for_lost_and_the_vote_is_sent_again(st
     expect(said(page)).to_contain_text("can't be reached")
     page.unroute("**/vote")
     page.clock.run_for(6_000)
-    expect(said(page)).to_contain_text("The vote that was waiting is stored.")
+    expect(said(page)).to_contain_text("The waiting vote is now stored.")
     assert Annotation.objects.get().answer == {"overall": "left"}
 
 

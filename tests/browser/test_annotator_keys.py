@@ -37,7 +37,7 @@ def test_one_key_chooses_and_submits_once_however_long_or_often_it_is_pressed(st
     page = start()
     page.keyboard.press("?")
     with page.expect_response("**/preferences"):
-        page.get_by_label("One key chooses and submits").check()
+        page.get_by_label("Choose and submit with one key").check()
     page.keyboard.press("Escape")
     assert Preferences.objects.get().one_key_submit
     votes = []

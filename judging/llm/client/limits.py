@@ -21,9 +21,6 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
-
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.client.messages import Reply
 
@@ -491,9 +488,14 @@ class RedisLimits:
             f"fairjudge:{name}:{what}"
             for what in ("pause", "requests", "tokens", "halvings", "why")
         )
+        # The package comes with the extra `postgres`: only a site that uses Redis has it.
+        from redis.asyncio import Redis
+        from redis.exceptions import RedisError
+
         self._redis = Redis.from_url(
             url, socket_timeout=2.0, socket_connect_timeout=2.0, decode_responses=True
         )
+        self._failure = RedisError
         self._alone = ProcessLimits()
         self._warned = False
         self.halvings = 0
@@ -543,7 +545,7 @@ class RedisLimits:
         """Return the script's answer, or None if Redis can't be reached."""
         try:
             return await self._redis.eval(script, len(keys), *keys, *map(str, values))
-        except (RedisError, OSError) as error:
+        except (self._failure, OSError) as error:
             if not self._warned:
                 logger.warning("Redis can't be reached; limits are not shared: %s", error)
                 self._warned = True

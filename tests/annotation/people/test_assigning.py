@@ -120,7 +120,7 @@ def test_the_page_assigns_members_of_the_project_alone(client, researcher, proje
     client.force_login(researcher)
     url = reverse("round_people", args=[project.slug, round_.number])
     page = client.post(url, {"people": [ana.pk], "limit": "2"}, follow=True).text
-    assert "handed out to the people who are marked, at most 2 to each" in page
+    assert "Only the people selected below get items, at most 2 per person" in page
     seat = Seat.objects.get()
     assert (seat.annotator, seat.limit) == (ana, 2)
     stranger = make_annotator(make_project())

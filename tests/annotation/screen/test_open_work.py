@@ -45,7 +45,7 @@ def test_a_round_without_anything_left_is_not_offered(ana, client, project, roun
     page = text_of(ana.get("/annotate/"))
     for one in (both, round_, empty):
         assert f'href="{address_of(one)}">Start' not in page
-        assert f'href="{address_of(one)}">Go on' not in page
+        assert f'href="{address_of(one)}">Continue' not in page
     assert page.count("nothing left for you") == 3
     client.force_login(make_member(project))
     assert f'href="{address_of(both)}">Start' in text_of(client.get("/annotate/"))

@@ -68,7 +68,7 @@ def test_trying_out_shows_the_prompt_and_the_reading_and_keeps_nothing(write, pr
     assert not JudgeTemplate.objects.exists()
     assert "Say &lt;b&gt;[·[A]]&lt;/b&gt;" in html
     assert html.count('class="label win"') == html.count('class="label lose"') == 1
-    assert "PORTIA can show it in parts" in html
+    assert "PORTIA can show the responses in parts" in html
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_the_list_names_own_and_shipped_ones_by_as_many_queries(
         write(name=f"mine-{n}")
     with django_assert_max_num_queries(8):
         html = researching.get(reverse("templates", args=[project.slug])).content.decode()
-    assert html.count("Copy this one") == 7
+    assert html.count("Copy this template") == 7
     assert "mine-4" in html
 
 

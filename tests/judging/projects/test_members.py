@@ -91,7 +91,7 @@ def test_the_printed_link_sets_a_password_once(client, capsys, transactional_db)
     link = capsys.readouterr().out.splitlines()[1]
     path = link[link.index("/password/") :]
     form = client.get(path, follow=True)
-    assert 'You log in as <strong dir="auto">nina</strong>' in form.content.decode()
+    assert 'You will log in as <strong dir="auto">nina</strong>' in form.content.decode()
     new = {"new_password1": "a long enough one", "new_password2": "a long enough one"}
     assert client.post(form.redirect_chain[-1][0], new)["Location"] == "/"
     assert client.session["_auth_user_id"]

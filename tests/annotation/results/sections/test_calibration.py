@@ -189,7 +189,7 @@ def test_accuracy_is_shown_only_where_there_are_labels(
         project.examples.update(gold_label="")
     client.force_login(owner)
     page = client.get(f"/p/{project.slug}/results?run={run.number}").content.decode()
-    assert "choice under X0" in page
+    assert "choice with permutations X0" in page
     assert "Fleiss’ kappa" in page
     assert ("Gain over the plain mean" in page) is labelled
     call_command("calibrate", project.slug, "--run", str(run.number), "--method", "uncalibrated")
