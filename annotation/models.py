@@ -353,7 +353,7 @@ class Vote(models.Model):
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="annotations")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="annotations")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="annotations")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     left_response = models.PositiveSmallIntegerField(null=True)
     comment = models.TextField(blank=True)
@@ -383,7 +383,7 @@ class VoteRevision(models.Model):
     """What a vote was before it was edited."""
 
     annotation = models.ForeignKey(Vote, on_delete=models.CASCADE, related_name="revisions")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)
@@ -398,7 +398,7 @@ class Adjudication(models.Model):
     """A person's decision on an item that votes did not settle. The last one on an item holds."""
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="adjudications")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     reason = models.TextField(blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

@@ -13,6 +13,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
+from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
 
@@ -62,14 +63,6 @@ class Import(models.Model):
         ]
 
 
-class Label(models.TextChoices):
-    """A label, always from the point of view of response 1 (FairEval, section 4.1)."""
-
-    WIN = "win", "win"
-    TIE = "tie", "tie"
-    LOSE = "lose", "lose"
-
-
 Imported = TypeVar("Imported", bound=models.Model)
 
 
@@ -101,7 +94,7 @@ class Example(models.Model):
     model_2 = models.CharField(max_length=200, blank=True)
     category = models.CharField(max_length=200, blank=True)
     reference = models.TextField(blank=True)
-    gold_label = models.CharField(max_length=4, choices=Label, null=True, blank=True)
+    gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
 
     objects = ExampleQuerySet.as_manager()

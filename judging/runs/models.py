@@ -10,7 +10,9 @@ from django.db.models import Q, QuerySet
 
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Label, PointItem
-from judging.llm.prompts.templates import balanced, stage_parts
+from judging.llm.parsing.parse import Status
+from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
+from judging.methods.verdicts.verdicts import VerdictState
 from judging.projects.models import Project
 
 
@@ -23,12 +25,7 @@ class Method(models.TextChoices):
     IMPORTED = "imported", "recorded elsewhere"
 
 
-class Form(models.TextChoices):
-    SCORE = "score", "two scores, 1 to 10"
-    RELATION = "relation", "better one or tie"
-    LIKERT = "likert", "rating 1 to 7"
-    CHOICE = "choice", "one ID token with log-probabilities"
-    POINTWISE = "pointwise", "one response alone"
+Form = JudgeForm
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -54,7 +51,7 @@ class Run(models.Model):
     name = models.CharField(max_length=120)
 
     method = models.CharField(max_length=10, choices=Method)
-    form = models.CharField(max_length=10, choices=Form, default=Form.SCORE)
+    form = models.CharField(max_length=10, choices=Form.choices, default=Form.SCORE)
     endpoint = models.CharField(max_length=80, blank=True)
     base_url = models.CharField(max_length=500, blank=True)
     model = models.CharField(max_length=200, blank=True)
@@ -112,10 +109,10 @@ class Run(models.Model):
     def orders(self) -> tuple[str, ...]:
         """The orders that the method asks for (FairEval, section 3.2)."""
         if self.method in (Method.MEC_BPC, Method.PORTIA):
-            return ("original", "swapped")
+            return ORDERS
         if self.method == Method.IMPORTED:
-            return tuple(self.parameters.get("orders", ("original", "swapped")))
-        return ("original",)
+            return tuple(self.parameters.get("orders", ORDERS))
+        return ORDERS[:1]
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -132,7 +129,7 @@ class Run(models.Model):
         if self.stages:
             return tuple(part for stage in self.stages for part in stage_parts(stage))
         if items := self.parameters.get("items"):
-            return tuple(f"item:{criterion}" for criterion, _ in items)
+            return tuple(str(PromptVariant(criterion=criterion)) for criterion, _ in items)
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property
@@ -168,10 +165,9 @@ class Batch(models.Model):
 class Call(models.Model):
     """Claimed before it is sent. No recorded answer is ever asked for twice.
 
-    `part` is canonical text (`original`, `swapped`, `X2`, `portia:semantic:swapped`,
-    `item:fluency`); `seq` counts top-ups and re-asks; `slots` are the sample slots asked for,
-    `attempt` their attempt. A call about contents that say nothing (`dc:3:X0`) is about neither an
-    example nor a point item.
+    `part` is the text of a PromptVariant; `seq` counts top-ups and re-asks; `slots` are the sample
+    slots asked for, `attempt` their attempt. A call about a content-free input is about
+    neither an example nor a point item.
     """
 
     class State(models.TextChoices):
@@ -260,20 +256,13 @@ class Parse(models.Model):
     `current` marks the version that counts; failure is a status and never a number.
     """
 
-    class Status(models.TextChoices):
-        VALID = "valid", "valid"
-        UNPARSED = "unparsed", "unparsed"
-        TRUNCATED = "truncated", "truncated"
-        REFUSED = "refused", "refused"
-        FILTERED = "filtered", "filtered"
-        TOO_LONG = "too_long", "too long"
-        ERROR = "error", "error"
+    Status = Status
 
     sample = models.ForeignKey(Sample, on_delete=models.CASCADE, related_name="parses")
     version = models.PositiveSmallIntegerField()
     parser = models.CharField(max_length=40, blank=True)
     current = models.BooleanField(default=True)
-    status = models.CharField(max_length=10, choices=Status)
+    status = models.CharField(max_length=10, choices=Status.choices)
     score_1 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     score_2 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
@@ -281,7 +270,7 @@ class Parse(models.Model):
     mass = models.FloatField(null=True)
     # One option's token was missing from the top ones: its probability is an upper bound.
     bounded = models.BooleanField(default=False)
-    outcome = models.CharField(max_length=4, choices=Label, null=True)
+    outcome = models.CharField(max_length=4, choices=Label.choices, null=True)
     evidence = models.TextField(blank=True)
     at = models.DateTimeField(auto_now_add=True)
 
@@ -303,16 +292,12 @@ class VerdictQuerySet(models.QuerySet["Verdict"]):
 class Verdict(models.Model):
     """CS and BPDE as floats for reading and sorting; the label comes from the exact fractions."""
 
-    class State(models.TextChoices):
-        PENDING = "pending", "pending"
-        JUDGED = "judged", "judged"
-        UNJUDGED = "unjudged", "unjudged"
-        INCONSISTENT = "inconsistent", "inconsistent"
+    State = VerdictState
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="verdicts")
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="verdicts")
-    state = models.CharField(max_length=12, choices=State, default=State.PENDING)
-    label = models.CharField(max_length=4, choices=Label, null=True)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    label = models.CharField(max_length=4, choices=Label.choices, null=True)
     cs_1 = models.FloatField(null=True)
     cs_2 = models.FloatField(null=True)
     gap = models.FloatField(null=True)
@@ -424,10 +409,6 @@ def find_run(project: Project, text: str) -> Run:
             + (f"The last ones are: {known}." if known else "It has no run yet.")
         )
     return found
-
-
-# Before a criterion, in the part of a call about a single response.
-ITEM = "item:"
 
 
 @dataclass(frozen=True, slots=True)

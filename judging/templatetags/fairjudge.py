@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 
 from judging.core import formatting
 from judging.core.glossary import GLOSSARY
-from judging.llm.prompts.templates import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
+from judging.llm.prompts.templates import UNSPLIT, PromptVariant, UnknownPart
 
 register = template.Library()
 
@@ -197,13 +197,15 @@ def term(word: str, shown: str = "") -> SafeString:
 def part_name(part: str) -> str:
     """Say which response was shown first, and for PORTIA how both were split."""
     try:
-        first = "response 2 shown first" if is_swapped(part) else "response 1 shown first"
+        variant = PromptVariant.parse(part)
+        first = f"response {variant.shown(1, 2)[0]} shown first"
     except UnknownPart:
         return part
-    if part in PERMUTATIONS:
+    if variant.permutation == part:
         return f"{part}: {first}"
-    stage = stage_of(part)
-    return first.capitalize() if stage == UNSPLIT else f"{stage_name(stage).capitalize()}: {first}"
+    if variant.stage == UNSPLIT:
+        return first.capitalize()
+    return f"{stage_name(variant.stage).capitalize()}: {first}"
 
 
 @register.filter

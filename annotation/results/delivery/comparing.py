@@ -20,8 +20,7 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
 from annotation.votes.agreement import SIGN
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
-from judging.llm.prompts.templates import is_swapped
-from judging.llm.prompts.templates import order as order_of
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource, majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
@@ -225,7 +224,7 @@ def _slots(run: Run) -> dict[str, tuple[int, int]]:
     seen: Counter[int] = Counter()
     slots = {}
     for part in run.parts if run.stages else run.counted_parts:
-        order = run.orders.index(order_of(part))
+        order = run.orders.index(PromptVariant.parse(part).order)
         slots[part] = order, 0 if run.stages else seen[order] * run.k
         seen[order] += 1
     return slots
@@ -240,7 +239,7 @@ def _difference(
         return float(rating) - MIDDLE
     if p_first:
         preferred = 2 * float(p_first) - 1
-        return -preferred if is_swapped(part) else preferred
+        return -preferred if PromptVariant.parse(part).swapped else preferred
     return float(SIGN[outcome])
 
 

@@ -34,7 +34,7 @@ from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
 from judging.dataset.models import Label
-from judging.llm.prompts.templates import order, stage_of
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
 from judging.projects.models import Export, Project
@@ -204,9 +204,9 @@ def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
 def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
     part = row["part"]
     return {
-        "order": None if run.form == Form.POINTWISE else order(part),
-        "stage": stage_of(part) if run.stages else None,
-        "permutation": part if part.startswith("X") else None,
+        "order": None if run.form == Form.POINTWISE else PromptVariant.parse(part).order,
+        "stage": PromptVariant.parse(part).stage if run.stages else None,
+        "permutation": PromptVariant.parse(part).permutation,
         "model": row["model"] or run.model,
         "prompt_tokens": row["prompt_tokens"] if index == 0 else 0,
         "usd": row["usd"] if index == 0 else 0,

@@ -12,14 +12,13 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.llm.prompts.templates import token_probability
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on
 from judging.runs.models import Call, Form, Method, Parse, Run
 
-NOTHING_PART = "cc:X0"
-RANDOM_PART = "dc:{}:X0"
+NOTHING_PART = str(PromptVariant("X0", input="cc"))
 ASKED_BY = {"cc": "cc:", "cc_softmax": "cc:", "dc": "dc:"}
 WHOLE = 100
 # DC's words are drawn from so many examples at most.
@@ -58,6 +57,11 @@ def keep(run: Run, **parameters: Any) -> None:
     merge(run, "parameters", lambda kept: {**kept, **parameters})
 
 
+def random_part(n: int) -> str:
+    """Return the part of DC's input n."""
+    return str(PromptVariant("X0", input=f"dc:{n}"))
+
+
 def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
     """By part, the texts that these methods ask about."""
     wanted: dict[str, list[str]] = {}
@@ -74,7 +78,7 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
         except ValueError:
             raise UserError("The examples hold no words to draw DC's inputs from.") from None
         for n, one in enumerate(drawn):
-            wanted[RANDOM_PART.format(n)] = [one.question, one.response_1, one.response_2]
+            wanted[random_part(n)] = [one.question, one.response_1, one.response_2]
     return wanted
 
 
@@ -126,11 +130,11 @@ def answers(run: Run) -> dict[str, float]:
         p_first__isnull=False,
     ).order_by("sample__attempt")
     found = rows.values_list("sample__call__part", "p_first")
-    return {part: token_probability(p_first, part) for part, p_first in found}
+    return {part: PromptVariant.parse(part).token_probability(p_first) for part, p_first in found}
 
 
 def by_kind(found: dict[str, float]) -> tuple[list[float], list[float]]:
     """CC's answer, and DC's in the order of their inputs."""
     nothing = [p for part, p in found.items() if part == NOTHING_PART]
-    parts = [RANDOM_PART.format(n) for n in range(INPUTS)]
+    parts = [random_part(n) for n in range(INPUTS)]
     return nothing, [found[part] for part in parts if part in found]

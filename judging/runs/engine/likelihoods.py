@@ -9,7 +9,7 @@ from judging.core.errors import UserError
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
-from judging.llm.client.limits import RetryPolicy
+from judging.llm.client.limits import DEFAULT_RETRY, RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import Usage
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
@@ -20,7 +20,6 @@ from judging.runs.models import Form, Run, TextLikelihood
 from judging.runs.planning.start import CONCURRENCY, LOCAL_CONCURRENCY, choose_model
 
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
-USUAL_RETRY = RetryPolicy()
 # About the text itself: asked again it would fail alike.
 ABOUT_THE_TEXT = (FailureKind.TOO_LONG, FailureKind.FILTERED, FailureKind.BAD_REQUEST)
 
@@ -120,7 +119,7 @@ def places_of(endpoint: Endpoint) -> int:
 
 
 def retry_of(endpoint: Endpoint) -> RetryPolicy:
-    return LOCAL_RETRY if endpoint.is_local else USUAL_RETRY
+    return LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY
 
 
 async def ask(

@@ -20,7 +20,14 @@ from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits, room_for
+from judging.llm.client.limits import (
+    DEFAULT_RETRY,
+    Limits,
+    ProcessLimits,
+    RetryPolicy,
+    SharedLimits,
+    room_for,
+)
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
@@ -35,7 +42,6 @@ from judging.runs.models import Run
 
 log = logging.getLogger(__name__)
 
-USUAL_RETRY = RetryPolicy()
 # A small machine that is busy with other things takes minutes for a call, and still ends it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 # A batch is polled again soon anyway.
@@ -107,7 +113,7 @@ async def call_pump(
             key_of(endpoint),
             Limits(places, run.rpm, run.tpm),
             shared=turns,
-            retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+            retry=LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
             learned={run.model: desk.known or EndpointCapabilities()},
         ) as client:
@@ -119,7 +125,7 @@ async def ask_alone(desk: RunStore, endpoint: Endpoint, on_desk: Callable[..., A
 
     A batch of which each line is refused for one parameter's sake would come back hours later.
     """
-    async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
+    async with JudgeClient(endpoint, key_of(endpoint), retry=DEFAULT_RETRY) as client:
         for claim in await on_desk(desk.next_claims, 1):
             outcome = await client.complete(claim.request)
             desk.trouble.note(outcome)

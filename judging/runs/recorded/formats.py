@@ -22,7 +22,7 @@ from judging.dataset.records import (
     recognise,
     to_example,
 )
-from judging.llm.prompts.templates import ORDERS, UnknownPart, is_swapped, stage_of, stage_parts
+from judging.llm.prompts.templates import ORDERS, PromptVariant, UnknownPart, stage_parts
 from judging.methods.portia.stages import Stage
 from judging.methods.verdicts.verdicts import Label, outcome_of, score_pair_from_rating
 from judging.runs.models import Form, Parse
@@ -163,14 +163,15 @@ def _checked_part(part: str, stage: str | None, order: str | None) -> str:
     if not part:
         raise BadRow("order is empty: it should be original or swapped.")
     try:
-        swapped = is_swapped(part)
+        variant = PromptVariant.parse(part)
+        shown = variant.order
     except UnknownPart as error:
         raise BadRow(str(error)) from None
-    if part.startswith("portia:") and stage_of(part) not in STAGES:
+    if variant.stage not in STAGES:
         raise BadRow(f"part is {part}, and PORTIA has the stages {', '.join(STAGES)}.")
-    if stage and stage_of(part) != stage:
+    if stage and variant.stage != stage:
         raise BadRow(f"stage is {stage}, and part is {part}.")
-    if order and swapped != (order == "swapped"):
+    if order and shown != order:
         raise BadRow(f"order is {order}, and part is {part}.")
     return part
 

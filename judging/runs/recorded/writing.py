@@ -18,7 +18,8 @@ from judging.core.errors import UserError
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records, check_format, combined
 from judging.dataset.whole_files import accepted
-from judging.llm.prompts.templates import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
+from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.projects import access
 from judging.projects.models import Project
@@ -54,7 +55,7 @@ class Survey:
     def add(self, row: RecordedRow) -> str | None:
         """Count a row; say so if its slot is taken."""
         self.orders.add(row.part)
-        self.by_stage[stage_of(row.part)].add(row.external_id)
+        self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
         self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
         slot = _next_slot(row, self.slots)
@@ -71,13 +72,14 @@ class Survey:
     @property
     def parameters(self) -> dict[str, Any]:
         """The orders that there are, and PORTIA's stages as it asked for them."""
-        orders = {order(part) for part in self.orders} if self.stages else self.orders
+        shown = {PromptVariant.parse(part).order for part in self.orders}
+        orders = shown if self.stages else self.orders
         kept: dict[str, Any] = {
             "orders": [part for part in ORDERS if part in orders] or sorted(orders)
         }
         if self.orders <= set(PERMUTATIONS):
             # The orders that make the verdict: of X0 and X1 it is X0 alone.
-            orders = {order(part) for part in balanced(self.orders)}
+            orders = {PromptVariant.parse(part).order for part in balanced(self.orders)}
             kept = {"orders": [name for name in ORDERS if name in orders]}
             kept["permutations"] = sorted(self.orders)
         return kept | ({"portia": {"stages": self.stages}} if self.stages else {})
