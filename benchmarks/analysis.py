@@ -135,7 +135,7 @@ def write_votes(
 ) -> None:
     from decimal import Decimal
 
-    from annotation.models import Annotation, Annotator, Item, Slot
+    from annotation.models import Annotator, Item, Slot, Vote
     from annotation.rounds.opening import RoundSettings, open_round
 
     people = [
@@ -147,9 +147,9 @@ def write_votes(
     place = {pk: row for row, pk in enumerate(examples)}
     slots = list(Slot.objects.filter(round=round_).select_related("item").order_by("pk"))
     agreeing = rng.random(len(slots)) < 0.9
-    votes = Annotation.objects.bulk_create(
+    votes = Vote.objects.bulk_create(
         (
-            Annotation(
+            Vote(
                 slot=slot,
                 item=slot.item,
                 example_id=slot.item.example_id,

@@ -1,4 +1,4 @@
-"""`/healthz`: whether the parts answer, as JSON for a probe, with nothing secret in it."""
+"""`/healthz`: whether database, broker and workers answer, as JSON without secrets."""
 
 from datetime import timedelta
 
@@ -12,9 +12,7 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 from fairjudge_site.celery import app
-from judging.core.models import Worker
-
-MISSING_AFTER = timedelta(seconds=30)
+from judging.core.models import SILENT_AFTER, Worker
 
 
 @login_not_required
@@ -24,7 +22,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
     database = database_answers()
     broker = broker_answers()
     age = worker_age() if database else None
-    workers = age is not None and age < MISSING_AFTER
+    workers = age is not None and age < SILENT_AFTER
     healthy = database and broker and workers
     return JsonResponse(
         {
@@ -57,7 +55,7 @@ def broker_answers() -> bool:
 
 
 def worker_age() -> timedelta | None:
-    """How long ago the last sign of any worker came; None when none ever did."""
+    """Return the time since the last heartbeat of any worker, or None if there never was one."""
     try:
         seen = Worker.objects.aggregate(last=Max("seen_at"))["last"]
     except DatabaseError:

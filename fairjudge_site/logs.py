@@ -1,16 +1,16 @@
-"""Keeps keys, passwords and links that let people in out of the log, whoever wrote them there."""
+"""Keeps keys, passwords and links that let people in out of the log."""
 
 import logging
 import re
 
 from django.conf import settings
 
-# Whoever has the address of an invitation or of a password link can use it.
+# Anybody who has the address of an invitation or of a password link can use it.
 _TOKEN = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
 
 
 class SecretsFormatter(logging.Formatter):
-    """Replaces every secret that the settings hold by three stars, in tracebacks too."""
+    """Replaces every secret of the settings by three stars, in tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)

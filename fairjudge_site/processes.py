@@ -1,4 +1,4 @@
-"""Child processes that start and stop together and leave no orphan."""
+"""Child processes that start and stop together, and never outlive their parent."""
 
 import os
 import signal
@@ -15,17 +15,17 @@ STOP_WITHIN = 25.0
 
 @dataclass(frozen=True)
 class Part:
-    """A child process: the name by which it is spoken of, and its command."""
+    """A child process: its name in messages, and its command."""
 
     name: str
     command: list[str]
 
 
 class Supervisor:
-    """Starts parts, passes their output on with their name in front, and stops them all.
+    """Starts parts, prints their output after their name, and stops them all.
 
-    Each part is in a session of its own, so that Ctrl-C reaches only this process, which then
-    stops the parts in order. The kernel ends them when this process is killed.
+    Each part is in a session of its own, so that Ctrl-C reaches only this process. It then stops
+    the parts in order. If this process is killed, the kernel ends them.
     """
 
     def __init__(self, write: Callable[[str], None]) -> None:
@@ -51,7 +51,7 @@ class Supervisor:
         self.readers.append(reader)
 
     def watch(self, name: str, child: subprocess.Popen[str]) -> None:
-        """Notice the end of a child that was started, and is stopped, elsewhere."""
+        """Notice the end of a child that is started and stopped elsewhere."""
         self.watched[name] = child
 
     def pass_on(self, name: str, child: subprocess.Popen[str]) -> None:
@@ -59,7 +59,7 @@ class Supervisor:
             self.write(f"{name:>6} | {line.rstrip()}")
 
     def ended(self) -> str | None:
-        """The name of a part that has ended, if any has."""
+        """Return the name of a part that has ended, if any has."""
         for name, child in {**self.children, **self.watched}.items():
             if child.poll() is not None:
                 return name

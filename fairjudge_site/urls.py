@@ -1,4 +1,4 @@
-"""Every address of the site: the pages of each app, logging in, and the health check."""
+"""All addresses of the site: the pages of each app, logging in, and the health check."""
 
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required
@@ -21,16 +21,8 @@ urlpatterns = [
     path("login/", Login.as_view(), name="login"),
     path("demo/enter", enter, name="demo_enter"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
-    path(
-        "password/",
-        auth.PasswordChangeView.as_view(success_url="/"),
-        name="password_change",
-    ),
-    path(
-        "password/<uidb64>/<token>/",
-        SetPassword.as_view(),
-        name="password_reset_confirm",
-    ),
+    path("password/", auth.PasswordChangeView.as_view(success_url="/"), name="password_change"),
+    path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
     path("docs/glossary", glossary, name="glossary"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),

@@ -1,4 +1,4 @@
-"""Forms of the manager's pages."""
+"""Forms of the manager's pages: settings, invitations, decisions, and changes to a round."""
 
 import re
 from decimal import Decimal
@@ -20,7 +20,7 @@ _TAKEN = "This name is taken. Choose another, or log in with it."
 
 
 class LinesField(forms.CharField):
-    """Text of several lines. Browsers end each with a carriage return, which changes nothing."""
+    """Text of several lines. Browsers add carriage returns, which don't count as a change."""
 
     def to_python(self, value: Any) -> str:
         return super().to_python(value).replace("\r\n", "\n")
@@ -36,8 +36,8 @@ class SettingsForm(forms.ModelForm):
         required=False,
         label="Criteria",
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="One a line, such as helpfulness, relevance, accuracy, level of detail. Each is "
-        "asked beside the overall question. Leave empty to ask the overall question alone.",
+        help_text="One per line, such as helpfulness, relevance, accuracy, level of detail. Each "
+        "is asked after the overall question. Leave empty to ask only the overall question.",
     )
 
     class Meta:
@@ -52,21 +52,20 @@ class SettingsForm(forms.ModelForm):
             "question_asked": "The question asked",
             "both_bad": "Offer “both are bad” as a choice",
             "rendering": "Responses are shown as",
-            "no_majority": "Where votes have no majority",
+            "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
-            "wage_usd": "Wage, USD an hour",
-            "minutes_per_vote": "Minutes a vote, assumed",
-            "cost_basis": "Human cost is counted by",
+            "wage_usd": "Wage, USD per hour",
+            "minutes_per_vote": "Assumed minutes per vote",
+            "cost_basis": "Human cost is based on",
         }
         help_texts = {
-            "name": "Annotators see it, so let it name neither model.",
-            "guidelines": "Markdown. Annotators have them at hand on every item.",
-            "leave_out_unblinded": "Votes of people who had seen what the judge says in this "
-            "project. They stay on record and cost what they cost, but enter no result and no "
-            "final label: the label is the majority of an item's other votes. Without a majority "
-            "the choice above holds, as each round took it over; where no other vote is left, a "
-            "person decides. This holds at once, in rounds that are open or closed as well, so "
-            "choose before you look at results.",
+            "name": "Annotators see it, so it should name neither model.",
+            "guidelines": "Markdown. Annotators can open them on every item.",
+            "leave_out_unblinded": "Votes of people who had seen judge output in this project "
+            "are kept and their cost counts, but they enter no result and no final label. That is "
+            "then the majority of an item's other votes. Without a majority, the choice above "
+            "applies, as it was when the round opened; without other votes, a person decides. This "
+            "takes effect at once, also in closed rounds, so choose before you look at results.",
             "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
         }
         widgets = {
@@ -86,12 +85,12 @@ class SettingsForm(forms.ModelForm):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
 
     def save(self, commit: bool = True) -> Project:
-        """What was changed here alone: others change the rest of the project meanwhile."""
+        """Write only what was changed here, since others may change the rest meanwhile."""
         self.instance.save(update_fields=self.changed_data)
         return self.instance
 
     def changes(self) -> dict[str, dict[str, Any]]:
-        """What each changed setting was and is, as it is kept in the audit trail."""
+        """Return each changed setting's old and new value, as the audit trail keeps them."""
         now = {name: getattr(self.instance, name) for name in self.changed_data}
         return {
             name: {"before": _plain(self.before[name]), "now": _plain(value)}
@@ -105,7 +104,7 @@ class SettingsForm(forms.ModelForm):
         if len(names) > _MOST_CRITERIA:
             raise forms.ValidationError(f"At most {_MOST_CRITERIA} criteria can be asked at once.")
         if any(len(name) > 60 or not name.isprintable() for name in names):
-            raise forms.ValidationError("A criterion is a short name on a line of its own.")
+            raise forms.ValidationError("Give each criterion a short name on a line of its own.")
         return names
 
 
@@ -120,7 +119,10 @@ class InvitationForm(forms.Form):
     )
     days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=14, label="Valid for days")
     note = forms.CharField(
-        max_length=200, required=False, label="Note", help_text="For yourself: whom it is for."
+        max_length=200,
+        required=False,
+        label="Note",
+        help_text="For yourself, for example who the link is for.",
     )
 
     def terms(self) -> Terms:
@@ -128,11 +130,11 @@ class InvitationForm(forms.Form):
 
 
 class NameTaken(Exception):
-    """Somebody else took the name between the look at the form and the making of the login."""
+    """Somebody else took the name after the form was checked."""
 
 
 class JoinForm(UserCreationForm):
-    """A new login, made on the way in."""
+    """A new login for somebody who joins by an invitation."""
 
     class Meta:
         model = User
@@ -143,7 +145,9 @@ class JoinForm(UserCreationForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["password1"].help_text = "At least 8 characters; no common word, no name."
+        self.fields[
+            "password1"
+        ].help_text = "At least 8 characters; not a common word or your name."
         self.fields["password2"].help_text = ""
 
     def clean_username(self) -> str:
@@ -153,7 +157,7 @@ class JoinForm(UserCreationForm):
         return name
 
     def create(self) -> User:
-        """Within a transaction, in which a name that is taken spoils nothing else."""
+        """Make the login, in a savepoint, so that a taken name does not end the transaction."""
         try:
             with transaction.atomic():
                 return self.save()
@@ -175,21 +179,21 @@ class DecisionForm(forms.Form):
 
 
 class VotesForm(forms.Form):
-    votes = forms.IntegerField(min_value=2, max_value=99, label="Votes an item")
+    votes = forms.IntegerField(min_value=2, max_value=99, label="Votes per item")
 
 
 class AssignForm(forms.Form):
-    """Nobody marked means everybody, those who join later too."""
+    """Marking nobody means everybody, including people who join later."""
 
     people = forms.ModelMultipleChoiceField(
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
         label="Only these",
-        help_text="Mark nobody to hand out to everybody, those who join later too.",
+        help_text="Mark nobody to hand out items to everybody, including people who join later.",
     )
     limit = forms.IntegerField(
-        min_value=1, max_value=1_000_000, required=False, label="Most items a person"
+        min_value=1, max_value=1_000_000, required=False, label="Max items per person"
     )
 
     def __init__(self, round_: Round, *args: Any, **kwargs: Any) -> None:
@@ -204,7 +208,7 @@ class ExtendForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """A destructive step: the name of what it destroys has to be typed."""
+    """Confirm a destructive step by typing the name of what it destroys."""
 
     confirm = forms.CharField(required=False)
 

@@ -1,7 +1,7 @@
 """Markdown to HTML: CommonMark with tables and strikethrough; raw HTML stays text.
 
-A link shows its text and its target and leads nowhere; an image is its description and address,
-since loading it would tell somebody that it was seen.
+A link shows its text and its target and leads nowhere. An image is shown as its description and
+address, since loading it would tell its server that it was seen.
 """
 
 from html import escape
@@ -14,14 +14,14 @@ from markdown_it.token import Token
 from annotation.rendering import gate, mathematics
 from annotation.rendering.gate import balance, balance_parts
 
-# The time taken by a row of opening brackets grows with this.
+# The time that a row of opening brackets takes grows with this.
 NESTING = 30
 # The page's own headings are the first three.
 _DEMOTED = {"h1": "h4", "h2": "h5"}
 
 
 class TooDeep(ValueError):
-    """Lists or quotes nested so deeply that the parser would leave out their content."""
+    """Lists or quotes are nested so deeply that the parser would leave out their content."""
 
 
 class _Parser(MarkdownIt):
@@ -33,7 +33,7 @@ class _Parser(MarkdownIt):
 def _parser() -> MarkdownIt:
     options = {"html": False, "breaks": True, "maxNesting": NESTING}
     md = _Parser("commonmark", options).enable(["table", "strikethrough"])
-    # A definition of a link would vanish from the page, and with it what the model wrote.
+    # Otherwise a link definition that the model wrote would vanish from the page.
     md.disable("reference")
     gate.plugin(md)
     mathematics.plugin(md)
@@ -41,13 +41,13 @@ def _parser() -> MarkdownIt:
     md.add_render_rule("link_open", _link_open)
     md.add_render_rule("link_close", _link_close)
     md.add_render_rule("image", _image)
-    # The rules are put together at the first use, in which two threads must not meet.
+    # The rules are compiled at the first use, in which two threads must not meet.
     md.render("*first*")
     return md
 
 
 def to_html(text: str) -> str:
-    """HTML without links and images; the gate has the last word on it."""
+    """Return HTML without links and images. It still has to pass the gate."""
     env: dict[str, object] = {}
     tokens = _MARKDOWN.parse(text, env)
     if any(token.level + max(token.nesting, 0) >= NESTING for token in tokens):

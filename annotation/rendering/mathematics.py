@@ -1,6 +1,6 @@
 r"""Formulas between $…$, $$…$$, \(…\), \[…\] or \begin{…}…\end{…}, as MathML.
 
-What cannot be set, or would take too long, is shown as it was written.
+A formula that can't be converted, or would take too long, is shown as it was written.
 """
 
 import re
@@ -14,7 +14,7 @@ from markdown_it.rules_inline import StateInline
 
 from annotation.rendering.gate import balance
 
-# One formula, and all formulas of one text: a formula's MathML is some 15 times as long.
+# Limits for one formula and for all of a text: MathML is about 15 times as long as its source.
 FORMULA_CHARACTERS = 2_000
 TEXT_CHARACTERS = 30_000
 _FORMULA_LINES = 60
@@ -29,10 +29,10 @@ _PARTS |= dict.fromkeys(("msubsup", "munderover"), 3)
 
 
 def to_mathml(source: str, *, block: bool) -> str | None:
-    """The formula as MathML, or None where it cannot be set.
+    """Return the formula as MathML, or None if it can't be converted.
 
-    The converter's own serialisation turns entities in the formula back into markup, so that the
-    tree is written out here, escaped. Its attributes are the gate's business.
+    The converter's own serialisation turns entities in the formula back into markup, so the tree
+    is serialised here, escaped. The gate checks its attributes.
     """
     if len(source) > FORMULA_CHARACTERS or _MACROS.search(source):
         return None
@@ -72,10 +72,10 @@ def _render(self, tokens, index, options, env) -> str:
 
 
 def _inline_rule(state: StateInline, silent: bool) -> bool:
-    found = _formula_at(state.src, state.pos, state.posMax)
-    if found is None:
+    formula = _formula_at(state.src, state.pos, state.posMax)
+    if formula is None:
         return False
-    opening, content, end = found
+    opening, content, end = formula
     if not silent:
         token = state.push("formula", "math", 0)
         token.content = content
@@ -86,7 +86,7 @@ def _inline_rule(state: StateInline, silent: bool) -> bool:
 
 
 def _formula_at(src: str, start: int, stop: int) -> tuple[str, str, int] | None:
-    """The opening, the content and the end of a formula that begins at `start`."""
+    """Return the opening, the content and the end of the formula that begins at `start`."""
     closings = {"$$": "$$", r"\(": r"\)", r"\[": r"\]"}
     opening = src[start : start + 2]
     stop = min(stop, start + FORMULA_CHARACTERS)
@@ -103,7 +103,7 @@ def _formula_at(src: str, start: int, stop: int) -> tuple[str, str, int] | None:
 
 
 def _closing_dollar(src: str, start: int, stop: int) -> int:
-    """Where the formula ends, or -1 where the dollars are money: `$5 and $10`."""
+    """Return where the formula ends, or -1 if the dollars are money, as in `$5 and $10`."""
     if src[start : start + 1].isspace():
         return -1
     end = src.find("$", start, stop)
@@ -141,7 +141,7 @@ def _block_rule(state: StateBlock, first: int, last: int, silent: bool) -> bool:
 def _lines_to(
     state: StateBlock, first: int, last: int, opening: str, closing: str
 ) -> list[str] | None:
-    """The formula's lines, without what quotes or lists put before them; None if it isn't one."""
+    """Return the formula's lines without the prefixes of quotes or lists, or None if it is none."""
     lines: list[str] = []
     for line in range(first, last):
         text = state.src[state.bMarks[line] + state.tShift[line] : state.eMarks[line]].rstrip()

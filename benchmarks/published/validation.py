@@ -1,4 +1,4 @@
-"""Published judgments, imported and analysed, as a page of the docs.
+"""Import and analyse published judgments, and write docs/validation.md.
 
 python -m benchmarks.published.validation FOLDER [--write docs/validation.md]
 """
@@ -35,8 +35,12 @@ SEED = 20230529
 
 
 def validated(folder: Path, project: Any, draws: int = DRAWS) -> Iterator[str]:
-    """The page's lines. project: makes an empty project for each part; draws: of a learning
-    sample, for each figure of learned routing."""
+    """Yield the page's lines.
+
+    Args:
+        project: Makes an empty project, for each part one.
+        draws: Learning samples per figure of learned routing.
+    """
     yield from _head()
     yield from _llmbar_orders(folder, project)
     yield from _llmbar_both(folder, project)
@@ -63,7 +67,7 @@ def _head() -> Iterator[str]:
 
 
 def _llmbar_orders(folder: Path, project: Any) -> Iterator[str]:
-    """One run for each prompt: right in each order, and the same winner in both."""
+    """Each prompt as a run: right in each order, and the same winner in both."""
     yield "## LLMBar, each prompt\n"
     head = ("Subset", "Judge", "Prompt", "Pairs", "Right", "Right, swapped", "Same winner in both")
     yield from _table(head, _order_rows(folder, project))
@@ -101,7 +105,7 @@ def _both_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
 
 
 def _both_judges(folder: Path, project: Any, subset: str, judge: str) -> tuple[Project, Run]:
-    """This judge's run over both prompts, in a project that holds the other judge's as well."""
+    """Return this judge's run over both prompts, in a project that also has the other judge's."""
     made, runs = project(), {}
     for name in JUDGES:
         paths = [_file(folder / "llmbar" / subset / name / one / "result.json") for one in PROMPTS]
@@ -171,7 +175,7 @@ def _file(path: Path) -> Path:
     return path
 
 
-# What follows this line in the page is written by others and kept.
+# Text after this line of the page is written by people, and kept.
 MARK = "<!-- what follows is kept -->"
 
 
@@ -184,7 +188,10 @@ class Command(FairJudgeCommand):
             "--write", type=Path, default=Path("docs/validation.md"), help="the page to write"
         )
         parser.add_argument(
-            "--draws", type=int, default=DRAWS, help="of learning samples, for learned routing"
+            "--draws",
+            type=int,
+            default=DRAWS,
+            help="learning samples per figure of learned routing",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -202,7 +209,7 @@ class Command(FairJudgeCommand):
 
 
 def new_project(slug: str) -> Project:
-    """Rolled back at the end, so that the name is free for the next time."""
+    """Create a project. It is rolled back at the end, so that the name is free the next time."""
     return Project.objects.create(slug=slug, name=slug)
 
 

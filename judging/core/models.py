@@ -1,17 +1,17 @@
-"""A worker process that is alive: its row is renewed while it runs."""
+"""The table of worker processes. A worker renews its row for as long as it runs."""
 
 from datetime import timedelta
 
 from django.db import models
 from django.utils import timezone
 
-# A worker writes a sign of life every 5 seconds.
+# A worker renews its row every 5 seconds.
 SILENT_AFTER = timedelta(seconds=30)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def alive(self) -> "WorkerQuerySet":
-        """Those heard of lately; without any, what waits for a worker waits on."""
+        """Workers that renewed their row lately. If there are none, no queued work is done."""
         return self.filter(seen_at__gt=timezone.now() - SILENT_AFTER)
 
 

@@ -1,4 +1,4 @@
-"""Names for the arrays that the methods take and return."""
+"""Names of the arrays that the methods take and return."""
 
 import numpy as np
 from numpy.typing import NDArray

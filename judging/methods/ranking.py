@@ -1,7 +1,6 @@
-"""Orders: examples by how much they need a person, and models by their wins.
+"""Models ranked by their wins: pairs, Bradley-Terry, and Davidson's model of ties.
 
-What an order achieves belongs to `review`.
-"""
+Which examples people review first is the subject of `verdicts.rank` and `review`."""
 
 from __future__ import annotations
 
@@ -10,19 +9,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Codes, Floats
+from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import cells, estimate_of, resampled_counts
 from judging.methods.intervals.estimates import Estimate, Undefined
 
 STEPS = 60
 REPEATS = 1_000
+NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
+ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
 
 
 @dataclass(frozen=True, slots=True)
 class RankedModel:
-    """strength: log-odds scale, mean 0 over the models.  win_rate: expected against the others."""
+    """strength: log odds, mean 0 over the models. win_rate: expected against the others, 0 to 1.
+
+    n: labels in which the model occurs."""
 
     model: str
     strength: Estimate
@@ -48,7 +51,13 @@ class PairResult:
 def pairwise_results(
     models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
 ) -> list[PairResult]:
-    """model_1, model_2: index of each example's models; sign: 1, 0, -1 for response 1."""
+    """Count the labels between each two models.
+
+    Args:
+        models: names.
+        model_1, model_2: (N,) each example's models, as places in `models`.
+        sign: (N,) 1, 0 or -1 for response 1.
+    Returns: each pair that met, in the order of `models`."""
     first, second, signs = (np.asarray(a) for a in (model_1, model_2, sign))
     turned = np.where(first < second, signs, -signs)
     low, high = np.minimum(first, second), np.maximum(first, second)
@@ -63,9 +72,10 @@ def pairwise_results(
 
 
 @dataclass(frozen=True, slots=True)
-class Games:
-    """Labels by their kind: two models and a sign.  cell: the kind of each label; first, second
-    and signs: of each kind."""
+class _Games:
+    """Labels by their kind: two models and a sign.
+
+    cell: (n,) the kind of each label; first, second, signs: (kinds,)."""
 
     cell: Codes
     first: Codes
@@ -75,7 +85,7 @@ class Games:
     @classmethod
     def of(
         cls, models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
-    ) -> Games | Undefined:
+    ) -> _Games | Undefined:
         first, second, signs = (np.asarray(a).astype(int) for a in (model_1, model_2, sign))
         if len(models) < 2 or not len(signs):
             return Undefined("a ranking needs two models and an example that compares them")
@@ -97,24 +107,37 @@ def bradley_terry(
     question: ArrayLike | None = None,
     repeats: int = REPEATS,
 ) -> list[RankedModel] | Undefined:
-    """Strengths with intervals, the strongest first; bootstrapped by question."""
-    games = Games.of(models, model_1, model_2, sign)
+    """Rank models by their wins, a tie as half (Bradley, Terry 1952, doi:10.2307/2334029).
+
+    Args:
+        models, model_1, model_2, sign: as in `pairwise_results`.
+        rng, question, repeats: as in `resampled_counts`.
+    Returns: the strongest first, or Undefined if no finite ranking exists."""
+    games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
-    m, wins = len(models), _wins(games, len(models))
+    m, tables = len(models), _tables(games, len(models))
+    wins = (tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)
     table = games.total(wins).reshape(m, m)
-    if reason := disconnected(models, table):
+    if reason := _why_disconnected(models, table):
         return Undefined(reason)
-    strength = _fit(table[None])[0]
+    strength = _fit_bradley_terry(table[None])[0]
     counts = resampled_counts(games.cell, rng, question=question, repeats=repeats)
-    resampled = _fit((counts @ wins).reshape(-1, m, m))
+    resampled = _fit_bradley_terry((counts @ wins).reshape(-1, m, m))
     played = table.sum(axis=0) + table.sum(axis=1)
     chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
+    return _ranked(models, strength, resampled, (chance.sum(axis=1) - 0.5) / (m - 1), played)
+
+
+def _ranked(
+    models: Sequence[str], strength: Floats, resampled: Floats, expected: Floats, played: Floats
+) -> list[RankedModel]:
+    """The models with their figures, the strongest first."""
     ranked = [
         RankedModel(
             model,
             estimate_of(float(strength[i]), resampled[:, i], round(float(played[i]))),
-            float((chance[i].sum() - 0.5) / (m - 1)),
+            float(expected[i]),
             round(float(played[i])),
         )
         for i, model in enumerate(models)
@@ -122,16 +145,7 @@ def bradley_terry(
     return sorted(ranked, key=lambda entry: -entry.strength.value)
 
 
-def _wins(games: Games, m: int) -> Floats:
-    """(kinds, m·m): what each kind of label adds at [winner, loser], a tie half to both."""
-    wins = np.zeros((len(games.signs), m, m))
-    score, index = (1 + games.signs) / 2, np.arange(len(games.signs))
-    wins[index, games.first, games.second] += score
-    wins[index, games.second, games.first] += 1 - score
-    return wins.reshape(len(games.signs), -1)
-
-
-def disconnected(models: Sequence[str], wins: Floats) -> str:
+def _why_disconnected(models: Sequence[str], wins: Floats) -> str:
     """Why there is no finite ranking: some models never win against the others, or never meet."""
     n, group = scipy.sparse.csgraph.connected_components(
         scipy.sparse.csr_array(wins > 0), directed=True, connection="strong"
@@ -150,8 +164,8 @@ def disconnected(models: Sequence[str], wins: Floats) -> str:
     return f"one of these groups of models won every comparison with another: {', '.join(groups)}"
 
 
-def _fit(wins: Floats) -> Floats:
-    """(R, m) strengths of (R, m, m) win tables; NaN where no finite ones exist."""
+def _fit_bradley_terry(wins: Floats) -> Floats:
+    """Return (R, m) strengths of (R, m, m) win tables; NaN if none are finite."""
     repeats, m, _ = wins.shape
     games = wins + wins.transpose(0, 2, 1)
     won = wins.sum(axis=2)
@@ -169,11 +183,11 @@ def _fit(wins: Floats) -> Floats:
         if np.abs(step).max(initial=0) < 1e-10:
             break
     strength -= strength.mean(axis=1, keepdims=True)
-    strength[~strongly_connected(wins)] = np.nan
+    strength[~_strongly_connected(wins)] = np.nan
     return strength
 
 
-def strongly_connected(wins: Floats) -> NDArray[np.bool_]:
+def _strongly_connected(wins: Floats) -> Booleans:
     """For each of (R, m, m) win tables whether every model reaches every other through wins."""
     m = wins.shape[-1]
     reach = ((wins > 0) | np.eye(m, dtype=bool)).astype(np.float64)
@@ -182,16 +196,11 @@ def strongly_connected(wins: Floats) -> NDArray[np.bool_]:
     return np.asarray(reach.all(axis=(1, 2)))
 
 
-NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
-ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
-
-
 @dataclass(frozen=True, slots=True)
 class DavidsonRanking:
     """ranked: the strongest first; strengths on the log-odds scale, mean 0.
 
-    tie: v; two equal models tie with probability v/(2 + v).
-    """
+    tie: v; two equal models tie with probability v/(2 + v)."""
 
     ranked: tuple[RankedModel, ...]
     tie: Estimate
@@ -207,42 +216,37 @@ def davidson(
     question: ArrayLike | None = None,
     repeats: int = REPEATS,
 ) -> DavidsonRanking | Undefined:
-    """Arguments as for `bradley_terry`; an expected win rate counts a tie as half."""
-    labels = Games.of(models, model_1, model_2, sign)
+    """Rank models with a tie parameter (Davidson 1970, doi:10.1080/01621459.1970.10481082).
+
+    Args: models, model_1, model_2, sign, rng, question, repeats: as in `bradley_terry`.
+    Returns: the ranking, in which a tie is half a win, or Undefined without ties."""
+    labels = _Games.of(models, model_1, model_2, sign)
     if isinstance(labels, Undefined):
         return labels
     if not np.any(labels.signs == 0):
         return NO_TIE
     if not np.any(labels.signs):
         return ALL_TIES
-    m, tables = len(models), _cell_tables(labels, len(models))
+    m = len(models)
+    tables = _tables(labels, m).reshape(len(labels.signs), -1)
     observed = labels.total(tables).reshape(1, 2, m, m)
-    if reason := disconnected(models, observed[0, 0] + observed[0, 1] / 2):
+    if reason := _why_disconnected(models, observed[0, 0] + observed[0, 1] / 2):
         return Undefined(reason)
     counts = resampled_counts(labels.cell, rng, question=question, repeats=repeats)
-    strength, tie = _davidson_fit(observed)
-    drawn_strength, drawn_tie = _davidson_fit((counts @ tables).reshape(-1, 2, m, m))
-    win, even = _chances(strength[0], tie[0])
+    strength, tie = _fit_davidson(observed)
+    drawn_strength, drawn_tie = _fit_davidson((counts @ tables).reshape(-1, 2, m, m))
+    win, even = _davidson_chances(strength[0], tie[0])
     games = observed[0].sum(axis=0)
     played = (games + games.T).sum(axis=1) - observed[0, 1].sum(axis=1)
     expected = (win + even / 2).sum(axis=1) / (m - 1)
-    ranked = [
-        RankedModel(
-            model,
-            estimate_of(float(strength[0, i]), drawn_strength[:, i], round(float(played[i]))),
-            float(expected[i]),
-            round(float(played[i])),
-        )
-        for i, model in enumerate(models)
-    ]
     return DavidsonRanking(
-        tuple(sorted(ranked, key=lambda entry: -entry.strength.value)),
+        tuple(_ranked(models, strength[0], drawn_strength, expected, played)),
         estimate_of(float(tie[0]), drawn_tie, len(labels.cell)),
     )
 
 
-def _cell_tables(labels: Games, m: int) -> Floats:
-    """(cells, 2·m·m): for each cell its win at [winner, loser], or its tie at both places."""
+def _tables(labels: _Games, m: int) -> Floats:
+    """(kinds, 2, m, m): each kind's win at [winner, loser], or its tie at both places."""
     first, second, signs = labels.first, labels.second, labels.signs
     tables = np.zeros((len(signs), 2, m, m))
     index = np.arange(len(signs))
@@ -251,10 +255,10 @@ def _cell_tables(labels: Games, m: int) -> Floats:
     tables[index[decided], 0, winner[decided], loser[decided]] = 1
     tables[index[~decided], 1, first[~decided], second[~decided]] = 1
     tables[index[~decided], 1, second[~decided], first[~decided]] = 1
-    return tables.reshape(len(signs), -1)
+    return tables
 
 
-def _chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]:
+def _davidson_chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]:
     """P(i beats j) and P(tie), (…, m, m) with 0 on the diagonal."""
     half = (strength[..., :, None] - strength[..., None, :]) / 2
     v = np.asarray(tie)[..., None, None]
@@ -263,19 +267,19 @@ def _chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]:
     return np.exp(half) / total * apart, v / total * apart
 
 
-def _davidson_fit(tables: Floats) -> tuple[Floats, Floats]:
-    """(R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN where none are finite."""
+def _fit_davidson(tables: Floats) -> tuple[Floats, Floats]:
+    """Return (R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN if none are finite."""
     repeats, _, m, _ = tables.shape
     wins, ties = tables[:, 0], tables[:, 1]
     games = wins + wins.transpose(0, 2, 1) + ties
     won = (wins + ties / 2).sum(axis=2)
     n_ties = ties.sum(axis=(1, 2)) / 2
     decided = games.sum(axis=(1, 2)) / 2 - n_ties
-    usable = strongly_connected(wins + ties / 2) & (n_ties > 0) & (decided > 0)
+    usable = _strongly_connected(wins + ties / 2) & (n_ties > 0) & (decided > 0)
     strength = np.zeros((repeats, m))
     log_tie = np.log(np.clip(2 * n_ties, 0.5, None) / np.clip(decided, 0.5, None))
     for _ in range(STEPS):
-        step = _step(strength, log_tie, games, won, n_ties)
+        step = _davidson_step(strength, log_tie, games, won, n_ties)
         strength += step[:, :m]
         log_tie += step[:, m]
         if np.abs(step[usable]).max(initial=0) < 1e-10:
@@ -285,10 +289,12 @@ def _davidson_fit(tables: Floats) -> tuple[Floats, Floats]:
     return strength, np.exp(log_tie)
 
 
-def _step(strength: Floats, log_tie: Floats, games: Floats, won: Floats, n_ties: Floats) -> Floats:
+def _davidson_step(
+    strength: Floats, log_tie: Floats, games: Floats, won: Floats, n_ties: Floats
+) -> Floats:
     """(R, m + 1) Newton steps of strengths and log v, from score and Fisher's information."""
     repeats, m = strength.shape
-    win, even = _chances(strength, np.exp(log_tie))
+    win, even = _davidson_chances(strength, np.exp(log_tie))
     points, lost = win + even / 2, win.transpose(0, 2, 1)
     score = np.empty((repeats, m + 1))
     score[:, :m] = won - (games * points).sum(axis=2)

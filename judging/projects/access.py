@@ -1,7 +1,8 @@
-"""The one place that fetches a project and asks "may this user?".
+"""Who may do what in a project, the audit trail of it, and changes of members.
 
-A view that got its project here has asked; there is no other way to one. A stranger gets 404,
-so that names of projects tell nothing; a member whose role is too small gets 403.
+`project_for` fetches a project and checks the user's role in one call, and views have no other way
+to a project, so none can forget to check. A stranger gets 404, so that nobody can find out which
+projects exist. A member whose role is too small gets 403. A project always keeps an owner.
 """
 
 from collections.abc import Iterable
@@ -33,7 +34,7 @@ _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
 
 @dataclass(frozen=True)
 class Access:
-    """A project in the hands of someone who may. `membership` is None only for a superuser."""
+    """A project and the user who may use it. `membership` is None only for a superuser."""
 
     project: Project
     user: AbstractUser
@@ -45,11 +46,11 @@ class Access:
 
     @property
     def may_start_runs(self) -> bool:
-        """Runs cost: the site permission is asked for beside the role."""
+        """Runs cost money, so the role alone is not enough."""
         return self.at_least(Role.RESEARCHER) and may_research(self.user)
 
     def under(self, tab: str) -> dict[str, Any]:
-        """What every page of the project takes, under the tab that leads to it."""
+        """Return what the templates of all the project's pages need."""
         return {"project": self.project, "access": self, "tab": tab}
 
 
@@ -58,12 +59,12 @@ def is_smaller(role: str, than: str) -> bool:
 
 
 def may_research(user: AbstractUser | AnonymousUser) -> bool:
-    """The site permission: create projects, start runs that cost."""
+    """Return True if the user has the site permission to create projects and start runs."""
     return user.has_perm("judging.researcher")
 
 
 def projects_of(user: AbstractUser) -> QuerySet[Project]:
-    """The projects that a user may know of."""
+    """Return the projects of which a user may know."""
     if user.is_superuser:
         return Project.objects.all()
     return Project.objects.filter(memberships__user=user)
@@ -71,8 +72,8 @@ def projects_of(user: AbstractUser) -> QuerySet[Project]:
 
 @prepared
 def _memberships(slug: Any, user: Any) -> QuerySet[Membership]:
-    found = Membership.objects.select_related("project")
-    return found.filter(project__slug=slug, user=user)
+    memberships = Membership.objects.select_related("project")
+    return memberships.filter(project__slug=slug, user=user)
 
 
 def project_for(
@@ -82,10 +83,15 @@ def project_for(
     *,
     shows_judge: bool = False,
 ) -> Access:
-    """The project, if the user's role in it is at least `role`.
+    """Return the project if the user's role in it is at least `role`.
 
-    `shows_judge` says that the page shows judge output: from the first such view on, the
-    member's votes are marked as unblinded. Raises Http404 or PermissionDenied.
+    Args:
+        shows_judge: the page shows judge output. From the first such view on, the member's votes
+            are marked as unblinded.
+
+    Raises:
+        Http404: the project doesn't exist, or the user isn't a member.
+        PermissionDenied: the user's role is too small.
     """
     if not isinstance(user, AbstractUser) or not user.is_active:
         raise Http404("No such project.")
@@ -120,7 +126,7 @@ def record_event(
     subject: str = "",
     **detail: Any,
 ) -> AuditEvent:
-    """Add one line. `user` is None for the command line; detail must hold no secret."""
+    """Add an event to the audit trail. `user` is None for commands. Details hold no secrets."""
     known = user is not None and user.is_authenticated
     event = AuditEvent(
         project=project,
@@ -136,12 +142,12 @@ def record_event(
 
 
 def next_number(project: Project, model: type[Model]) -> int:
-    """One more than the last number of the project's rows of this model.
+    """Return the next free number for a row of this model in the project.
 
-    To be called in the transaction that makes the row: the project's own row stays locked until
-    that ends, so that whoever asks next waits for it.
+    Call it in the transaction that makes the row: the project stays locked until that ends, so
+    that two rows never get the same number.
     """
-    # Not the key: rows that refer to the project are stored meanwhile.
+    # The lock spares the primary key, so that rows that refer to the project can still be stored.
     Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
     rows = model._default_manager.filter(project=project)
     return int(rows.aggregate(last=Max("number"))["last"] or 0) + 1
@@ -153,13 +159,16 @@ LONGEST_SLUG = Project._meta.get_field("slug").max_length
 def create_project(
     user: AbstractUser | None, name: str, slug: str = "", **fields: object
 ) -> Project:
-    """A new project, owned by `user`. Raises UserError when they may not, or the slug is taken."""
+    """Create a project that `user` owns.
+
+    Raises UserError if the user may not create projects, or if the slug is taken or not usable.
+    """
     if user is not None and not may_research(user):
         raise UserError("Creating projects needs the researcher permission. Ask an operator.")
     slug = slug or slugify(name)[:LONGEST_SLUG].strip("-")
     if not slug or slug != slugify(slug):
         raise UserError(
-            f"“{slug or name}” cannot stand in an address. Use letters, digits and hyphens."
+            f"“{slug or name}” can't be part of an address. Use letters, digits and hyphens."
         )
     if len(slug) > LONGEST_SLUG:
         raise UserError(f"A slug has at most {LONGEST_SLUG} characters, not {len(slug)}.")
@@ -176,26 +185,27 @@ def create_project(
 
 
 def project_for_command(slug: str, owner: str | None = None, *, create: bool = False) -> Project:
-    """The project of a command line; made when new and `create` is set."""
+    """Return the project that a command names. If it is new and `create` is set, create it."""
     project = Project.objects.filter(slug=slug).first()
     if project is not None:
         return project
     if not create:
         known = ", ".join(Project.objects.order_by("slug").values_list("slug", flat=True)[:20])
-        raise UserError(f"There is no project “{slug}”. Known: {known or 'none yet'}.")
+        raise UserError(f"There is no project “{slug}”. Known projects: {known or 'none yet'}.")
     return create_project(owner_for_command(owner), slug, slug)
 
 
 def owner_for_command(name: str | None) -> User | None:
-    """Whoever owns what a command creates: the named user, or the only superuser.
+    """Return the owner of what a command creates: the named user, or the only superuser.
 
-    With no superuser yet there is nobody to own it; the first one that is created takes over
-    (`adopt_projects`).
+    If there is no superuser yet, nobody owns it until the first one is created (`adopt_projects`).
     """
     if name:
         user = User.objects.filter(username=name).first()
         if user is None:
-            raise UserError(f"There is no user “{name}”. Make one: manage.py create_user {name}")
+            raise UserError(
+                f"There is no user “{name}”. Create the login: manage.py create_user {name}"
+            )
         return user
     superusers = list(User.objects.filter(is_superuser=True, is_active=True)[:2])
     if len(superusers) > 1:
@@ -204,7 +214,7 @@ def owner_for_command(name: str | None) -> User | None:
 
 
 def adopt_projects(user: AbstractUser) -> int:
-    """Give projects that nobody owns, made before there were users, to the first superuser."""
+    """Give projects without an owner, made before there were users, to the first superuser."""
     orphans = Project.objects.exclude(memberships__role=Role.OWNER)
     for project in orphans:
         Membership.objects.update_or_create(
@@ -216,7 +226,7 @@ def adopt_projects(user: AbstractUser) -> int:
 
 
 def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, role: str) -> None:
-    """Add a member. Somebody who is one already keeps their role."""
+    """Add a member. An existing member keeps their role."""
     with transaction.atomic():
         _, created = Membership.objects.get_or_create(
             project=project, user=user, defaults={"role": role}
@@ -227,7 +237,7 @@ def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, ro
 
 
 def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
-    """Raises UserError where the project would be left without an owner."""
+    """Change a member's role. Raises UserError if the project would be left without an owner."""
     if role not in Role.values:
         raise UserError("Choose owner, researcher or annotator.")
     with transaction.atomic():
@@ -249,7 +259,7 @@ def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
 
 
 def remove_member(membership: Membership, by: AbstractUser) -> None:
-    """Their votes stay. Raises UserError for the last owner."""
+    """Remove a member, whose votes stay. Raises UserError for the last owner."""
     with transaction.atomic():
         _keep_an_owner(membership, leaving=True)
         name = membership.user.get_username()
@@ -261,9 +271,9 @@ def remove_member(membership: Membership, by: AbstractUser) -> None:
 
 
 def end_password_links(users: Iterable[int]) -> None:
-    """End the password links that owners made for these people, and those that these made.
+    """End the password links that owners made for these users, or that these users made.
 
-    Such a link rests on who belongs where: any change of that ends it. The operator's stay.
+    Such a link depends on memberships, so any change of them ends it. The operator's links stay.
     """
     keys = list(users)
     by_owners = PasswordLink.objects.exclude(made_by=None)
@@ -275,7 +285,7 @@ def _lose_right(membership: Membership, how: str) -> None:
 
 
 def owned_alone(user: AbstractUser) -> list[str]:
-    """Slugs of the projects that would be left without an owner."""
+    """Return the slugs of the projects whose only owner is this user."""
     owners = Membership.objects.filter(role=Role.OWNER)
     mine = owners.filter(user=user).values("project")
     others = owners.exclude(user=user).values("project")
@@ -284,14 +294,14 @@ def owned_alone(user: AbstractUser) -> list[str]:
 
 
 def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
-    """Raises UserError for the last owner, and where the membership ended meanwhile."""
-    # Locked, so that two owners cannot remove each other at once; not its key, which votes are
-    # stored with meanwhile.
+    """Raise UserError for the last owner, or if the membership has ended in the meantime."""
+    # The lock keeps two owners from removing each other at the same time. It spares the primary
+    # key, so that votes can still be stored.
     Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
     try:
         membership.refresh_from_db(fields=["role"])
     except Membership.DoesNotExist:
-        raise UserError("They are no member of the project any more.") from None
+        raise UserError("This person is no longer a member of the project.") from None
     if not leaving or membership.role != Role.OWNER:
         return
     others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)
@@ -300,9 +310,9 @@ def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
 
 
 def preferences_of(user: AbstractUser) -> Preferences:
-    """The person's own settings, made with their defaults on first use."""
-    found: Preferences | None = _preferences.first(user=user.pk)
-    return found or Preferences.objects.get_or_create(user=user)[0]
+    """Return the user's own settings, created with their defaults on first use."""
+    stored: Preferences | None = _preferences.first(user=user.pk)
+    return stored or Preferences.objects.get_or_create(user=user)[0]
 
 
 @prepared

@@ -1,4 +1,4 @@
-"""A project, who belongs to it in which role, and a person's own settings."""
+"""Tables of projects, their members and password links, the audit trail, exports, preferences."""
 
 import secrets
 from decimal import Decimal
@@ -13,7 +13,7 @@ DEFAULT_MINUTES = Decimal("3")
 
 
 class Project(models.Model):
-    """What people are asked stands here as the current settings; a round keeps its Protocol."""
+    """A project and its current settings. A round keeps a Protocol, its own copy of them."""
 
     class Scale(models.TextChoices):
         THREE = "three", "3 points: left, tie, right"
@@ -82,7 +82,10 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
-    """`unblinded_at` is the first view of judge output here: later votes are marked by it."""
+    """A user's role in a project.
+
+    `unblinded_at` is when they first saw judge output here. Their later votes are marked unblinded.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(
@@ -93,16 +96,14 @@ class Membership(models.Model):
     joined_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["project", "user"], name="membership_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
 
 
 class LostRight(models.Model):
-    """Somebody was removed from a project, left it, or was given a smaller role there.
+    """A user was removed from a project, left it, or got a smaller role there.
 
-    Links from before let them in no more, and those that they made let nobody in. What was before
-    is told by the row's number and not by the clock, which may go back.
+    Invitation links from before no longer admit this user, and those that this user made admit
+    nobody. The row's primary key says what was before. A clock may be set back.
     """
 
     class How(models.TextChoices):
@@ -122,17 +123,17 @@ class LostRight(models.Model):
 
 
 class PasswordLink(models.Model):
-    """A link that sets a password once: made by an owner for a member of `project`, or, where
-    neither is set, by the operator.
+    """A link that sets a password once, made by an owner for a member of `project`.
 
-    The link names this row and is signed over the nonce, so that it opens nothing once the number
-    belongs to another row or the nonce was renewed.
+    Without `made_by` and `project`, the operator made it. The link names this row, and its
+    signature covers the nonce: it opens nothing once the number belongs to another row, or once a
+    restored backup has renewed the nonce.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
     )
-    # Their link ends with them: without its maker it would look like the operator's.
+    # The link is deleted with its maker. Without one it would look like the operator's.
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -142,7 +143,7 @@ class PasswordLink(models.Model):
 
 
 class Preferences(models.Model):
-    """A person's own settings, the same in every project."""
+    """A user's own settings, the same in all projects."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preferences"

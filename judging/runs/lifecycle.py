@@ -3,23 +3,19 @@
 Every change is a conditional UPDATE, harmless when repeated. A lease must be renewed to be kept.
 """
 
-import logging
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import Max, Q
+from django.db import transaction
+from django.db.models import Max
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from judging.core import waking
+from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.incidents import DATABASE_AWAY
-from judging.core.processes import is_dead
 from judging.core.queries import merge
 from judging.projects.access import record_event
 from judging.projects.models import Project
@@ -27,18 +23,10 @@ from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
 from judging.runs.models import Batch, Form, Method, Parse, Run, Verdict
 
-log = logging.getLogger(__name__)
-
-LEASE = timedelta(seconds=20)
+LEASE = leases.Lease(timedelta(seconds=20))
 RENEW_SECONDS = 5.0
 # A queued run has no holder; its `lease_until` says when to wake a worker again.
 SEND_AGAIN = timedelta(seconds=60)
-
-
-def abandoned(run: Run) -> Q:
-    """The condition under which `run`, as it was read, has lost its holder."""
-    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    return gone | Q(holder=run.holder) if is_dead(run.holder) else gone
 
 
 def has_open_batches(run_id: int) -> bool:
@@ -48,45 +36,23 @@ def has_open_batches(run_id: int) -> bool:
 
 def take(run: Run, holder: str) -> bool:
     """Make `holder` the only one who may claim calls of the run. False when another one is."""
-    held = {"holder": holder, "lease_until": timezone.now() + LEASE, "finished_at": None}
-    ours = Run.objects.filter(pk=run.pk).filter(abandoned(run))
+    ours = Run.objects.filter(leases.abandoned(run), pk=run.pk)
     to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    started = Coalesce("started_at", Now())
-    if to_work_on.update(state=Run.State.RUNNING, started_at=started, reason="", **held):
+    started = {"started_at": Coalesce("started_at", Now()), "finished_at": None}
+    if LEASE.take(to_work_on, holder, state=Run.State.RUNNING, reason="", **started):
         return True
     to_stop = ours.filter(state=Run.State.CANCELLING)
-    return has_open_batches(run.pk) and to_stop.update(**held) == 1
+    return has_open_batches(run.pk) and LEASE.take(to_stop, holder, finished_at=None)
 
 
 def renew(run_id: int, holder: str) -> bool:
     """Keep the lease for another while. False when another holder took the run over."""
-    until = timezone.now() + LEASE
-    return Run.objects.filter(pk=run_id, holder=holder).update(lease_until=until) == 1
+    return LEASE.renew(Run.objects.filter(pk=run_id), holder)
 
 
-@contextmanager
-def kept(run_id: int, holder: str) -> Iterator[None]:
+def kept(run_id: int, holder: str) -> AbstractContextManager[None]:
     """Renew the lease from a thread of its own, whatever else takes long."""
-    ended = threading.Event()
-
-    def keep() -> None:
-        held = True
-        while held and not ended.wait(RENEW_SECONDS):
-            try:
-                held = renew(run_id, holder)
-            except DATABASE_AWAY as error:
-                # It may be back before the lease has run out.
-                log.warning("The lease of run %s was not renewed: %s", run_id, error)
-                connection.close()
-        connection.close()
-
-    keeper = threading.Thread(target=keep, name=f"lease of run {run_id}", daemon=True)
-    keeper.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        keeper.join()
+    return leases.kept(lambda: renew(run_id, holder), RENEW_SECONDS, f"run {run_id}")
 
 
 State = Run.State
@@ -216,8 +182,8 @@ def send(run_id: int) -> None:
 
 def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bool:
     """Give the run its end state and return the lease; only its holder can."""
-    ended = Run.objects.filter(pk=run_id, holder=holder)
-    fields |= {"holder": "", "lease_until": None, "finished_at": timezone.now()}
+    ended = LEASE.held_by(Run.objects.filter(pk=run_id), holder)
+    fields |= leases.FREE | {"finished_at": timezone.now()}
     return any(
         ended.filter(state=before).update(state=after, **fields) for before, after in moves.items()
     )

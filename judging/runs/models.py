@@ -16,7 +16,9 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Label, PointItem
-from judging.llm.prompts.templates import balanced, stage_parts
+from judging.llm.parsing.parse import Status
+from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
+from judging.methods.verdicts.verdicts import VerdictState
 from judging.projects.models import Project
 
 
@@ -29,12 +31,7 @@ class Method(models.TextChoices):
     IMPORTED = "imported", "recorded elsewhere"
 
 
-class Form(models.TextChoices):
-    SCORE = "score", "two scores, 1 to 10"
-    RELATION = "relation", "better one or tie"
-    LIKERT = "likert", "rating 1 to 7"
-    CHOICE = "choice", "one ID token with log-probabilities"
-    POINTWISE = "pointwise", "one response alone"
+Form = JudgeForm
 
 
 # Of these the log-probabilities of one token are read. A sample then says everything: by default it
@@ -65,7 +62,7 @@ class Run(models.Model):
     name = models.CharField(max_length=120)
 
     method = models.CharField(max_length=10, choices=Method)
-    form = models.CharField(max_length=10, choices=Form, default=Form.SCORE)
+    form = models.CharField(max_length=10, choices=Form.choices, default=Form.SCORE)
     endpoint = models.CharField(max_length=80, blank=True)
     base_url = models.CharField(max_length=500, blank=True)
     model = models.CharField(max_length=200, blank=True)
@@ -123,10 +120,10 @@ class Run(models.Model):
     def orders(self) -> tuple[str, ...]:
         """The orders that the method asks for (FairEval, section 3.2)."""
         if self.method in (Method.MEC_BPC, Method.PORTIA):
-            return ("original", "swapped")
+            return ORDERS
         if self.method == Method.IMPORTED:
-            return tuple(self.parameters.get("orders", ("original", "swapped")))
-        return ("original",)
+            return tuple(self.parameters.get("orders", ORDERS))
+        return ORDERS[:1]
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -143,7 +140,7 @@ class Run(models.Model):
         if self.stages:
             return tuple(part for stage in self.stages for part in stage_parts(stage))
         if items := self.parameters.get("items"):
-            return tuple(f"item:{criterion}" for criterion, _ in items)
+            return tuple(str(PromptVariant(criterion=criterion)) for criterion, _ in items)
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property
@@ -179,10 +176,9 @@ class Batch(models.Model):
 class Call(models.Model):
     """One request to the judge. It is claimed before it is sent, so nothing is asked for twice.
 
-    `part` is canonical text (`original`, `swapped`, `X2`, `portia:semantic:swapped`,
-    `item:fluency`). `seq` counts top-ups and repeats of a part. `slots` are the sample slots that
-    it asks for, and `attempt` says which attempt at them it is. A call about contents that say
-    nothing (`dc:3:X0`) has neither an example nor a point item.
+    `part` is the text of a PromptVariant. `seq` counts top-ups and repeats of a part. `slots` are
+    the sample slots that it asks for, and `attempt` says which attempt at them it is. A call about
+    a content-free input has neither an example nor a point item.
     """
 
     class State(models.TextChoices):
@@ -302,7 +298,7 @@ class ParseQuerySet(models.QuerySet["Parse"]):
 
         Args:
             run: The run.
-            subjects: Ids of examples or point items; None for the contents that say nothing.
+            subjects: Ids of examples or point items; None for the content-free inputs.
             columns: Further fields of the reading.
         """
         subject = f"sample__call__{subject_field(run)}"
@@ -326,20 +322,13 @@ class Parse(models.Model):
     `current` marks the newest version. A failure is a status and never a number.
     """
 
-    class Status(models.TextChoices):
-        VALID = "valid", "valid"
-        UNPARSED = "unparsed", "unparsed"
-        TRUNCATED = "truncated", "truncated"
-        REFUSED = "refused", "refused"
-        FILTERED = "filtered", "filtered"
-        TOO_LONG = "too_long", "too long"
-        ERROR = "error", "error"
+    Status = Status
 
     sample = models.ForeignKey(Sample, on_delete=models.CASCADE, related_name="parses")
     version = models.PositiveSmallIntegerField()
     parser = models.CharField(max_length=40, blank=True)
     current = models.BooleanField(default=True)
-    status = models.CharField(max_length=10, choices=Status)
+    status = models.CharField(max_length=10, choices=Status.choices)
     score_1 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     score_2 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
@@ -347,7 +336,7 @@ class Parse(models.Model):
     mass = models.FloatField(null=True)
     # One option's token was missing from the top log-probabilities, so this is an upper bound.
     bounded = models.BooleanField(default=False)
-    outcome = models.CharField(max_length=4, choices=Label, null=True)
+    outcome = models.CharField(max_length=4, choices=Label.choices, null=True)
     evidence = models.TextField(blank=True)
     at = models.DateTimeField(auto_now_add=True)
 
@@ -374,16 +363,12 @@ class Verdict(models.Model):
     CS and BPDE are floats for reading and sorting. The label comes from the exact fractions.
     """
 
-    class State(models.TextChoices):
-        PENDING = "pending", "pending"
-        JUDGED = "judged", "judged"
-        UNJUDGED = "unjudged", "unjudged"
-        INCONSISTENT = "inconsistent", "inconsistent"
+    State = VerdictState
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="verdicts")
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="verdicts")
-    state = models.CharField(max_length=12, choices=State, default=State.PENDING)
-    label = models.CharField(max_length=4, choices=Label, null=True)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    label = models.CharField(max_length=4, choices=Label.choices, null=True)
     cs_1 = models.FloatField(null=True)
     cs_2 = models.FloatField(null=True)
     gap = models.FloatField(null=True)
@@ -497,13 +482,9 @@ def find_run(project: Project, text: str) -> Run:
     return run
 
 
-# What precedes the criterion in the part of a call about a single response.
-ITEM = "item:"
-
-
 @dataclass(frozen=True, slots=True)
 class ContentFree:
-    """Contents that say nothing, kept in the run's parameters by their part (`cc:X0`, `dc:3:X0`).
+    """Content-free inputs, kept in the run's parameters by their part (`cc:X0`, `dc:3:X0`).
 
     They show which answer a judge prefers whatever it is asked, which calibration corrects.
     """
@@ -531,7 +512,7 @@ def subject_field(run: Run) -> str:
 
 
 def content_free(run: Run) -> dict[str, ContentFree]:
-    """Return the run's contents that say nothing, by part; empty unless a calibration asked."""
+    """Return the run's content-free inputs, by part; empty unless a calibration asked."""
     kept = run.parameters.get("content_free", {})
     return {part: ContentFree(*texts) for part, texts in kept.items()}
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from django.db.models import Q
 
 from judging.dataset.models import Example
-from judging.llm.prompts.templates import is_swapped, order, stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.portia.stages import Stage, StageResult
 from judging.methods.verdicts.verdicts import (
     Label,
@@ -168,7 +168,7 @@ Histories = defaultdict[tuple[int | None, str], History]
 
 
 def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
-    """Return the histories of these subjects; None for the contents that say nothing."""
+    """Return the histories of these subjects; None for the content-free inputs."""
     histories: Histories = defaultdict(History)
     field = subject_field(run)
     if subject_ids is None:
@@ -217,7 +217,7 @@ class RecordedSample:
 
     @property
     def order(self) -> str:
-        return order(self.part)
+        return PromptVariant.parse(self.part).order
 
     def pair(self, form: str) -> Pair | None:
         """Return what `methods.verdict` takes; None for a sample without a verdict.
@@ -232,7 +232,8 @@ class RecordedSample:
             return score_pair_from_rating(self.rating)
         if form == Form.CHOICE and self.p_first is not None:
             p_first = Fraction(self.p_first)
-            return score_pair_from_probability(1 - p_first if is_swapped(self.part) else p_first)
+            p_1, _ = PromptVariant.parse(self.part).shown(p_first, 1 - p_first)
+            return score_pair_from_probability(p_1)
         return score_pair_from_outcome(Label(self.outcome)) if self.outcome else None
 
 

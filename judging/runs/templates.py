@@ -22,6 +22,7 @@ from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.templates import (
+    ORDERS,
     JudgeForm,
     NoResponseBlocks,
     ReplyFormat,
@@ -191,7 +192,7 @@ def try_out(project: Project, template: Template, sample_reply: str) -> Template
         criteria=criteria_of(project) or "(the criteria that the run names)",
     )
     parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])
-    first, second = (turn_back(parsed, template, part) for part in ("original", "swapped"))
+    first, second = (turn_back(parsed, template, part) for part in ORDERS)
     return TemplateTrial(
         tuple(message.content for message in messages), first, second, whole(template)
     )

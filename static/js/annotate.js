@@ -9,7 +9,7 @@
   const AWAY = 10 * 60_000;
   // Within this time two clicks are a double one, whose second is not for the pair that came up.
   const DOUBLE = 500;
-  const NOT_DONE = "Nothing was done; try again.";
+  const NOT_DONE = "Nothing was changed. Try again.";
 
   let form = document.querySelector("form#item");
   if (!form?.dataset.url) return;
@@ -130,7 +130,7 @@
       const undone = await post(`${skipped}/unskip`, [["token", token]]);
       if (undone.state === "ok") window.location.assign(skipped); else explain(undone, NOT_DONE);
     });
-    say("Skipped. Somebody else gets that pair.", false, undo);
+    say("Skipped. Someone else will get that pair.", false, undo);
     fetchAhead();
   }
 
@@ -147,7 +147,7 @@
   async function sendFlag(flagForm) {
     const answer = await post(`${base()}/flag`, [["token", form.dataset.token], ["reason", flagForm.elements.reason.value]]);
     document.getElementById("flag").close();
-    if (answer.state !== "ok") { explain(answer, "The flag was not sent, its reason is still there; try again."); return; }
+    if (answer.state !== "ok") { explain(answer, "The flag was not sent. Your reason is still there. Try again."); return; }
     flagForm.reset();
     say("Flagged. You can still vote on this pair, or skip it.");
   }
@@ -158,7 +158,7 @@
     settings.elements.serif.value = settings.querySelector("[data-reading-switch] select").value === "serif" ? "on" : "";
     const fields = [...new FormData(settings).entries()].filter(([name, value]) => name !== "csrfmiddlewaretoken" && value);
     const answer = await post(settings.action, fields);
-    if (answer.state !== "ok") explain(answer, "The setting holds on this page only.");
+    if (answer.state !== "ok") explain(answer, "The setting was not saved and applies to this page only.");
   }
 
   // --- wiring

@@ -24,10 +24,10 @@
     413: ["This is too large for the server.", "Nothing was stored."],
   };
 
-  document.addEventListener("htmx:sendError", () => say(["The server can't be reached.", "What was stored is safe. This page goes on by itself once the connection is back."]));
+  document.addEventListener("htmx:sendError", () => say(["The server can't be reached.", "What was stored is safe. This page continues automatically when the connection is back."]));
   document.addEventListener("htmx:timeout", () => say(["The server did not answer in time.", "What was stored is safe. Try again in a moment."]));
   document.addEventListener("htmx:responseError", (event) => say(refused[event.detail.xhr.status]
-    || ["The server failed.", "What was stored is safe. Reload the page; if it fails again, tell the operator the time."]));
+    || ["The server failed.", "What was stored is safe. Reload the page. If it fails again, tell the operator the time."]));
 
   // When a session has ended the answer is the page for logging in, which belongs in no fragment.
   document.addEventListener("htmx:beforeSwap", (event) => {

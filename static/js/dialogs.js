@@ -13,6 +13,6 @@
     const field = event.target;
     if (!(field instanceof HTMLInputElement) || !("mustEqual" in field.dataset)) return;
     const same = field.value.trim() === field.dataset.mustEqual.trim();
-    field.setCustomValidity(same ? "" : "This is not the name. Type it as it is shown.");
+    field.setCustomValidity(same ? "" : "This doesn't match. Type the name exactly as shown.");
   });
 })();

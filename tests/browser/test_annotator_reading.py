@@ -4,7 +4,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from annotation.models import Annotation, Draft, Flag
+from annotation.models import Draft, Flag, Vote
 from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
 from tests.browser.annotating import LONG, answer_of, said, settled, token_of
@@ -18,7 +18,7 @@ def test_on_a_phone_both_sides_must_have_been_seen(start):
     page.locator(".option", has_text="Left is better").tap()
     page.get_by_role("button", name="Submit").tap()
     expect(said(page)).to_contain_text("Look at the right response first")
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     page.get_by_role("link", name="Right").tap()
     expect(page.get_by_role("link", name="Right")).to_have_attribute("aria-current", "true")
     expect(page.locator("#right .response")).to_be_in_viewport()
@@ -43,20 +43,20 @@ def test_long_responses_fold_at_one_height_and_scroll_together_when_linked(start
 def test_raw_text_and_differences_are_switches(start):
     page = start(1, response_1="**bold** oak", response_2="**bold** elm")
     left = page.locator("#left .response")
-    page.get_by_role("button", name="Raw text").click()
+    page.get_by_role("button", name="Raw").click()
     expect(left).to_contain_text("**bold**")
-    page.get_by_role("button", name="What differs").click()
+    page.get_by_role("button", name="Differences").click()
     expect(left.locator("mark")).to_have_text(["oak"] if "oak" in left.inner_text() else ["elm"])
-    page.get_by_role("button", name="What differs").click()
+    page.get_by_role("button", name="Differences").click()
     expect(left.locator("strong")).to_have_text("bold")
-    assert page.get_by_role("button", name="Raw text").get_attribute("aria-pressed") == "false"
+    assert page.get_by_role("button", name="Raw").get_attribute("aria-pressed") == "false"
 
 
 def test_it_works_without_javascript(start):
     page = start(2, {"java_script_enabled": False}, response_1="**bold** oak")
     first = token_of(page)
     page.get_by_role("radio", name="Tie").check(force=True)
-    page.get_by_role("button", name="Raw text").click()
+    page.get_by_role("button", name="Raw").click()
     expect(page.locator(".sides")).to_contain_text("**bold** oak")
     expect(page.get_by_role("radio", name="Tie")).to_be_checked()
     page.get_by_label("Reason").fill("Odd")
@@ -105,7 +105,7 @@ def test_hostile_texts_stay_texts_in_every_place(start, project, live_server):
         page.get_by_label("Comment").fill(comment)
     page.reload(wait_until="networkidle")
     expect(page.get_by_label("Comment")).to_have_value(comment)
-    for button in ("Raw text", "What differs"):
+    for button in ("Raw", "Differences"):
         page.get_by_role("button", name=button).click()
         expect(page.get_by_role("button", name=button)).to_have_attribute("aria-pressed", "true")
     page.get_by_role("button", name="Skip").click()

@@ -108,7 +108,7 @@ def test_on_a_phone_costs_fit_and_wider_tables_show_that_they_go_on(
 ):
     page = log_in(researcher, f"/p/{project.slug}/results", **PHONE)
     hidden = "table => table.scrollWidth - table.clientWidth"
-    assert page.get_by_role("region", name="Cost", exact=True).evaluate(hidden) == 0
+    assert page.get_by_role("region", name="Costs", exact=True).evaluate(hidden) == 0
     wide = page.get_by_role("region", name="Win rate of response 1", exact=True)
     assert wide.evaluate(hidden) > 0
 

@@ -72,7 +72,7 @@ def test_agreement_flags_and_what_is_to_be_decided_follow_the_votes(
     expect(page.get_by_role("cell", name="The answer is cut off")).to_be_visible(timeout=60_000)
     expect(page.get_by_role("link", name="Decide 1 item")).to_be_visible()
     expect(agreement.get_by_text("no example has two votes")).to_have_count(0)
-    expect(agreement.get_by_role("button", name="Left chosen")).to_be_visible()
+    expect(agreement.get_by_role("button", name="Chose the left response")).to_be_visible()
     assert serious(page) == []
 
 
@@ -96,7 +96,7 @@ def test_a_project_is_deleted_only_when_its_name_was_typed(log_in, owner, projec
     page = log_in(owner, reverse("settings", args=[project.slug]))
     page.get_by_role("button", name="Delete the project…").click()
     page.get_by_label("Type vicuna to confirm").fill("vicuna")
-    page.get_by_role("button", name="Delete it all").click()
+    page.get_by_role("button", name="Delete everything").click()
     expect(page.get_by_text("The project vicuna and everything in it was deleted")).to_be_visible()
     assert not Project.objects.exists()
 

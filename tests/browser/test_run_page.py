@@ -68,7 +68,7 @@ def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, s
         expect(page.get_by_role("button", name="Pause")).to_be_visible()
         seen.set()
         expect(
-            page.get_by_role("heading", name="Where the judge contradicts itself")
+            page.get_by_role("heading", name="How often does the judge contradict itself?")
         ).to_be_visible(timeout=30_000)
     expect(page.get_by_text("24 of 24 samples")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
@@ -98,7 +98,7 @@ def test_the_start_form_says_what_it_will_take_as_it_is_filled_in(
         page.get_by_label("Endpoint").select_option(ENDPOINT)
         expect(page.get_by_text(f"{ENDPOINT} serves loopback-judge.")).to_be_visible()
         expect(page.locator("#estimate")).to_contain_text("8, on 4 examples")
-        expect(page.locator("#estimate")).to_contain_text("unknown, as the price is")
+        expect(page.locator("#estimate")).to_contain_text("unknown, because the price is unknown")
         page.get_by_label("Method").select_option("ec")
         expect(page.locator("#estimate")).to_contain_text("4, on 4 examples")
         page.get_by_text("Prices, pace, length and seed").click()

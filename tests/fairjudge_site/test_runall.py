@@ -150,5 +150,5 @@ def test_a_port_in_use_is_said_and_nothing_is_started(own_environment):
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"CommandError: {address} cannot be listened on")
+    assert done.stderr.startswith(f"CommandError: The site can't listen on {address} (")
     assert processes_of(own_environment["FAIRJUDGE_DATA"]) == set()

@@ -185,7 +185,7 @@ def test_a_serif_for_responses_is_a_personal_setting_that_lasts(open_page):
     font = "getComputedStyle(document.querySelector('#left .response')).fontFamily"
     before = page.evaluate(font)
     page.get_by_role("button", name="Help").click()
-    page.get_by_label("Responses in").select_option("serif")
+    page.get_by_label("Font of the responses").select_option("serif")
     after = page.evaluate(font)
     assert after != before
     page.reload()

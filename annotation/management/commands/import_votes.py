@@ -1,4 +1,4 @@
-"""import_votes PROJECT FILE: bring in votes that people gave elsewhere."""
+"""import_votes PROJECT FILE: import votes that people gave elsewhere."""
 
 from pathlib import Path
 from typing import Any
@@ -13,20 +13,20 @@ from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):
-    help = "Bring in votes given elsewhere. The same votes again add nothing."
+    help = "Import votes that people gave elsewhere. The same votes again add nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
-        parser.add_argument("file", type=Path, help="of votes, one a row")
+        parser.add_argument("file", type=Path, help="the votes, one per row")
         add_format(parser, FORMATS)
-        parser.add_argument("--annotator", help="whose votes, where no column says it")
+        parser.add_argument("--annotator", help="whose votes they are, if no column says it")
         parser.add_argument("--protocol", help="what was asked; default: the project's current one")
         parser.add_argument(
             "--map",
             action="append",
             default=[],
             metavar="FOUND=MODEL",
-            help="which model a winner's name means; may be repeated",
+            help="the model that a winner's name means; may be repeated",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

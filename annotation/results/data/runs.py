@@ -13,7 +13,7 @@ from annotation.results.merge.final_labels import (
     HumanLabel,
     as_read,
     human_cost,
-    people_for_run,
+    human_labels_for_run,
     places_of,
 )
 from judging.dataset.models import frame_of
@@ -77,13 +77,13 @@ def judge_cost(run: Run) -> Decimal | None:
 
 def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
     says = list(says)
-    settled = sum(say.label is not None or bool(say.source) for say in says)
+    settled = sum(say.settled for say in says)
     selected = sum(say.selection in SELECTED for say in says)
     return PeopleTotals(sum(len(say.paid) for say in says), human_cost(says), settled, selected)
 
 
 def run_totals(run: Run | None) -> PeopleTotals:
-    return totals_of(people_for_run(run).values() if run else ())
+    return totals_of(human_labels_for_run(run).values() if run else ())
 
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:

@@ -10,8 +10,7 @@ from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from annotation.results.merge.final_labels import CHUNK, as_read, places_of
-from judging.llm.prompts.templates import order as order_of
-from judging.llm.prompts.templates import stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.runs.forms.portia import last_stages
@@ -86,7 +85,7 @@ def _counts(status: NDArray[np.int8]) -> dict[str, int]:
 def _rows(run: Run) -> QuerySet:
     parts = run.parts if run.stages else run.counted_parts
     orders = [
-        When(sample__call__part=part, then=Value(run.orders.index(order_of(part))))
+        When(sample__call__part=part, then=Value(run.orders.index(PromptVariant.parse(part).order)))
         for part in parts
     ]
     order = Case(*orders, output_field=BigIntegerField())
@@ -145,8 +144,9 @@ def _slot(run: Run) -> Combinable:
     in_order: Counter[str] = Counter()
     starts = []
     for part in run.counted_parts:
-        starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order_of(part)])))
-        in_order[order_of(part)] += 1
+        order = PromptVariant.parse(part).order
+        starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order])))
+        in_order[order] += 1
     return F("sample__slot") + Case(*starts, output_field=BigIntegerField())
 
 

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 from annotation.models import Annotator, Selection
 from annotation.results.merge.final_labels import (
     CHUNK,
+    CastVote,
     HumanLabel,
-    Vote,
     as_read,
     merge,
-    people_both_ways,
+    human_labels,
     places_of,
 )
 from annotation.votes.agreement import SIGN
 from judging.core.formatting import count
 from judging.dataset.models import Label, frame_of, question_codes
 from judging.methods.agreement.accuracy import Comparison, Design
-from judging.methods.agreement.votes import VoteCounts
+from judging.methods.agreement.votes import LabelSource, VoteCounts
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.curve import routing_level
@@ -41,7 +41,7 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
         return _some(elsewhere, n) if elsewhere else NO_LABELS
     without = [say for say in asked.values() if say.label is None]
     lapsed = sum(say.lapsed for say in without)
-    judges = sum(say.source == "policy:judge" for say in without)
+    judges = sum(say.source == LabelSource.POLICY_JUDGE for say in without)
     waiting = len(without) - lapsed - judges
     said = (
         (waiting, f"still {_verb(waiting, 'wait')} for a label"),
@@ -78,7 +78,7 @@ class Ballots:
         return VoteCounts.from_votes(self.votes, self.present)
 
 
-def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
     given = [vote for row in votes for vote in row]
     people = sorted({vote.annotator_id for vote in given})
     column = {annotator: place for place, annotator in enumerate(people)}
@@ -352,7 +352,7 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     examples = example_rows(project)
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
-    everywhere, asked = people_both_ways(project, run)
+    everywhere, asked = human_labels(project, run)
     basis, human, labelled, people = _known(examples, everywhere, asked)
     says = _Says(ids, asked)
     answer, answered = says.labels()
@@ -407,7 +407,7 @@ class _Says:
 
 
 def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
-    """People's labels where they were asked, the judge's elsewhere."""
+    """Return the final labels by `merge`, which keeps the judge's label if people weren't asked."""
     final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
     judge = [
         _LABELS[sign] if there else None

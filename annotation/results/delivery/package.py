@@ -1,4 +1,10 @@
-"""Which state of the code computed a report: a later one may compute a figure in another way."""
+"""A report as files: one HTML page that needs nothing else, and a ZIP that can be verified.
+
+The ZIP holds the tables, the figures, the texts, and `data.npz` with `context.json`: the arrays and
+settings from which anyone can compute the report again without the database. `pack` writes these,
+`Unpacked` reads them as an `Analysis`. The manifest holds each file's hash, and a hash of the code,
+since another release may compute a figure in another way.
+"""
 
 import hashlib
 import io
@@ -11,7 +17,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from decimal import Decimal
 from functools import cache
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,7 +29,7 @@ from django.utils.html import escape
 
 import annotation.results
 import judging.methods
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
@@ -43,8 +48,8 @@ from judging.runs.models import Run
 
 @cache
 def code() -> str:
-    """A hash over all that figures are computed by, the same wherever it is installed."""
-    digest = sha256()
+    """Return a hash of all code that computes figures, the same wherever it is installed."""
+    digest = hashlib.sha256()
     for package in (judging.methods, annotation.results):
         folder = Path(str(package.__file__)).parent
         for path in sorted(folder.rglob("*.py")):
@@ -63,7 +68,7 @@ _BALLOTS = ("votes", "present", "left")
 
 
 def pack(analysis: Analysis) -> tuple[bytes, Json]:
-    """The arrays as .npz, and everything else as JSON."""
+    """Return what the report is computed from: the arrays as .npz, everything else as JSON."""
     sheet, samples, audit = analysis.sheet, analysis.samples, analysis.audit
     arrays = {f"sheet.{name}": getattr(sheet, name) for name in _ARRAYS}
     arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
@@ -111,7 +116,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
 
 
 class Unpacked(Analysis):
-    """An analysis whose data come from a file. Nothing here touches a database."""
+    """An analysis whose data come from a file. It never touches a database."""
 
     def __init__(self, data: bytes, context: Json) -> None:
         run = dict(context["run"])
@@ -166,9 +171,9 @@ class Unpacked(Analysis):
 
 
 def _other_votes(analysis: Analysis) -> int:
-    """Votes that are delivered, and that the figures do not count."""
-    given = Annotation.objects.filter(example__project=analysis.project).count()
-    return given - int(analysis.sheet.ballots.present.sum())
+    """Return the number of votes that are delivered but that the figures don't count."""
+    n_votes = Vote.objects.filter(example__project=analysis.project).count()
+    return n_votes - int(analysis.sheet.ballots.present.sum())
 
 
 def _costs(packed: Json) -> Costs:
@@ -226,7 +231,11 @@ _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
 def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
-    """Write the report as .html or .zip, by the name of the file. Returns the figures."""
+    """Write the report as .html or .zip, by the file's name, and return the figures.
+
+    Raises:
+        UserError: The file can't be written, or the data changed during each of the tries.
+    """
     with whole_file(path) as partial:
         for _ in range(TRIES):
             state = fingerprint(project)
@@ -236,16 +245,17 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
                 _write_zip(partial, project, run, user, figures, *pack(analysis))
             else:
                 partial.write_text(as_html(run, figures), encoding="utf-8")
-            # A vote in between would be in the labels and not in the figures.
+            # A vote cast in between would be in the tables and not in the figures.
             if fingerprint(project) == state:
                 return figures
         raise UserError(
-            "Votes or verdicts came in while the report was written. Try again, or pause the round."
+            "Votes or verdicts came in while the report was being written. No file was written. "
+            "Try again, or pause the round."
         )
 
 
 def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
-    """Styles and drawings are inside, and nothing is fetched."""
+    """Return the report as one page with its styles and drawings. It loads nothing else."""
     body = render_to_string("results/report_file.html", page_context(run, figures))
     drawn = _drawings(figures) if with_drawings else ""
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
@@ -263,7 +273,7 @@ def _drawings(figures: Json) -> str:
 
 
 def methods_text(figures: Json) -> str:
-    """What was done, for the methods section of a paper."""
+    """Return what was done, for the methods section of a paper."""
     run, coverage = figures["run"], figures["coverage"]
     lines = [
         "# Methods",
@@ -332,11 +342,11 @@ def _write_zip(
 
 
 def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
-    """The hash of the content, which is never whole in memory."""
+    """Add a file piece by piece, so that it is never in memory as a whole. Return its hash."""
     digest = hashlib.sha256()
     entry = zipfile.ZipInfo(name, date_time=time.localtime()[:6])
     entry.compress_type = zipfile.ZIP_DEFLATED
-    # How much it will be is not known when its head is written.
+    # ZIP64, since the size isn't known yet when the entry's head is written.
     with archive.open(entry, "w", force_zip64=True) as file:
         for piece in pieces:
             digest.update(piece)
@@ -345,7 +355,7 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
 
 
 def signed(certificate: Json, labels_sha256: str) -> Json:
-    """The certificate with a hash of the delivered labels and, over all of that, of itself."""
+    """Return the certificate with a hash of the delivered labels, and a hash of both."""
     content = {"certificate": certificate, "labels_sha256": labels_sha256}
     return content | {"sha256": hash_of(json.dumps(content, sort_keys=True).encode())}
 

@@ -1,6 +1,7 @@
-"""Whether a delivered ZIP is whole, and whether its figures follow from its data.
+"""Whether a delivered ZIP is complete, and whether its figures follow from its data.
 
-The ZIP is anybody's file: whatever is wrong with it is said in a sentence, and never raised.
+The ZIP can be anybody's file. Each thing that is wrong with it becomes a sentence, and nothing that
+reading it raises goes further.
 """
 
 import json
@@ -36,14 +37,15 @@ from annotation.results.sections.people import NAME as PACE
 from annotation.results.sections.people import read as read_pace
 from judging.core.errors import UserError
 
-# Other releases of NumPy may add in another order.
+# Other releases of NumPy may add numbers in another order.
 TOLERANCE = 1e-9
 MOST_LISTED = 20
 OTHER_CODE = (
-    "this report was made by another state of FairJudge's code, and what is kept or computed in "
-    "another way since differs for that alone: verify it with the release that methods.md names"
+    "this report was made by another version of FairJudge's code, so that figures may differ only "
+    "because they are computed or stored differently now: verify it with the release that "
+    "methods.md names"
 )
-# What reading a file that somebody has changed can raise.
+# What can be raised by reading a file that somebody has changed.
 BROKEN = (
     ArithmeticError,
     AttributeError,
@@ -56,14 +58,18 @@ BROKEN = (
     zlib.error,
 )
 _DRAWN = re.compile(r"<style>.*?</style>|<figure>.*?</figure>", re.DOTALL)
-# Says which releases computed it, which need not be those that verify it.
+# This line of methods.md names the releases that computed it. Others may verify it.
 _VERSIONS = "Computed with "
 
 Files = dict[str, bytes]
 
 
 def verify(path: Path) -> list[str]:
-    """What is wrong with the file. Raises UserError where it is no such file."""
+    """Return what is wrong with the file, a sentence each; an empty list if nothing is.
+
+    Raises:
+        UserError: The file is missing, or is not a report of FairJudge.
+    """
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
@@ -97,7 +103,7 @@ def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
 
 
 def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
-    """What a check finds, or that what it checks cannot be read."""
+    """Return what a check finds, or a sentence that what it checks cannot be read."""
     try:
         return list(check())[:MOST_LISTED]
     except BROKEN as error:
@@ -105,15 +111,15 @@ def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
 
 
 def _certificate(files: Files) -> Iterator[str]:
-    found = json.loads(files["certificate.json"])
-    if found != signed(found["certificate"], hash_of(files["labels.csv"])):
+    delivered = json.loads(files["certificate.json"])
+    if delivered != signed(delivered["certificate"], hash_of(files["labels.csv"])):
         yield "the certificate is not about these labels, or was changed"
-    if found["certificate"] != json.loads(files["report.json"])["certificate"]:
+    if delivered["certificate"] != json.loads(files["report.json"])["certificate"]:
         yield "the certificate is not the one of the report"
 
 
 def _computed(files: Files) -> list[str]:
-    """What this state of the code reads and computes otherwise than the report has it."""
+    """Return how the report differs from what this version of the code reads and computes."""
     unpacked = _unpacked(files)
     if isinstance(unpacked, str):
         return [unpacked]
@@ -121,7 +127,7 @@ def _computed(files: Files) -> list[str]:
 
 
 def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
-    """The tables that people read against the arrays that the figures are computed on."""
+    """Compare the tables that people read with the arrays that figures are computed from."""
     sheet, samples, run = unpacked.sheet, unpacked.samples, unpacked.run
     yield from _part("labels.csv", lambda: compare_labels(files["labels.csv"], sheet))
     ids: list[str] = []
@@ -137,12 +143,12 @@ def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
 
 
 def _ids(content: bytes, n: int, ids: list[str]) -> Iterator[str]:
-    """Puts the names of the examples into `ids`, in their order."""
-    found = [name for (name,) in rows(content, ("external_id",))]
-    if len(set(found)) < len(found):
+    """Put the external ids into `ids`, in the order of the examples."""
+    in_file = [name for (name,) in rows(content, ("external_id",))]
+    if len(set(in_file)) < len(in_file):
         yield "labels.csv has an example twice"
-    elif len(found) == n:
-        ids += found
+    elif len(in_file) == n:
+        ids += in_file
 
 
 def _unpacked(files: Files) -> Unpacked | str:
@@ -153,8 +159,7 @@ def _unpacked(files: Files) -> Unpacked | str:
 
 
 def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
-    """Every number of the report, computed again from the data in the ZIP alone, and the texts
-    that show them."""
+    """Compute every number again from the data in the ZIP alone, and compare the texts."""
     found = json.loads(json.dumps(report(unpacked)))
     delivered = json.loads(files["report.json"])
     yield from differences(delivered, found, "")

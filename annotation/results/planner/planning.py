@@ -7,7 +7,7 @@ from decimal import Decimal
 import numpy as np
 from django.db.models import Avg, Count, Q
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.people.annotators import members_who_may_vote
 from annotation.results.data.figures import Json
 from annotation.results.data.runs import judge_cost
@@ -110,8 +110,8 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
 
 def measured_minutes(project: Project) -> tuple[float | None, int]:
     """Mean active minutes of a vote given on the screen, and over how many votes."""
-    votes = Annotation.objects.filter(
-        item__round__project=project, source=Annotation.Source.SCREEN, active_seconds__isnull=False
+    votes = Vote.objects.filter(
+        item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
     )
     found = votes.aggregate(mean=Avg("active_seconds"), n=Count("pk"))
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
@@ -129,7 +129,7 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int |
     if not m or not last:
         return nothing | {"disputed": 0.0 if everywhere else None}
     place, bpde = last[0]
-    known = Annotation.objects.filter(
+    known = Vote.objects.filter(
         protocol=current_protocol(project),
         example__verdicts__run=run,
         example__verdicts__rank__lte=place,

@@ -15,7 +15,7 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
-from annotation.models import Adjudication, Annotation, Item, Round, Slot
+from annotation.models import Adjudication, Item, Round, Slot, Vote
 from annotation.results.data.figures import Json
 from annotation.results.data.sheet import label_sign
 from annotation.results.report.report import report
@@ -46,7 +46,7 @@ def fingerprint(project: Project) -> str:
     rounds = Round.objects.filter(project=project)
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
-    votes = Annotation.objects.filter(item__round__project=project)
+    votes = Vote.objects.filter(item__round__project=project)
     state = [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(rounds.order_by("pk").values_list(*_ROUND)),

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 from django.db.models.query import QuerySet
 
-from annotation.models import Annotation, Annotator
+from annotation.models import Annotator, Vote
 from annotation.results.data.figures import Data, Json, Plot, colour, plot, shown, tooltip, x_axis
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.sections.analysis import Analysis
@@ -162,10 +162,10 @@ def times_of(project: Project) -> Data | Undefined:
     return Data(arrays, {"names": [one.pseudonym for one in joined]})
 
 
-def _timed(project: Project) -> QuerySet[Annotation]:
-    return Annotation.objects.filter(
+def _timed(project: Project) -> QuerySet[Vote]:
+    return Vote.objects.filter(
         item__round__project=project,
-        source=Annotation.Source.SCREEN,
+        source=Vote.Source.SCREEN,
         active_seconds__isnull=False,
     ).order_by("submitted_at", "pk")
 

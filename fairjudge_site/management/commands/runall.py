@@ -1,4 +1,4 @@
-"""`manage.py runall`: web, workers and local judge, started and stopped together."""
+"""`manage.py runall`: start and stop the web server, the workers and the local judge together."""
 
 import os
 import signal
@@ -24,20 +24,20 @@ NAMES = ("web", "runs", "quick", "judge")
 
 
 class Command(FairJudgeCommand):
-    help = "Run the web pages, the workers and the local judge until Ctrl-C."
+    help = "Run the web server, the workers and the local judge until Ctrl-C."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
             "--only",
             action="append",
             choices=NAMES,
-            help="run this part alone; may be given several times",
+            help="run only this part; you can repeat the option",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["only"] or NAMES
         supervisor = Supervisor(self.say)
-        # The judge stops last, so that the runs that are asking it can stop without loss.
+        # The judge stops last, so that runs that wait for its answers can record them.
         with ExitStack() as judge, ExitStack() as parts, stopped_by_signals():
             if "web" in names:
                 check_free(settings.FAIRJUDGE_BIND)
@@ -55,12 +55,12 @@ class Command(FairJudgeCommand):
             while (ended := supervisor.ended()) is None:
                 time.sleep(0.2)
             raise CommandError(
-                f"The part {ended} ended by itself; its last lines above say why. The others were "
-                "stopped with it. What was recorded is kept; start again with: manage.py runall"
+                f"The part {ended} ended by itself. Its last lines above say why. The others were "
+                "stopped too. What was recorded is kept. Start again with: manage.py runall"
             )
 
     def start_judge(self, started: ExitStack, supervisor: Supervisor, needed: bool) -> None:
-        """Everything but judging with `local` works without the local judge."""
+        """Start the local judge. Without it, everything works except judging with `local`."""
         try:
             judge = started.enter_context(local_judge(settings.FAIRJUDGE_DATA, self.say))
         except UserError as error:
@@ -97,7 +97,7 @@ def command_of(name: str) -> list[str]:
             "--no-control-socket",
         ]
     # Threads, since a run is one long loop that waits for answers, and a stop reaches them all.
-    # Messages are JSON, so that Celery's warning to superusers, who could be fed pickles, is moot.
+    # Celery warns superusers of pickled messages. FairJudge's messages are JSON.
     python = [sys.executable, "-W", "ignore:You're running the worker with superuser"]
     return [
         *python,
@@ -126,14 +126,14 @@ def check_free(address: str) -> None:
             trial.bind((host, int(port)))
         except OSError as error:
             raise UserError(
-                f"{address} cannot be listened on ({error.strerror}). Nothing was started. Stop "
-                "what uses it, or set FAIRJUDGE_URL and FAIRJUDGE_BIND to another port."
+                f"The site can't listen on {address} ({error.strerror}). Nothing was started. Stop "
+                "the program that uses it, or set FAIRJUDGE_URL and FAIRJUDGE_BIND to another port."
             ) from None
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Ctrl-C, a closed terminal and SIGTERM end the block the same way, which is no failure."""
+    """Let Ctrl-C, a closed terminal and SIGTERM end the block without an error."""
 
     def stop(number: int, frame: Any) -> NoReturn:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -153,4 +153,4 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class Stopped(BaseException):
-    """Someone asked for the end."""
+    """Raised by a signal that asks the process to end."""

@@ -1,10 +1,10 @@
-"""log P(text | context) of a given text, from whichever way an endpoint tells it.
+"""log P(text | context) of a text, in the way in which an endpoint gives it.
 
-Three ways are known. Completions with `echo` give the prompt's own tokens with their
+FairJudge knows three ways. Completions with `echo` return the prompt's own tokens with their
 log-probabilities (vLLM, older OpenAI models). vLLM also has `prompt_logprobs`. llama.cpp's server
-ignores both, but a grammar that admits exactly the text's token ids makes it write that text, with
-the log-probabilities of the unconstrained distribution; a grammar of literal text would be
-tokenized anew and be wrong.
+ignores both. A grammar that admits exactly the text's token ids makes it write that text, with the
+log-probabilities of the unconstrained distribution. A grammar of the literal text would allow
+other tokens for the same letters, and give wrong values.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -12,20 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from judging.llm.client.errors import AttemptFailure, FailureKind
-from judging.llm.client.limits import Patience, RetryPolicy, insist
-from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient, Opened
+from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
+from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient
 from judging.llm.endpoint import Endpoint
 
-USUAL_RETRY = RetryPolicy()
 NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
-# Met with llama.cpp's server on texts in scripts of which its model has no whole letters.
+# llama.cpp's server fails like this on scripts whose letters its model has no whole tokens for.
 PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
 PROBE = ("Say one word.\n\n", "Yes, one.")
 
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """In nats, over the text's own tokens; `prompt_tokens` is what the request is billed by."""
+    """log P in nats over the text's own tokens; the request is billed by `prompt_tokens`."""
 
     log_likelihood: float
     tokens: int
@@ -36,19 +35,18 @@ ScoreOutcome = TextScore | AttemptFailure
 Way = Callable[[str, str, str, float], Awaitable[ScoreOutcome]]
 
 
-class LikelihoodClient(Opened):
-    """Made inside the coroutine that uses it. `way` is the name of one found before."""
+class LikelihoodClient(OpenAiClient):
+    """Made inside the coroutine that uses it. `way` is the name of a way that was found before."""
 
     def __init__(
         self,
         endpoint: Endpoint,
         key: str | None,
         *,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         way: str = "",
     ) -> None:
-        self._endpoint = endpoint
-        self._package = OpenAiClient(endpoint, key)
+        super().__init__(endpoint, key)
         self._retry = retry
         self._ways: dict[str, Way] = {
             "echo": self._by_echo,
@@ -57,14 +55,8 @@ class LikelihoodClient(Opened):
         }
         self.way = way
 
-    async def open(self) -> None:
-        await self._package.open()
-
-    async def close(self) -> None:
-        await self._package.close()
-
     async def find_way(self, model: str) -> AttemptFailure | None:
-        """The first way in which this endpoint tells a text's likelihood, or why none does."""
+        """Find and keep the first way that works here. Returns why if none does."""
         last: AttemptFailure | None = None
         for name, way in self._ways.items():
             outcome = await self._persist(way, model, *PROBE)
@@ -87,44 +79,36 @@ class LikelihoodClient(Opened):
         return await insist(attempt, Patience(self._retry))
 
     async def _post(self, path: str, body: Mapping[str, Any], seconds: float) -> Any:
-        posting = self._package.client.post(path, body=dict(body), cast_to=object)
-        return await self._package.guarded(posting, seconds)
+        return await self.guarded(self.client.post(path, body=dict(body), cast_to=object), seconds)
+
+    async def _complete_nothing(
+        self, model: str, prompt: str, seconds: float, **parameters: Any
+    ) -> Any:
+        """Ask for one token after the prompt. Only what is said of the prompt is used."""
+        asked = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        return await self._post("/completions", asked | parameters, seconds)
 
     async def _by_echo(self, model: str, context: str, text: str, seconds: float) -> ScoreOutcome:
-        asked = {
-            "model": model,
-            "prompt": context + text,
-            "max_tokens": 1,
-            "temperature": 0,
-            "echo": True,
-            "logprobs": 1,
-        }
-        answer = await self._post("/completions", asked, seconds)
+        prompt = context + text
+        answer = await self._complete_nothing(model, prompt, seconds, echo=True, logprobs=1)
         return answer if isinstance(answer, AttemptFailure) else read_echo(answer, context, text)
 
     async def _by_prompt_logprobs(
         self, model: str, context: str, text: str, seconds: float
     ) -> ScoreOutcome:
-        asked = {
-            "model": model,
-            "prompt": context + text,
-            "max_tokens": 1,
-            "temperature": 0,
-            "prompt_logprobs": 0,
-        }
-        answer = await self._post("/completions", asked, seconds)
+        answer = await self._complete_nothing(model, context + text, seconds, prompt_logprobs=0)
         return answer if isinstance(answer, AttemptFailure) else read_prompt_logprobs(answer, text)
 
     async def _by_grammar(
         self, model: str, context: str, text: str, seconds: float
     ) -> ScoreOutcome:
-        root = self._endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
+        root = self.endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
         asked = {"content": text, "add_special": False, "parse_special": False}
         answer = await self._post(f"{root}/tokenize", asked, seconds)
         if isinstance(answer, AttemptFailure):
             return answer
         ids = answer.get("tokens") if isinstance(answer, dict) else None
-        if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids) or not ids:
+        if not isinstance(ids, list) or not all(isinstance(token, int) for token in ids) or not ids:
             return not_told()
         body = {
             "model": model,
@@ -132,7 +116,7 @@ class LikelihoodClient(Opened):
             "max_tokens": len(ids),
             "temperature": 0,
             "logprobs": 1,
-            "grammar": "root ::= " + " ".join(f"<[{one}]>" for one in ids),
+            "grammar": "root ::= " + " ".join(f"<[{token}]>" for token in ids),
         }
         answer = await self._post("/completions", body, seconds)
         if isinstance(answer, AttemptFailure):
@@ -145,7 +129,7 @@ def not_told(message: str = NOT_TOLD) -> AttemptFailure:
 
 
 def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
-    """The tokens of the prompt that lie behind the context."""
+    """Score the tokens of the prompt that follow the context."""
     choice = _choice(answer)
     logprobs = choice.get("logprobs") or {}
     if not isinstance(logprobs, dict):
@@ -164,27 +148,30 @@ def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
 
 
 def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
-    """The last tokens of the prompt that make up the text; each place names its own token first."""
+    """Score the last tokens of the prompt, as many as make up the text.
+
+    Each place lists its own token first.
+    """
     places = _choice(answer).get("prompt_logprobs") or _of(answer).get("prompt_logprobs") or []
     own: list[Any] = []
     letters = 0
     for place in reversed(places):
         if letters >= len(text):
             break
-        found = next(iter(place.values()), None) if isinstance(place, dict) else None
-        if not isinstance(found, dict):
+        token = next(iter(place.values()), None) if isinstance(place, dict) else None
+        if not isinstance(token, dict):
             return not_told()
-        letters += len(str(found.get("decoded_token") or ""))
-        own.append(found.get("logprob"))
+        letters += len(str(token.get("decoded_token") or ""))
+        own.append(token.get("logprob"))
     return _total(own, answer) if letters >= len(text) else not_told()
 
 
 def read_forced(answer: Any, ids: Sequence[int]) -> ScoreOutcome:
-    """What the server was made to write: exactly these tokens, or it ignored the grammar."""
+    """Score what the server was made to write: other tokens mean that it ignored the grammar."""
     content = (_choice(answer).get("logprobs") or {}).get("content") or []
-    if [one.get("id") for one in content] != list(ids):
+    if [token.get("id") for token in content] != list(ids):
         return not_told()
-    return _total([one.get("logprob") for one in content], answer)
+    return _total([token.get("logprob") for token in content], answer)
 
 
 def _of(answer: Any) -> dict[str, Any]:
@@ -198,7 +185,7 @@ def _choice(answer: Any) -> dict[str, Any]:
 
 
 def _total(own: Sequence[Any], answer: Any) -> ScoreOutcome:
-    if not own or not all(isinstance(one, int | float) and one >= LEAST_LOGPROB for one in own):
+    if not own or not all(isinstance(p, int | float) and p >= LEAST_LOGPROB for p in own):
         return not_told()
     usage = _of(answer).get("usage") or {}
     billed = usage.get("prompt_tokens") if isinstance(usage, dict) else None

@@ -1,13 +1,23 @@
-"""What a judge repeats from a response, where it shows: in quotation marks, or word for word.
+"""A judge's reply before and after it is read.
 
-All positions are in folded text; every function takes time linear in the reply.
+- `Parsed` is what was read in a reply, by position, and `turn_back` is the one place that turns it
+  back to responses 1 and 2. Failure is a status and never a value.
+- `read_answer` returns the part of a reply that can hold a verdict: without thinking, and with
+  quotations blanked. A judge may repeat a verdict that a response contains.
+- `declines` recognises a refusal, in the languages that judges reply in.
+
+All positions are in folded text, and every function takes time linear in the reply.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from judging.core.enums import LabelledEnum
 from judging.llm.prompts.marks import (
     INVISIBLE,
     STRONG_SCORE,
@@ -18,6 +28,254 @@ from judging.llm.prompts.marks import (
     holds_verdict_mark,
     visible,
 )
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, Template
+from judging.methods.verdicts.verdicts import (
+    Label,
+    outcome_of,
+    score_pair_from_probability,
+    score_pair_from_scores,
+)
+
+
+class Status(LabelledEnum):
+    """How a sample ended. All but the first are failures, which have no value."""
+
+    VALID = "valid"
+    UNPARSED = "unparsed"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    TOO_LONG = "too_long"
+    ERROR = "error"
+
+
+class Preferred(StrEnum):
+    """The better response, by position."""
+
+    FIRST = "first"
+    SECOND = "second"
+    TIE = "tie"
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What was read in a reply, by position as the judge saw it. The form decides what is set.
+
+    Attributes:
+        p_first: The probability of the response shown first.
+        mass: The probability of both option IDs together, or of all scores on the scale.
+        bounded: True if the likeliest tokens left out an ID, so that `p_first` is only a bound, or
+            didn't tell two scores apart, so that `rating` is the sampled score.
+    """
+
+    status: Status
+    evidence: str = ""
+    first: Decimal | None = None
+    second: Decimal | None = None
+    verdict: Preferred | None = None
+    rating: Decimal | None = None
+    p_first: float | None = None
+    mass: float | None = None
+    bounded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read in a reply, turned back to responses 1 and 2.
+
+    Only `p_first` stays with the position.
+    """
+
+    status: Status
+    evidence: str = ""
+    score_1: Decimal | None = None
+    score_2: Decimal | None = None
+    rating: Decimal | None = None
+    p_first: float | None = None
+    mass: float | None = None
+    outcome: Label | None = None
+
+
+_LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
+
+
+def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
+    """Return what was read by position as values of responses 1 and 2."""
+    if template.form is JudgeForm.POINTWISE:
+        return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
+    variant = PromptVariant.parse(part)
+    rating, outcome = parsed.rating, _outcome(parsed, template)
+    if variant.swapped:
+        rating = None if rating is None else template.scale.turned(rating)
+        outcome = outcome and outcome.turned
+    score_1, score_2 = variant.shown(parsed.first, parsed.second)
+    return Reading(
+        parsed.status,
+        parsed.evidence,
+        score_1=score_1,
+        score_2=score_2,
+        rating=rating,
+        p_first=parsed.p_first,
+        mass=parsed.mass,
+        outcome=outcome,
+    )
+
+
+def _outcome(parsed: Parsed, template: Template) -> Label | None:
+    """Return the outcome as if the response shown first were response 1."""
+    if parsed.verdict is not None:
+        return _LABELS[parsed.verdict]
+    if parsed.first is not None and parsed.second is not None:
+        return _label_of_scores(parsed.first, parsed.second)
+    if parsed.p_first is not None:
+        pair = score_pair_from_probability(Fraction(parsed.p_first))
+        return outcome_of(pair, 2 * template.band)
+    if parsed.rating is not None:
+        rating = parsed.rating
+        return outcome_of(score_pair_from_scores(rating, template.scale.turned(rating)))
+    return None
+
+
+# A scale has few scores, and comparing two exactly takes as long as finding them in a reply.
+@lru_cache(maxsize=1000)
+def _label_of_scores(first: Decimal, second: Decimal) -> Label:
+    return outcome_of(score_pair_from_scores(first, second))
+
+
+_LINE_BREAK = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
+
+# Replaces each character of a quotation. No pattern matches it.
+BLANK = "\x00"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a judge wrote, without its thinking, in texts of one length.
+
+    `written` is as it came. `folded` is folded, and what repeats a quoted text is blank. In `own`,
+    what is in quotation marks or was taken back is blank too.
+    """
+
+    written: str
+    folded: str
+
+    @cached_property
+    def own(self) -> str:
+        spans = [*delimited_spans(self.folded), *attributed_spans(self.folded)]
+        own = _blanked(self.folded, spans)
+        if any(word in own for word in _WITHDRAWING):
+            ends = [match.end() for match in _TAKES_BACK.finditer(own)]
+            own = _blanked(own, [(0, end) for end in ends[-1:]])
+        return own
+
+
+def read_answer(reply: str, quoted: Sequence[str] = ()) -> Answer:
+    """Return the part of a reply that can hold a verdict; `quoted` are texts that it may repeat."""
+    if "\r" in reply or not reply.isascii():
+        reply = _LINE_BREAK.sub("\n", reply)
+    written = without_thinking(reply)
+    folded = fold(written)
+    spans = [*copied_spans(folded, quoted), *fenced_spans(folded)]
+    return Answer(written, _blanked(folded, spans))
+
+
+def without_thinking(reply: str) -> str:
+    """Return the reply without what is between the tags of thinking.
+
+    Everything after an opening tag without an end is thinking, and so is everything before a
+    closing tag without a beginning. A tag right after a quotation mark is only mentioned.
+    """
+    folded = fold(reply)
+    kept: list[str] = []
+    depth = last = 0
+    for tag in THINK_TAG.finditer(folded):
+        if folded[tag.start() - 1 : tag.start()] in QUOTES:
+            continue
+        if tag["open"] is not None:
+            if depth == 0:
+                kept.append(reply[last : tag.start()])
+            depth += 1
+        elif depth > 0:
+            depth = 0 if tag["final"] else depth - 1
+        else:
+            kept.clear()
+        last = tag.end()
+    return "".join(kept) + (reply[last:] if depth == 0 else "")
+
+
+_WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard")
+# "I withdraw these scores": what comes before is no longer a verdict.
+_TAKES_BACK = re.compile(
+    r"(?:(?:^|[.!?\n,;:])[ \t*_]*"
+    r"(?:(?:but|so|and|wait|sorry|actually|no|hence)\b[ \t,.!]+){0,3}"
+    r"i(?:'d|\u2019d| would)?[ \t]+(?:(?:like|want|wish|need|have|hereby|must|therefore)[ \t]+"
+    r"(?:to[ \t]+)?){0,2}(?:withdraw|retract|take[ \t]+back)"
+    r"|(?:^|[.!?\n])[ \t*_]*(?:(?:so|wait|sorry|actually|no|please)\b[ \t,.!]+){0,3}"
+    r"(?:disregard|ignore|discard))[ \t]+"
+    r"(?:(?:the|my|these|those|this|that|all|both|above|previous|earlier|initial|first)[ \t]+){1,3}"
+    r"(?:scores?|verdicts?|ratings?|judge?ments?|decision|evaluation)\b[^.\n]{0,60}"
+)
+
+QUOTES = frozenset("\"'`\u201c\u2018\u00ab\u201e\u300c")
+
+
+def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
+    pieces, last = [], 0
+    for start, end in sorted(spans):
+        start = max(start, last)
+        if start >= end:
+            continue
+        pieces += [text[last:start], _blank(text[start:end])]
+        last = end
+    return "".join([*pieces, text[last:]])
+
+
+def _blank(text: str) -> str:
+    return "\n".join(BLANK * len(line) for line in text.split("\n"))
+
+
+# Only the opening counts: later, a judge may describe a response that declines.
+OPENING = 250
+
+_ENGLISH = re.compile(
+    r"\b(?:i(?:'m| am)? (?:(?:really |very |truly |so )?sorry|apologi[sz]e)\b.{0,80}?"
+    r"\b(?:can(?:'t|not)|unable|won't|not able|not comfortable)"
+    r"|(?:sorry|apologies)[,.!]? (?:but )?i (?:can(?:'t|not)|won't|am unable|am not able)"
+    r"|i (?:can(?:'t|not| not)|won't|will not|must decline|decline|refuse)"
+    r"(?: to)? (?:(?:in good conscience |provide |offer |give |help|assist|rate|evaluate|judge|"
+    r"compare|engage|comply|fulfil|complete|do |answer|discuss|continue|participate|assess|score|"
+    r"respond|generate|create|process|review))"
+    r"|i(?:'m| am) (?:unable|not able|not comfortable|not willing)"
+    r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
+    re.DOTALL,
+)
+# Openings of replies that decline in other languages, in small letters.
+_OTHERS = (
+    *("lo siento", "lamento", "no puedo", "desculp", "sinto muito", "não posso"),
+    *("je suis désol", "désolé", "je ne peux pas", "mi dispiace", "non posso", "îmi pare rău"),
+    *("es tut mir leid", "tut mir leid", "entschuldigung", "leider kann ich", "ich kann das"),
+    *("ich kann diese", "ich kann dabei", "ich kann hier", "het spijt me", "helaas kan ik"),
+    *("jag är ledsen", "tyvärr", "beklager", "undskyld", "olen pahoillani", "valitettavasti"),
+    *("przepraszam", "przykro mi", "nie mogę", "omlouvám se", "je mi líto", "bohužel"),
+    *("извините", "простите", "к сожалению", "я не могу", "вибачте", "на жаль"),
+    *("sajnálom", "λυπάμαι", "üzgünüm", "maalesef", "xin lỗi", "tôi không thể"),
+    *("maaf", "saya tidak bisa", "saya tidak dapat", "ขออภัย", "ขอโทษ"),
+    *("抱歉", "很抱歉", "非常抱歉", "对不起", "對不起", "我无法", "我無法", "我不能"),
+    *("申し訳", "すみません", "ごめん", "죄송", "미안"),
+    *("آسف", "أعتذر", "عذرا", "لا أستطيع", "متأسف", "מצטער", "क्षमा", "माफ", "मुझे खेद"),
+)
+# After one of these words, it is a response that declines and not the judge.
+_SPEAKS_OF_ONE = re.compile(r"assistant|response|answer|[\"\u201c\u00ab]")
+
+
+def declines(folded: str) -> bool:
+    """Return True if a reply without a verdict declines to judge."""
+    opening = folded[:OPENING].replace("\u2019", "'").lstrip(" \t\r\n*_#>{\"'\u00a1")
+    english = _ENGLISH.search(opening)
+    if english is not None and not _SPEAKS_OF_ONE.search(opening, 0, english.start()):
+        return True
+    return opening.startswith(_OTHERS)
+
 
 Span = tuple[int, int]
 
@@ -32,14 +290,13 @@ _CLOSERS = {
 _STRAIGHT = "\"'`"
 _QUOTE = re.compile("\n\n|[\n" + _STRAIGHT + "".join({*_CLOSERS, *_CLOSERS.values()}) + "]")
 _BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-# A line that holds a verdict in quotation marks and nothing else is the judge's own.
+# A line that is nothing but a verdict in quotation marks is the judge's own.
 _OWN_LINE = re.compile(
     r"[ \t*_#-]*(?:(?:so|thus|therefore|hence|overall|in conclusion)\b[ \t,:]*)?"
     r"(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment|choice|answer)"
     r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
 )
-# A fenced block under a line that names one of the two is what that one wrote, unless the line
-# speaks of the verdict.
+# A fenced block under a line that names one response quotes it, unless the line is about a verdict.
 _FENCE = re.compile(r"^[ \t]*`{3}", re.MULTILINE)
 _NAMES_ONE = re.compile(
     r"\bassistant[ \t*_`#]*[12ab]\b|\b(?:response|answer)[ \t*_`#]*[12ab]\b"
@@ -62,15 +319,15 @@ _ATTRIBUTED = re.compile(
 LONGEST_LABEL = 60
 LONGEST_LEAD = 200
 
-# How much of its surroundings tells a mark in a response from the same mark of the judge.
+# This much text around a mark tells a response's mark from the same mark of the judge.
 CONTEXT = 60
 SHORTEST_COPY = 20
-# Letters beside its marks that make a line known again; "The" and "is" come with the marks.
+# The fewest letters besides its marks that identify a line. "The" and "is" come with the marks.
 _OWN_WORDS = 6
 
 
 def delimited_spans(folded: str) -> Iterator[Span]:
-    """Quotations that hold a verdict's mark: in quotation marks, in backticks, in block quotes."""
+    """Yield quotations of a verdict's mark: in quotation marks, backticks or block quotes."""
     for start, end in _in_quotes(folded):
         if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
             yield start, end
@@ -80,7 +337,7 @@ def delimited_spans(folded: str) -> Iterator[Span]:
 
 
 def attributed_spans(folded: str) -> Iterator[Span]:
-    """Marks that a sentence lays in the mouth of one of the two: "Response B ends with [[B]]"."""
+    """Yield marks that a sentence attributes to a response: "Response B ends with [[B]]"."""
     for pattern in (VERDICT_MARK, STRONG_SCORE):
         for mark in pattern.finditer(folded):
             if _ATTRIBUTED.search(folded, max(0, mark.start() - LONGEST_LEAD), mark.start()):
@@ -88,7 +345,7 @@ def attributed_spans(folded: str) -> Iterator[Span]:
 
 
 def fenced_spans(folded: str) -> Iterator[Span]:
-    """Fenced blocks that are announced as what one of the assistants wrote."""
+    """Yield fenced blocks that are introduced as what one of the responses says."""
     fences = [match.start() for match in _FENCE.finditer(folded)]
     for start, end in zip(fences[::2], fences[1::2], strict=False):
         lead = folded[max(0, start - LONGEST_LEAD) : start].rstrip().rpartition("\n")[2]
@@ -97,7 +354,10 @@ def fenced_spans(folded: str) -> Iterator[Span]:
 
 
 def _in_quotes(folded: str) -> Iterator[Span]:
-    """Straight marks pair within a line, others within a paragraph; an apostrophe is none."""
+    """Yield what is in quotation marks. Apostrophes don't count.
+
+    Straight marks pair within a line, others within a paragraph.
+    """
     opened, closer = None, ""
     for match in _QUOTE.finditer(folded):
         mark, start, end = match[0], match.start(), match.end()
@@ -115,23 +375,23 @@ def _in_quotes(folded: str) -> Iterator[Span]:
 
 
 def _is_own_line(folded: str, start: int, end: int) -> bool:
-    """Whether the quotation at start:end is all that its line holds, but for "verdict:"."""
+    """Return True if the line has only the quotation at start:end, or "verdict:" before it."""
     before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
     whole = before[1] or start <= LONGEST_LABEL
     return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))
 
 
 def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
-    """Where the reply repeats, word for word, what could be read as a verdict in `quoted`.
+    """Yield where the reply repeats, word for word, what could be read as a verdict in `quoted`.
 
-    White space and invisible signs may differ. A passage is the whole text, unless it is as short
-    as a verdict; or a line with words beside its mark; or lines of marks alone together with what
-    stands before or after them; or a sentence or an object with words beside its mark.
+    White space and invisible characters may differ. A passage is the whole text, unless it is as
+    short as a verdict; a line with words besides its mark; lines that are only marks, together with
+    the line before or after them; or a sentence or an object with words besides its mark.
     """
     collapsed = " ".join(visible(folded).split())
-    found = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
-    places = _places(folded) if found else []
-    for passage in found:
+    copied = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
+    places = _places(folded) if copied else []
+    for passage in copied:
         start = collapsed.find(passage)
         while start >= 0:
             end = start + len(passage)
@@ -141,7 +401,7 @@ def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
 
 @lru_cache(maxsize=64)
 def _passages(text: str) -> frozenset[str]:
-    """A pair is judged in many samples, one after another."""
+    """Cached, since a pair is judged in many samples one after the other."""
     return frozenset(_find_passages(fold(visible(text))))
 
 
@@ -173,7 +433,7 @@ def _find_passages(text: str) -> Iterator[str]:
 
 
 def _sentences(line: str) -> Iterator[str]:
-    """Of a line with words of its own, the sentences and objects that have some too."""
+    """Yield those sentences and objects in a line that have words of their own."""
     for part in (*_SENTENCE_END.split(line), *_OBJECT.findall(line)):
         if part != line and holds_verdict_mark(part) and _has_own_words(part):
             yield part.strip()
@@ -186,7 +446,7 @@ def _has_own_words(line: str) -> bool:
 
 
 def _places(text: str) -> list[int]:
-    """Where each character comes from of what is visible, with its white space collapsed."""
+    """Return the place in `text` of each character that is visible, white space collapsed."""
     hidden = {match.start() for match in INVISIBLE.finditer(text)}
     places: list[int] = []
     for word in _WORD.finditer(text):
@@ -195,130 +455,3 @@ def _places(text: str) -> list[int]:
             places.append(word.start() - 1)
         places.extend(shown)
     return places
-
-
-_LINE_BREAK = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
-
-# Stands for each character of a quotation; no pattern matches it.
-BLANK = "\x00"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """Texts of one length: as written; folded, without what repeats a quoted text; and `own`,
-    without what stands in quotation marks or is taken back."""
-
-    written: str
-    folded: str
-
-    @cached_property
-    def own(self) -> str:
-        spans = [*delimited_spans(self.folded), *attributed_spans(self.folded)]
-        own = _blanked(self.folded, spans)
-        if any(word in own for word in _WITHDRAWING):
-            ends = [match.end() for match in _TAKES_BACK.finditer(own)]
-            own = _blanked(own, [(0, end) for end in ends[-1:]])
-        return own
-
-
-def read_answer(reply: str, quoted: Sequence[str] = ()) -> Answer:
-    if "\r" in reply or not reply.isascii():
-        reply = _LINE_BREAK.sub("\n", reply)
-    written = without_thinking(reply)
-    folded = fold(written)
-    spans = [*copied_spans(folded, quoted), *fenced_spans(folded)]
-    return Answer(written, _blanked(folded, spans))
-
-
-def without_thinking(reply: str) -> str:
-    """What follows an opening tag that is never closed is thinking, and so is what precedes a
-    closing tag that was never opened. A tag right after a quotation mark is only mentioned."""
-    folded = fold(reply)
-    kept: list[str] = []
-    depth = last = 0
-    for tag in THINK_TAG.finditer(folded):
-        if folded[tag.start() - 1 : tag.start()] in QUOTES:
-            continue
-        if tag["open"] is not None:
-            if depth == 0:
-                kept.append(reply[last : tag.start()])
-            depth += 1
-        elif depth > 0:
-            depth = 0 if tag["final"] else depth - 1
-        else:
-            kept.clear()
-        last = tag.end()
-    return "".join(kept) + (reply[last:] if depth == 0 else "")
-
-
-_WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard")
-# "I withdraw these scores": what stands before is no verdict any more.
-_TAKES_BACK = re.compile(
-    r"(?:(?:^|[.!?\n,;:])[ \t*_]*"
-    r"(?:(?:but|so|and|wait|sorry|actually|no|hence)\b[ \t,.!]+){0,3}"
-    r"i(?:'d|\u2019d| would)?[ \t]+(?:(?:like|want|wish|need|have|hereby|must|therefore)[ \t]+"
-    r"(?:to[ \t]+)?){0,2}(?:withdraw|retract|take[ \t]+back)"
-    r"|(?:^|[.!?\n])[ \t*_]*(?:(?:so|wait|sorry|actually|no|please)\b[ \t,.!]+){0,3}"
-    r"(?:disregard|ignore|discard))[ \t]+"
-    r"(?:(?:the|my|these|those|this|that|all|both|above|previous|earlier|initial|first)[ \t]+){1,3}"
-    r"(?:scores?|verdicts?|ratings?|judge?ments?|decision|evaluation)\b[^.\n]{0,60}"
-)
-
-QUOTES = frozenset("\"'`\u201c\u2018\u00ab\u201e\u300c")
-
-
-def _blanked(text: str, spans: Iterable[tuple[int, int]]) -> str:
-    pieces, last = [], 0
-    for start, end in sorted(spans):
-        start = max(start, last)
-        if start >= end:
-            continue
-        pieces += [text[last:start], _blank(text[start:end])]
-        last = end
-    return "".join([*pieces, text[last:]])
-
-
-def _blank(text: str) -> str:
-    return "\n".join(BLANK * len(line) for line in text.split("\n"))
-
-
-# Only the opening is looked at: further on, a judge may speak of a response that declines.
-OPENING = 250
-
-_ENGLISH = re.compile(
-    r"\b(?:i(?:'m| am)? (?:(?:really |very |truly |so )?sorry|apologi[sz]e)\b.{0,80}?"
-    r"\b(?:can(?:'t|not)|unable|won't|not able|not comfortable)"
-    r"|(?:sorry|apologies)[,.!]? (?:but )?i (?:can(?:'t|not)|won't|am unable|am not able)"
-    r"|i (?:can(?:'t|not| not)|won't|will not|must decline|decline|refuse)"
-    r"(?: to)? (?:(?:in good conscience |provide |offer |give |help|assist|rate|evaluate|judge|"
-    r"compare|engage|comply|fulfil|complete|do |answer|discuss|continue|participate|assess|score|"
-    r"respond|generate|create|process|review))"
-    r"|i(?:'m| am) (?:unable|not able|not comfortable|not willing)"
-    r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
-    re.DOTALL,
-)
-# How a reply opens that declines in another language; in small letters.
-_OTHERS = (
-    *("lo siento", "lamento", "no puedo", "desculp", "sinto muito", "não posso"),
-    *("je suis désol", "désolé", "je ne peux pas", "mi dispiace", "non posso", "îmi pare rău"),
-    *("es tut mir leid", "tut mir leid", "entschuldigung", "leider kann ich", "ich kann das"),
-    *("ich kann diese", "ich kann dabei", "ich kann hier", "het spijt me", "helaas kan ik"),
-    *("jag är ledsen", "tyvärr", "beklager", "undskyld", "olen pahoillani", "valitettavasti"),
-    *("przepraszam", "przykro mi", "nie mogę", "omlouvám se", "je mi líto", "bohužel"),
-    *("извините", "простите", "к сожалению", "я не могу", "вибачте", "на жаль"),
-    *("sajnálom", "λυπάμαι", "üzgünüm", "maalesef", "xin lỗi", "tôi không thể"),
-    *("maaf", "saya tidak bisa", "saya tidak dapat", "ขออภัย", "ขอโทษ"),
-    *("抱歉", "很抱歉", "非常抱歉", "对不起", "對不起", "我无法", "我無法", "我不能"),
-    *("申し訳", "すみません", "ごめん", "죄송", "미안"),
-    *("آسف", "أعتذر", "عذرا", "لا أستطيع", "متأسف", "מצטער", "क्षमा", "माफ", "मुझे खेद"),
-)
-# Who declines is a response and not the judge, where one of these stands before.
-_SPEAKS_OF_ONE = re.compile(r"assistant|response|answer|[\"\u201c\u00ab]")
-
-
-def declines(folded: str) -> bool:
-    opening = folded[:OPENING].replace("\u2019", "'").lstrip(" \t\r\n*_#>{\"'\u00a1")
-    english = _ENGLISH.search(opening)
-    if english is not None and not _SPEAKS_OF_ONE.search(opening, 0, english.start()):
-        return True
-    return opening.startswith(_OTHERS)

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.parsed import NUMBER, Parsed, Status, number_at
+from judging.llm.parsing.answer import Answer, Parsed, Status
+from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import Scale
 
 _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r"\{\s*[\"']")
-# A string that is never closed reaches to the end. Python writes its objects with either mark.
+# A string that is never closed reaches to the end. Python writes strings with either mark.
 _STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
 _IN_PYTHON = re.compile(
     r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]""", re.DOTALL
@@ -31,7 +31,7 @@ _PYTHON_PAIR = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
-# Objects are tried from the last; so many are enough, and keep the time linear.
+# Only the last objects are tried, so that the time stays linear.
 MOST_OBJECTS = 64
 
 Pairs = list[tuple[str, object]]
@@ -44,7 +44,7 @@ class _Object(list[tuple[str, object]]):
 
 @dataclass(frozen=True, slots=True)
 class _Complete:
-    """An object that names both scores; `pairs` is None where it can't be decoded."""
+    """An object that names both scores. `pairs` is None if it can't be decoded."""
 
     start: int
     end: int
@@ -56,22 +56,24 @@ class _Complete:
 
 
 def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
-    """The last complete object that has both scores; None where there is none.
+    """Read the last complete object that has both scores, or return None if there is none.
 
-    Where it stands within another one, that one's own scores are the verdict and these a part of
-    it, and several parts that differ are none. Within one that can't be decoded it may be quoted.
+    If it is within another object, that one's own scores are the verdict. If that one has none,
+    its parts must not differ. Within an object that can't be decoded, the scores may be quoted.
     """
-    found = [*_complete(answer.folded, answer.written)]
-    last = next((one for one in reversed(found) if one.values), None)
+    objects = [*_complete(answer.folded, answer.written)]
+    last = next((entry for entry in reversed(objects) if entry.values), None)
     if last is None or last.values is None:
         return None
-    around = [one for one in found if one.holds(last)]
-    if any(one.pairs is None and _names_both_beside(one, last, answer.folded) for one in around):
-        return Parsed(Status.UNPARSED)
-    whole = next(one for one in around if one.pairs is not None)
+    around = [entry for entry in objects if entry.holds(last)]
+    for outer in around:
+        outside = answer.folded[outer.start : last.start] + answer.folded[last.end : outer.end]
+        if outer.pairs is None and _names_both(outside):
+            return Parsed(Status.UNPARSED)
+    whole = next(entry for entry in around if entry.pairs is not None)
     verdict = whole if whole.values else last
     if not whole.values and any(
-        one.values not in (None, last.values) for one in found if whole.holds(one)
+        part.values not in (None, last.values) for part in objects if whole.holds(part)
     ):
         return Parsed(Status.UNPARSED)
     evidence = _evidence(verdict.pairs or []) or _evidence(whole.pairs or [])
@@ -85,10 +87,6 @@ def _complete(folded: str, written: str) -> Iterator[_Complete]:
         if end is not None and _names_both(folded[start:end]):
             pairs = _decode(written[start:end])
             yield _Complete(start, end, pairs, None if pairs is None else _score_values(pairs))
-
-
-def _names_both_beside(outer: _Complete, inner: _Complete, folded: str) -> bool:
-    return _names_both(folded[outer.start : inner.start] + folded[inner.end : outer.end])
 
 
 def _end_of_object(text: str, start: int) -> int | None:
@@ -105,17 +103,20 @@ def _end_of_object(text: str, start: int) -> int | None:
 
 
 def _names_both(text: str) -> bool:
-    """Written out: a key in escapes could come from a response, whose keys are disarmed."""
+    """Return True if both keys are written out.
+
+    A key in escapes could come from a response, as only keys that are written out are disarmed.
+    """
     return len({match[1] or match[2] for match in JSON_SCORE_KEY.finditer(text)}) == 2
 
 
 def _decode(text: str) -> Pairs | None:
-    """Numbers as written; line breaks in strings and a comma before the end are forgiven."""
+    """Decode with numbers as written. Line breaks in strings and a last comma are accepted."""
     if _SINGLE.match(text):
         return _decode_python(text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
     try:
-        found = json.loads(
+        decoded = json.loads(
             text,
             strict=False,
             parse_int=str,
@@ -125,11 +126,11 @@ def _decode(text: str) -> Pairs | None:
         )
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, _Object) else None
+    return decoded if isinstance(decoded, _Object) else None
 
 
 def _decode_python(text: str) -> Pairs | None:
-    """An object as Python prints it, of strings and plain numbers; nothing is evaluated."""
+    """Decode an object as Python prints it, with strings and numbers. Nothing is evaluated."""
     pairs: Pairs = []
     at = 1
     while match := _PYTHON_PAIR.match(text, at):
@@ -143,7 +144,7 @@ def _plain(written: str) -> str:
 
 
 def _score_values(pairs: Pairs) -> Values | None:
-    """What stands under each score's keys; a value that is no number or text is "not a score"."""
+    """Return the values under each score's keys. Neither number nor text is "not a score"."""
     values: dict[str, set[str]] = {"1": set(), "2": set()}
     for key, value in pairs:
         if match := _KEY.fullmatch(key.strip().lower()):
@@ -152,17 +153,17 @@ def _score_values(pairs: Pairs) -> Values | None:
 
 
 def _judged(values: Values, evidence: str, scale: Scale) -> Parsed:
-    scores = [_score(found, scale) for found in values]
+    scores = [_score(texts, scale) for texts in values]
     if scores[0] is None or scores[1] is None:
         return Parsed(Status.UNPARSED)
     return Parsed(Status.VALID, evidence, first=scores[0], second=scores[1])
 
 
-def _score(found: set[str], scale: Scale) -> Decimal | None:
-    """Two values that differ are none."""
-    if len(found) != 1:
+def _score(texts: set[str], scale: Scale) -> Decimal | None:
+    """Return the score, or None if it is given twice with different values."""
+    if len(texts) != 1:
         return None
-    text = fold(found.pop()).strip()
+    text = fold(texts.pop()).strip()
     match = _NUMBER.match(text)
     if match is None:
         return None

@@ -1,4 +1,4 @@
-"""`manage.py import_judgments`: recorded judge outputs become a run, no API needed."""
+"""`manage.py import_judgments`: make a run of recorded judge outputs, without an API."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from judging.runs.recorded.writing import import_judgments
 
 
 class Command(FairJudgeCommand):
-    help = "Turn recorded judge outputs into a run of a project whose examples are imported."
+    help = "Turn recorded judge outputs into a run of a project that has the examples."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -23,11 +23,11 @@ class Command(FairJudgeCommand):
             metavar="FILE",
             nargs="+",
             type=Path,
-            help="of samples; one run for all",
+            help="a file of samples; all files become one run",
         )
         add_format(parser, FORMATS)
         parser.add_argument(
-            "--name", metavar="RUN", help="of the run; default: its model and method"
+            "--name", metavar="RUN", help="the run's name; default: its model and method"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -1,8 +1,8 @@
-"""Judge and people side by side: the labels that both have given, and what each weighs.
+"""The judge and people compared: the labels that both gave, and what each example weighs.
 
 After a routed round only the selected examples and a random audit of the rest have human labels.
-Plain averages over them describe the hardest examples, so each audited one stands for several.
-"""
+Plain averages over them describe the hardest examples, so each audited example represents several
+(Horvitz-Thompson weights)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from enum import StrEnum
 import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
-from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate
+from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate, weighted_mean
 from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
+NOT_JUDGED = "the judge has given no label to any of these examples"
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Which of N examples people labelled, and why: selected by rank, or drawn for the audit.
+    """Which of N examples people labelled, and why.
 
-    A project whose labels were imported for every example has all of them selected.
-    """
+    selected: (N,) bool, selected by rank, or all of them if labels were imported for every example.
+    audited: (N,) bool, drawn at random from the rest."""
 
     selected: Booleans
     audited: Booleans
@@ -42,7 +43,7 @@ class Design:
         return int((self.audited & ~self.selected).sum())
 
     def weights(self) -> Floats | Undefined:
-        """1 for the selected, N_U/n for the audited, 0 for the others; they sum to N."""
+        """Return (N,) 1 for selected, N_U/n for audited, 0 for other examples; they sum to N."""
         if self.n_rest == 0:
             return np.ones(self.n)
         if self.n_audited == 0:
@@ -55,13 +56,12 @@ class Design:
 class Comparison:
     """The examples that have a human label, one entry each.
 
-    judge: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
-    human: the same of the people's label.
-    weight: how many examples this one stands for.
-    stratum: 0 selected or fully labelled, 1 audited; they are resampled apart.
-    question: equal codes share a question and are resampled together.
-    knows_ties: whether the people's labels know ties, where these are only some of them.
-    """
+    judge: (n,) the judge's signs, meaningless if `judged` is False.
+    human: (n,) the human labels' signs.
+    weight: (n,) how many examples each represents.
+    stratum: (n,) 0 selected or fully labelled, 1 audited; they are resampled apart.
+    question: (n,) equal codes share a question and are resampled together.
+    knows_ties: whether people could say tie, if these are only some of the labels."""
 
     judge: Signs
     judged: Booleans
@@ -75,7 +75,7 @@ class Comparison:
         return len(self.human)
 
     def at(self, rows: Booleans) -> Comparison:
-        """Some of them, by the conventions of all."""
+        """Return some of the examples, by the conventions of all."""
         known = bool(np.any(self.human == 0)) if self.knows_ties is None else self.knows_ties
         return Comparison(
             self.judge[rows],
@@ -99,17 +99,16 @@ class Comparison:
 
 
 def comparison(
-    judge: Signs,
-    judged: Booleans,
-    human: Signs,
-    design: Design,
-    question: Codes | None = None,
+    judge: Signs, judged: Booleans, human: Signs, design: Design, question: Codes | None = None
 ) -> Comparison | Undefined:
-    """Keep the labelled examples of a project and weigh them by the design.
+    """Keep the labelled examples of a project and weight them by the design.
 
-    All arrays have one entry an example of the project; `human` is read only where the design
-    says that people labelled it.
-    """
+    Args:
+        judge, judged: (N,) the judge's signs, and whether each example has one.
+        human: (N,) the human labels' signs, read only where the design has a label.
+        design: which examples people labelled, and why.
+        question: (N,) equal codes share a question; None: every example has its own.
+    Returns: the labelled examples, or Undefined if there are none or no audit."""
     weights = design.weights()
     if isinstance(weights, Undefined):
         return weights
@@ -127,11 +126,8 @@ def comparison(
     )
 
 
-NOT_JUDGED = "the judge has given no label to any of these examples"
-
-
 class Ties(StrEnum):
-    """What a judge's tie earns where the people's labels know no ties."""
+    """What a judge's tie earns if no human label is a tie."""
 
     HALF = "half"
     WRONG = "wrong"
@@ -144,11 +140,15 @@ def credit(
     ties: Ties = Ties.HALF,
     knows_ties: bool | None = None,
 ) -> Floats:
-    """1 for the right label, 0 for a wrong one and for an unjudged example.
+    """Return what each label of the judge earns against the human label.
 
-    Where no human label is a tie, a judge's tie earns 1/2 (or 0, `Ties.WRONG`): it could not
-    have been right. knows_ties: whether one is, where these are only some of the labels.
-    """
+    If no human label is a tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+
+    Args:
+        judge, judged, human: (N,) as in `Comparison`.
+        ties: what such a tie earns instead.
+        knows_ties: whether people could say tie; None: whether one of these labels is a tie.
+    Returns: (N,) float64: 1 right, 0 wrong or unjudged, 1/2 as above."""
     right = (judge == human) & judged
     earned: Floats = right.astype(np.float64)
     known = bool(np.any(human == 0)) if knows_ties is None else knows_ties
@@ -164,11 +164,17 @@ def accuracy(
     ties: Ties = Ties.HALF,
     unjudged_wrong: bool = False,
 ) -> Figure:
-    """Sum w 1[j = h] / sum w over the judged examples, or over all with unjudged as not right.
+    """Return the judge's weighted accuracy, sum w 1[j = h] / sum w.
 
-    Wilson's interval where all weigh the same and earn 0 or 1; the exact ones of selected and
-    audited joined where there was an audit; the bootstrap's where questions repeat.
-    """
+    The interval is Wilson's if all examples weigh the same and earn 0 or 1, `stratified_share`
+    after an audit, and a bootstrap if questions repeat.
+
+    Args:
+        compared: the labelled examples.
+        rng: for the bootstrap.
+        ties: as in `credit`.
+        unjudged_wrong: divide by all examples and count unjudged ones as not right.
+    Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge."""
     earned = credit(compared.judge, compared.judged, compared.human, ties, compared.knows_ties)
     rows = np.ones(len(compared), bool) if unjudged_wrong else compared.judged
     earned, weight = earned[rows], compared.weight[rows]
@@ -179,7 +185,7 @@ def accuracy(
     if compared.questions_differ:
         return stratified_share(_strata(earned, weight, compared.stratum[rows]))
     return bootstrap_estimate(
-        _weighted_mean,
+        weighted_mean,
         (earned, weight),
         rng,
         question=compared.question[rows],
@@ -191,20 +197,6 @@ def accuracy(
 def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:
     """What each stratum earned, its size, and its share of the weight."""
     return [
-        (
-            float(earned[rows].sum()),
-            int(rows.sum()),
-            float(weight[rows].sum() / weight.sum()),
-        )
+        (float(earned[rows].sum()), int(rows.sum()), float(weight[rows].sum() / weight.sum()))
         for rows in (stratum == value for value in np.unique(stratum))
     ]
-
-
-def _weighted_mean(counts: Floats, values: Floats) -> Floats:
-    earned, weight = values.T
-    total = counts @ weight
-    return np.asarray(
-        np.divide(
-            counts @ (earned * weight), total, where=total > 0, out=np.full(len(total), np.nan)
-        )
-    )

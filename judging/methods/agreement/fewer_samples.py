@@ -1,7 +1,6 @@
-"""What fewer samples would have given: MEC(k') as the exact mean over subsets (FairEval Table 4).
+"""What fewer samples give: every subset of k' samples (FairEval Table 4), and early stopping.
 
-Instead of drawing k' of k samples at random, every subset is taken, so the result has no seed.
-"""
+All subsets are used instead of random ones, so the result is exact and has no seed."""
 
 from __future__ import annotations
 
@@ -13,25 +12,30 @@ from itertools import combinations
 from math import lcm
 
 import numpy as np
-import scipy
 from numpy.typing import NDArray
 
 from judging.methods.agreement.votes import cohen_kappa
 from judging.methods.arrays import Booleans, Floats, Integers, Signs
-from judging.methods.intervals.estimates import Figure, Undefined, wilson
+from judging.methods.intervals.estimates import Figure, Undefined, exact_lower_limit, wilson
 
 CHUNK = 4_000_000
+FEWEST_PILOT = 30
+LEVEL = 0.95
 
 
 def expected_labels(
     difference: Integers, valid: Booleans, k_prime: int, *, both_orders: bool
 ) -> Floats:
-    """(N, 4): the shares of size-k' subsets that give win, tie, lose and no label.
+    """Return how often k' of the k samples would give each label.
 
-    difference: (N, orders, k), score 1 - score 2 as integers on one scale; read where valid.
-    both_orders: k' samples of each order together, MEC(k') + BPC(k'); else each order alone,
-        MEC(k'), and their mean.
-    """
+    Args:
+        difference: (N, orders, k) score 1 - score 2 as integers on one scale.
+        valid: (N, orders, k) bool, which samples count.
+        k_prime: size of the subsets, 1 to k.
+        both_orders: True: k' samples of each order together, MEC(k') + BPC(k'); False: MEC(k'),
+            each order alone, then the mean of the two.
+    Returns: (N, 4) float64 shares of the subsets that give win, tie, lose and no label.
+    Raises: ValueError if k' is out of range or the run has one order only."""
     n, orders, k = valid.shape
     if not 1 <= k_prime <= k:
         raise ValueError(f"k' lies between 1 and {k}, not {k_prime}")
@@ -53,16 +57,23 @@ def expected_labels(
 
 
 def expected_right(shares: Floats, human: Signs) -> Floats:
-    """(N,) the share of the subsets whose label is right; what has no label earns nothing.
+    """Return how often k' samples would give the right label.
 
-    A tie earns 1/2 where no human label is a tie (see `accuracy.credit`).
-    """
+    Args:
+        shares: (N, 4) from `expected_labels`.
+        human: (N,) human signs; a judge's tie earns 1/2 if none of them is a tie.
+    Returns: (N,) float64, 0 to 1; no label earns nothing."""
     right = shares[np.arange(len(human)), 1 - human.astype(int)]
     return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
 
 
 def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> float | Undefined:
-    """Kappa of the expected confusion table, which is not the mean of the subsets' kappas."""
+    """Return kappa of the expected confusion table, which is not the mean of the subsets' kappas.
+
+    Args:
+        shares: (N, 4) from `expected_labels`.
+        human, weight: (N,) human signs, and how many examples each one represents.
+    Returns: kappa, at most 1, or Undefined as in `cohen_kappa`."""
     table = np.zeros((3, 3))
     for column, sign in enumerate((1, 0, -1)):
         rows = human == sign
@@ -89,19 +100,16 @@ def _label_shares(values: NDArray[np.int64], there: Booleans) -> Floats:
     return np.stack([sign.mean(axis=1) for sign in signs], axis=1)
 
 
-FEWEST_PILOT = 30
-LEVEL = 0.95
-
-
 def label_is_settled(
     differences: Sequence[Sequence[Fraction]], remaining: Sequence[int], reach: Fraction
 ) -> bool:
-    """Whether no result of the remaining samples can change the sign of the calibrated gap.
+    """Return whether the remaining samples can no longer change the sign of the calibrated gap.
 
-    differences: for each order score 1 - score 2 of its valid samples.
-    remaining: samples still to be asked in each order; any number of them may fail.
-    reach: the largest |difference| of one sample, b - a for scores on [a, b], 1 for verdicts.
-    """
+    Args:
+        differences: for each order, score 1 - score 2 of its valid samples.
+        remaining: samples still to be asked in each order; any number of them may fail.
+        reach: largest |difference| of one sample: b - a for scores on [a, b], 1 for verdicts.
+    Returns: True if no outcome of the remaining samples changes the label."""
     if not any(remaining):
         return True
     if not all(differences):
@@ -118,18 +126,16 @@ def _mean_limits(
     """Smallest and largest mean that an order can still reach.
 
     Each further valid sample can only move the limits outwards, so those without a failure hold
-    for every number of samples that may yet fail.
-    """
+    for every number of samples that may yet fail."""
     total, n = sum(differences, Fraction(0)), len(differences) + remaining
     return (total - remaining * reach) / n, (total + remaining * reach) / n
 
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """Stop after `rounds` when |sum of the differences of both orders| is at least `lead`.
+    """Stop after `rounds` if |sum of the differences of both orders| is at least `lead`.
 
-    lower: lower 95 % limit of P(label now = label at full k), from the pilot.
-    """
+    lower: lower 95 % limit of P(label now = label at full k), from n_pilot pilot examples."""
 
     rounds: int
     lead: float
@@ -140,14 +146,15 @@ class StoppingRule:
 def calibrated_rules(
     difference: Integers, valid: Booleans, confidence: float = 0.95
 ) -> list[StoppingRule] | Undefined:
-    """Rules whose label agreed with that of the full k on a pilot, by its lower 95 % limit.
-
-    difference, valid: (N, 2, k) of pilot examples of this run, asked in full.
-    confidence: what the lower limit has to reach.
+    """Find stopping rules whose label agreed with the full run's on a pilot.
 
     The sum of the differences tells more than their signs: a judge that sees a large difference
     once seldom changes its mind.
-    """
+
+    Args:
+        difference, valid: (N, 2, k) as in `expected_labels`, pilot examples with all k samples.
+        confidence: what the lower 95 % limit of the agreement has to reach.
+    Returns: at most one rule per number of rounds, or Undefined below 30 pilot examples."""
     n, _, k = valid.shape
     if n < FEWEST_PILOT:
         return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
@@ -167,7 +174,8 @@ def calibrated_rules(
             n_rows = int(rows.sum())
             if n_rows < enough:
                 continue
-            lower = _lower_limit(int((now[rows] == full[rows]).sum()), n_rows)
+            agreeing = int((now[rows] == full[rows]).sum())
+            lower = float(exact_lower_limit(agreeing, n_rows, 1 - LEVEL))
             if lower < confidence:
                 break
             rule = StoppingRule(rounds, needed, lower, n_rows)
@@ -176,12 +184,20 @@ def calibrated_rules(
 
 
 def may_stop(rules: Sequence[StoppingRule], rounds: int, lead: float | Fraction) -> bool:
-    """Whether a calibrated rule covers this many rounds and this lead."""
+    """Return whether a calibrated rule allows stopping now.
+
+    Args:
+        rules: from `calibrated_rules`.
+        rounds, lead: samples so far in each order, and the sum of their differences.
+    Returns: True if a rule for this number of rounds has a lead of at most |lead|."""
     return any(rule.rounds == rounds and abs(float(lead)) >= rule.lead for rule in rules)
 
 
 def agreement_with_full_run(adaptive: Integers, full: Integers) -> Figure:
-    """Share of examples whose label after early stopping is that of the full run."""
+    """Return how often early stopping gave the full run's label.
+
+    Args: adaptive, full: (N,) signs of the same examples.
+    Returns: share, 0 to 1, with Wilson's interval."""
     return wilson(int((adaptive == full).sum()), len(full))
 
 
@@ -191,8 +207,3 @@ def _labels(difference: Integers, valid: Booleans) -> Floats:
     total = np.where(valid, difference, 0).sum(axis=2)
     balanced = total[:, 0] * n[:, 1] + total[:, 1] * n[:, 0]
     return np.where((n > 0).all(axis=1), np.sign(balanced), np.nan)
-
-
-def _lower_limit(agreeing: int, n: int) -> float:
-    """Exact one-sided lower 95 % limit of a share (Clopper and Pearson)."""
-    return float(scipy.stats.beta.ppf(1 - LEVEL, agreeing, n - agreeing + 1)) if agreeing else 0.0

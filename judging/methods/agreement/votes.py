@@ -1,17 +1,18 @@
-"""Cohen's kappa from a table of two raters' labels, weighted by the design where needed."""
+"""Agreement: kappa of judge and people, agreement among people, majorities, Dawid-Skene."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.agreement.accuracy import Comparison
-from judging.methods.arrays import Booleans, Floats, Signs
+from judging.methods.arrays import Booleans, Counts, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
@@ -19,17 +20,34 @@ from judging.methods.intervals.bootstrap import (
     bootstrap_estimate,
     cells,
     interval,
+    ratio,
     resampled_counts,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.verdicts import Label
 
-ONE_LABEL = "both gave one and the same label throughout, so chance agreement is complete"
+ONE_LABEL = "both gave the same label throughout, so chance agreement is complete"
 DRAWS = 2_000
+TOO_FEW = "no example has two votes"
+ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
+REPEATS = 500
+# From counts (rows, categories) and how often each row occurs.
+Statistic = Callable[[Floats, Floats], float | Undefined]
+Name = TypeVar("Name", bound=str)
+NO_MAJORITY = "this person shares no example with a majority of votes"
+CLASSES = 3
+# One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is
+# neither perfect nor hopeless.
+SMOOTHING = 1 / CLASSES
 
 
 def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Floats:
-    """(3, 3): rows the judge's win, tie, lose; columns the people's."""
+    """Count pairs of labels, by weight.
+
+    Args:
+        judge, human: (N,) signs.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: (3, 3) float64; rows the judge's win, tie, lose; columns the human label's."""
     table = np.zeros((3, 3))
     np.add.at(
         table, (1 - judge.astype(int), 1 - human.astype(int)), 1.0 if weight is None else weight
@@ -38,10 +56,12 @@ def confusion(judge: Signs, human: Signs, weight: Floats | None = None) -> Float
 
 
 def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
-    """(p_o - p_e) / (1 - p_e) of a (c, c) table (Cohen 1960).
+    """Return (p_o - p_e) / (1 - p_e) of a table (Cohen 1960, doi:10.1177/001316446002000104).
 
-    linear: disagreements count by their distance (Cohen 1968); classes in their order.
-    """
+    Args:
+        table: (c, c) counts or weights, classes in their order.
+        linear: weigh disagreements by distance (Cohen 1968, doi:10.1037/h0026256).
+    Returns: kappa, at most 1, or Undefined for an empty table or a single class."""
     value = float(_kappas(table[None], linear=linear)[0])
     if table.sum() == 0:
         return Undefined("no examples that both have labelled")
@@ -49,11 +69,15 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
 
 
 def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
-    """Weighted kappa of judge and people over the judged examples.
+    """Return the weighted kappa of judge and people over the judged examples.
 
-    The interval resamples by question where questions repeat, and else draws the tables of
-    `_likely_tables`.
-    """
+    The interval resamples questions if they repeat, and else draws tables (`_likely_tables`).
+
+    Args:
+        compared: the labelled examples.
+        rng: for the resamples.
+        linear: as in `cohen_kappa`.
+    Returns: kappa with its interval, or Undefined."""
     rows: Booleans = compared.judged
     if not rows.any():
         return Undefined("the judge has given no label")
@@ -82,12 +106,12 @@ def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = Fals
 
 
 def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
-    """(DRAWS, 3, 3) weighted tables: Dirichlet draws for each stratum (Rubin's bootstrap, 1981).
+    """Draw (DRAWS, 3, 3) weighted tables from Dirichlet weights for each stratum.
 
-    The audit, or everything where there is none, has one pseudo-observation, half of it spread
-    over the disagreements.  Without it a small audit in which nobody disagreed, or one did,
-    bounds nothing: coverage .75 at 20 audited and 5 % error, .93 and more with it.
-    """
+    This is Rubin's Bayesian bootstrap (1981, doi:10.1214/aos/1176345338). The audit, or all
+    examples if there is none, has one pseudo-observation, half of it spread over the disagreements.
+    Without it a small audit with at most one disagreement bounds nothing: coverage .75 at 20
+    audited and 5 % error, .93 and more with it."""
     agree = np.eye(3, dtype=bool).reshape(-1)
     tables = np.zeros((DRAWS, 9))
     last = compared.stratum.max()
@@ -103,7 +127,7 @@ def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
 
 
 def _kappas(tables: Floats, *, linear: bool) -> Floats:
-    """Kappa of each of (R, c, c) tables; NaN where it is undefined."""
+    """Return kappa of each of (R, c, c) tables; NaN if undefined."""
     c = tables.shape[-1]
     classes = np.arange(c)
     distance = np.abs(classes[:, None] - classes[None, :]).astype(np.float64)
@@ -111,27 +135,29 @@ def _kappas(tables: Floats, *, linear: bool) -> Floats:
     total = tables.sum(axis=(1, 2))
     observed = np.einsum("rij,ij->r", tables, cost) * total
     expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
-    ratio = np.divide(observed, expected, out=np.full(len(tables), np.nan), where=expected > 0)
-    return np.asarray(1 - ratio)
-
-
-TOO_FEW = "no example has two votes"
-ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
+    return np.asarray(1 - ratio(observed, expected))
 
 
 def category_counts(votes: ArrayLike, present: ArrayLike, categories: ArrayLike) -> Floats:
-    """(N, c) counts from (N, raters) votes; a vote that is not present is missing."""
+    """Count each example's votes by category.
+
+    Args:
+        votes, present: (N, raters) labels, and whether each vote exists.
+        categories: (c,) labels, in the order of the columns.
+    Returns: (N, c) float64 counts."""
     table, there = np.asarray(votes), np.asarray(present, dtype=bool)
     columns = [((table == value) & there).sum(axis=1) for value in np.asarray(categories)]
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def equally_often(counts: Floats) -> tuple[int, NDArray[np.bool_]]:
-    """The number of votes, two or more, that most examples have, and which examples have it.
+def equally_often(counts: Floats) -> tuple[int, Booleans]:
+    """Find the number of votes, two or more, that most examples have.
 
-    Of numbers that are equally common the larger one; 0 where no example has two votes.  What a
-    round asks for does not tell it: it may be closed early, or hold votes given elsewhere.
-    """
+    What a round asks for does not tell it: a round may be closed early, or hold earlier votes.
+
+    Args: counts: (N, c) from `category_counts`.
+    Returns: that number (the larger of two equally common ones, 0 if there is none), and (N,) bool,
+        which examples have it."""
     given = counts.sum(axis=1).astype(np.intp)
     common = np.bincount(given[given >= 2])
     number = len(common) - 1 - int(common[::-1].argmax()) if len(common) else 0
@@ -139,10 +165,12 @@ def equally_often(counts: Floats) -> tuple[int, NDArray[np.bool_]]:
 
 
 def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Mean over examples of the share of pairs of raters that agree.
+    """Return the mean share of pairs of raters that agree.
 
-    times: how often each row occurs, here and below; once where None.
-    """
+    Args:
+        counts: (N, c) from `category_counts`; rows with fewer than two votes are left out.
+        times: (N,) how often each row occurs; None: once.
+    Returns: share, 0 to 1, or Undefined if no example has two votes."""
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
@@ -150,7 +178,10 @@ def percent_agreement(counts: Floats, times: Floats | None = None) -> float | Un
 
 
 def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Fleiss (1971).  Every example needs the same number of raters; missing votes: use alpha."""
+    """Return Fleiss' kappa (1971, doi:10.1037/h0031619).
+
+    Args: counts, times: as in `percent_agreement`.
+    Returns: kappa, at most 1, or Undefined if numbers of votes differ (use alpha instead)."""
     rows, often = _with(counts, times, 0)
     raters = rows.sum(axis=1)
     if not len(rows) or raters.max() < 2:
@@ -167,7 +198,12 @@ def fleiss_kappa(counts: Floats, times: Floats | None = None) -> float | Undefin
 
 
 def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
-    """Gwet's AC1 (2008); chance agreement from all votes, agreement where two are there."""
+    """Return Gwet's AC1 (2008, doi:10.1348/000711006X126600).
+
+    Examples with one vote count for chance agreement, those with two or more for both parts.
+
+    Args: counts, times: as in `percent_agreement`.
+    Returns: AC1, at most 1, or Undefined."""
     categories = counts.shape[1]
     twice, often = _with(counts, times, 2)
     if not len(twice):
@@ -184,10 +220,12 @@ def gwet_ac1(counts: Floats, times: Floats | None = None) -> float | Undefined:
 def krippendorff_alpha(
     counts: Floats, times: Floats | None = None, *, ordinal: bool = False
 ) -> float | Undefined:
-    """1 - D_o/D_e over all pairable values (Krippendorff 2011); a missing vote is missing.
+    """Return Krippendorff's alpha, 1 - D_o/D_e over all pairable values; a missing vote is missing.
 
-    ordinal: the squared number of values between two categories, the columns in their order.
-    """
+    Args:
+        counts, times: as in `percent_agreement`.
+        ordinal: use the ordinal metric with the columns in their order, else the nominal one.
+    Returns: alpha, at most 1, or Undefined if no votes meet or all are in one category."""
     rows, often = _with(counts, times, 2)
     if not len(rows):
         return Undefined(TOO_FEW)
@@ -202,7 +240,7 @@ def krippendorff_alpha(
 
 
 def _with(counts: Floats, times: Floats | None, fewest: int) -> tuple[Floats, Floats]:
-    """The rows that occur and have so many votes, and how often each occurs."""
+    """Return the rows that occur and have at least `fewest` votes, and how often each occurs."""
     often = np.ones(len(counts)) if times is None else times
     rows = (counts.sum(axis=1) >= fewest) & (often > 0)
     return counts[rows], often[rows]
@@ -220,21 +258,21 @@ def _pairs_agreeing(counts: Floats) -> Floats:
     return np.asarray(agreeing / (raters * (raters - 1)))
 
 
-REPEATS = 500
-
-# From counts (rows, categories) and how often each row occurs.
-Statistic = Callable[[Floats, Floats], float | Undefined]
-
-
 def agreement_interval(
     statistic: Statistic, counts: Floats, question: ArrayLike, rng: np.random.Generator
 ) -> Figure:
-    """One of `judging.methods.agreement.votes` with its percentile limits.
+    """Return a statistic of this module with its percentile limits.
 
-    Where each question occurs once, rows are drawn from Dirichlet weights with one
-    pseudo-observation, half of it an agreement and half a disagreement of one rater, as
-    `kappa` has it for two: without it, votes that all agree have no width.
-    """
+    If questions don't repeat, rows are drawn from Dirichlet weights with one pseudo-observation,
+    half of it an agreement and half a disagreement of one rater, as `kappa` does for two raters:
+    without it, votes that all agree have no width.
+
+    Args:
+        statistic: from counts and times to the value, for example `gwet_ac1`.
+        counts: (N, c) from `category_counts`.
+        question: (N,) equal codes share a question and are resampled together.
+        rng: for the resamples.
+    Returns: the value with its interval, or Undefined."""
     if not len(counts):
         return Undefined(TOO_FEW)
     value = statistic(counts, np.ones(len(counts)))
@@ -255,7 +293,7 @@ def agreement_interval(
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
-    """The rows with those of the pseudo-observation, and (R, rows) weights of R draws."""
+    """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
     raters = int(np.bincount(rows.sum(axis=1).astype(int)).argmax())
     one = np.eye(rows.shape[1])
     agree = raters * one
@@ -273,44 +311,98 @@ def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floa
     return np.vstack((rows, agree, differ)), drawn
 
 
-Name = TypeVar("Name", bound=str)
-
-
 def majority(votes: Iterable[Label]) -> Label | None:
-    """The label of more than half of the votes received, or None."""
+    """Return the label of more than half of the votes received.
+
+    Args: votes: one example's votes.
+    Returns: that label, or None."""
     return majority_of(Counter(votes))
 
 
 def majority_of(counts: Mapping[Name, int]) -> Name | None:
-    """The same from the number of votes for each label."""
+    """Return the label of more than half of the votes received.
+
+    Args: counts: number of votes for each label.
+    Returns: that label, or None."""
     total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
+
+
+class LabelSource(StrEnum):
+    """Where a final label comes from. Exports and reports hold these values."""
+
+    MAJORITY = "majority"
+    ADJUDICATED = "adjudicated"
+    POLICY_TIE = "policy:tie"
+    POLICY_JUDGE = "policy:judge"
+    JUDGE = "judge"
+    NONE = "none"
+    UNDECIDED = ""
+
+
+# With these sources, the final label is the judge's.
+JUDGE_SOURCES = (LabelSource.JUDGE, LabelSource.POLICY_JUDGE)
+
+
+def outcome(
+    counts: Mapping[str, int], policy: str, *, measures: bool
+) -> tuple[str | None, LabelSource]:
+    """Return the label that the counted votes on an item come to, and where it comes from.
+
+    The label is None if it is the judge's by policy, and if a person must decide. A person also
+    decides if no vote counts.
+
+    Args:
+        counts: Number of counted votes for each label.
+        policy: What holds without a majority: `tie`, `judge`, or `adjudicate` for a person.
+        measures: The item measures or teaches the judge, so that the judge must not decide it.
+    """
+    label = majority_of(counts)
+    if label is not None:
+        return label, LabelSource.MAJORITY
+    if policy == "tie" and any(counts.values()):
+        return Label.TIE, LabelSource.POLICY_TIE
+    if policy == "judge" and any(counts.values()) and not measures:
+        return None, LabelSource.POLICY_JUDGE
+    return None, LabelSource.UNDECIDED
+
+
+def enters_results(*, unblinded: bool, leave_out: bool) -> bool:
+    """Return True if a vote counts.
+
+    Args:
+        unblinded: The voter had seen judge output in the project before.
+        leave_out: The project leaves such votes out.
+    """
+    return not (unblinded and leave_out)
 
 
 @dataclass(frozen=True, slots=True)
 class VoteCounts:
     """(N, 3) numbers of votes for win, tie and lose."""
 
-    counts: NDArray[np.int64]
+    counts: Counts
 
     @classmethod
     def from_votes(cls, votes: Signs, present: Booleans) -> VoteCounts:
-        """votes: (N, raters) of 1, 0, -1; read where present."""
-        columns = [((votes == sign) & present).sum(axis=1) for sign in (1, 0, -1)]
-        return cls(np.stack(columns, axis=1).astype(np.int64))
+        """Count signs.
+
+        Args: votes, present: (N, raters) signs, and whether each vote exists.
+        Returns: counts of win, tie and lose."""
+        return cls(category_counts(votes, present, (1, 0, -1)).astype(np.int64))
 
     @property
-    def n_votes(self) -> NDArray[np.int64]:
+    def n_votes(self) -> Counts:
         return np.asarray(self.counts.sum(axis=1))
 
     def majority(self) -> tuple[Signs, Booleans]:
-        """The majority's sign, and whether there is one."""
+        """Return (N,) the majority's sign, and whether there is one."""
         best = self.counts.argmax(axis=1)
         has = 2 * self.counts.max(axis=1) > self.n_votes
         return (1 - best).astype(np.int8), np.asarray(has)
 
     def score_variance(self) -> Floats:
-        """v = s^2/n of each example's votes scored 1, 1/2, 0; NaN below two votes."""
+        """Return (N,) s^2/n of each example's votes scored 1, 1/2, 0; NaN below two votes."""
         points = np.array([1.0, 0.5, 0.0])
         n = self.n_votes
         mean = self.counts @ points / np.maximum(n, 1)
@@ -318,10 +410,9 @@ class VoteCounts:
         return np.where(n >= 2, square / np.maximum(n * (n - 1), 1), np.nan)
 
     def others_agree(self) -> Floats:
-        """Mean over votes of the chance that the majority of the other votes is the same.
+        """Return (N,) how often a vote agrees with the majority of the other votes, 0 to 1.
 
-        An even split of the others gives each of its labels an equal share.  NaN below two votes.
-        """
+        An even split of the others gives each of its labels an equal share. NaN below two votes."""
         n = self.n_votes
         earned = np.zeros(len(n))
         for label in range(3):
@@ -334,16 +425,17 @@ class VoteCounts:
         return np.where(n >= 2, earned / np.maximum(n, 1), np.nan)
 
 
-NO_MAJORITY = "this person shares no example with a majority of votes"
-
-
 def agrees_with_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
 ) -> tuple[NDArray[np.intp], Booleans]:
-    """The examples on which one rater meets a majority, and whether the label is the same.
+    """Compare one rater with the majority.
 
-    own_vote: the majority counts the rater's own vote, as FairEval has it, which flatters;
-        else it is that of the others, and examples on which they are evenly split are left out.
+    Args:
+        votes, present: (N, raters) signs, and whether each vote exists.
+        rater: column of the rater.
+        own_vote: count the rater's own vote in the majority, which flatters (FairEval does so);
+            else leave out the examples on which the others are evenly split.
+    Returns: places of the examples with a majority, and for each whether the rater gave its label.
     """
     mine = np.flatnonzero(present[:, rater])
     voters = present[mine]
@@ -356,23 +448,19 @@ def agrees_with_majority(
 def rater_against_majority(
     votes: Signs, present: Booleans, rater: int, *, own_vote: bool
 ) -> float | Undefined:
-    """How often one rater gives the majority's label, as in `agrees_with_majority`."""
+    """Return how often one rater gives the majority's label.
+
+    Args: votes, present, rater, own_vote: as in `agrees_with_majority`.
+    Returns: share, 0 to 1, or Undefined if no majority meets the rater."""
     _, agreed = agrees_with_majority(votes, present, rater, own_vote=own_vote)
     return float(agreed.mean()) if len(agreed) else Undefined(NO_MAJORITY)
 
 
-CLASSES = 3
-# One pseudo-vote a row of each confusion matrix, spread evenly: an annotator with few votes is
-# neither perfect nor hopeless.
-SMOOTHING = 1 / CLASSES
-
-
 @dataclass(frozen=True, slots=True)
 class DawidSkene:
-    """Classes are win, tie, lose.
+    """Classes are win, tie, lose; all arrays are float64 probabilities.
 
-    posterior: (N, 3).  prior: (3,).  confusion: (raters, 3, 3), rows the true class.
-    """
+    posterior: (N, 3). prior: (3,). confusion: (raters, 3, 3), rows the true class."""
 
     posterior: Floats
     prior: Floats
@@ -384,7 +472,12 @@ class DawidSkene:
 def dawid_skene(
     votes: Signs, present: Booleans, *, iterations: int = 500, tolerance: float = 1e-8
 ) -> DawidSkene | Undefined:
-    """votes: (N, raters) of 1, 0, -1, read where present; every example has one vote or more."""
+    """Estimate true labels and each rater's errors by EM (Dawid, Skene 1979, doi:10.2307/2346806).
+
+    Args:
+        votes, present: (N, raters) signs, and whether each vote exists; one or more per example.
+        iterations, tolerance: stop after that many steps, or when no posterior moves by more.
+    Returns: the fit, or Undefined if an example has no vote."""
     if not present.any(axis=1).all() or not present.size:
         return Undefined("an example without a vote has no label")
     one_hot = np.stack([(votes == sign) & present for sign in (1, 0, -1)], axis=2).astype(float)

@@ -1,4 +1,3 @@
 """Calibration of judges that give probabilities: CalibraEval and its baselines.
 
-Reading probabilities from a reply belongs to `judging.llm.parsing`.
-"""
+Reading probabilities from a reply belongs to `judging.llm.parsing`."""

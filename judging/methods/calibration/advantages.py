@@ -1,8 +1,7 @@
 """What a position, or an ID token, adds to the chance of the response that has it.
 
-Two readings of the same examples differ in nothing but which response stands first (or bears the
-first ID token); their mean difference is what that place is worth.
-"""
+Two readings of the same examples differ only in which response is shown first (or bears the first
+ID token); their mean difference is what that place is worth."""
 
 from __future__ import annotations
 
@@ -11,14 +10,14 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.intervals.bootstrap import bootstrap_mean
 from judging.methods.intervals.estimates import Figure, Undefined
 
 NO_PAIR = "no example has both readings"
 CONFOUNDED = (
     "X0 and X2 change position and ID token together; ask 3 or 4 permutations to tell them apart"
 )
-# Response 1 keeps its token where its position changes, and its position where its token changes.
+# Response 1 keeps its token while its position changes, and its position while its token does.
 _APART = {
     "position": ((("X0", "X3"), ("X1", "X2")), (("X0",), ("X1",))),
     "token": ((("X0", "X1"), ("X2", "X3")), (("X1",), ("X2",))),
@@ -32,20 +31,14 @@ def advantage(
     *,
     question: ArrayLike | None = None,
 ) -> Figure:
-    """Mean of (with - without), in win rate of response 1: 0 is none, 1 is everything.
+    """Return the mean of (with - without): 0 is no advantage, 1 is everything.
 
-    Both (N,), 1, 1/2, 0 or a probability; NaN where there is no reading.
-    """
+    Args:
+        with_it, without: (N,) 1, 1/2, 0 or a probability of response 1; NaN: no reading.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: difference of win rates, -1 to 1, or Undefined without a pair of readings."""
     difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
-    rows = ~np.isnan(difference)
-    return bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (difference[rows],),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-        reason=NO_PAIR,
-        limits=(-1, 1),
-    )
+    return bootstrap_mean(difference, rng, question=question, reason=NO_PAIR, limits=(-1, 1))
 
 
 def advantage_of(
@@ -55,7 +48,13 @@ def advantage_of(
     *,
     question: ArrayLike | None = None,
 ) -> Figure:
-    """what: `position` or `token`; all four permutations tell best, X0, X1 and X2 tell too."""
+    """Return the advantage of a position or an ID token.
+
+    Args:
+        what: `position` or `token`.
+        probabilities: all four permutations tell best; X0, X1 and X2 tell too.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: as in `advantage`, or Undefined if both change together."""
     of_response_1 = probabilities.of_response_1()
     of_response_1 = np.where(probabilities.present, of_response_1, np.nan)
     for have, lack in _APART[what]:
@@ -66,6 +65,6 @@ def advantage_of(
 
 
 def _mean(probabilities: ChoiceProbabilities, values: Floats, names: tuple[str, ...]) -> Floats:
-    """(N,) over these permutations; NaN where one is missing."""
+    """Return (N,) the mean over these permutations; NaN if one is missing."""
     columns = [probabilities.permutations.index(name) for name in names]
     return np.asarray(values[:, columns].mean(axis=1))

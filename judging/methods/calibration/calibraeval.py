@@ -1,6 +1,6 @@
-"""CalibraEval's objective and its exact gradient, O(M) an evaluation.
+"""CalibraEval: a monotone map of probabilities that makes permutations agree, without labels.
 
-Li et al., equation 10, over K examples with s_j = P(t1 | X_j):
+Li et al. (arXiv:2410.15393), equation 10, over K examples with s_j = P(t1 | X_j):
 
     L(g) = sum [g(s0) + g(s2) - 1]^2 + [g(s0) - g(s1)]^2 - lambda [g(s0) - g(s2)]^2
 
@@ -8,14 +8,14 @@ and equation 12, over the distinct values z_0 = 0 < z_1 < ... < z_M = 1 of all s
 
     g(z_k) = sum_{i <= k} exp(d_i) / sum_i exp(d_i)
 
-Equal probabilities are one point, so that g is a function.  With w_k = exp(d_k) / sum_i exp(d_i)
+Equal probabilities are one point, so that g is a function. With w_k = exp(d_k) / sum_i exp(d_i)
 and G_j = dL/dg(z_j),
 
     dL/dd_k = w_k (sum_{j >= k} G_j - sum_j G_j g(z_j)),
 
-which cumulative sums give at once.  The printed equations 14, 23 and 25 are not this gradient:
--2 lambda (g0 - g2) is missing from dL/dg0, and the sign of lambda in dL/dg2 is wrong.
-"""
+which cumulative sums give at once, O(M) an evaluation. The printed equations 14, 23 and 25 are
+not this gradient: -2 lambda (g0 - g2) is missing from dL/dg0, and dL/dg2 has the wrong sign of
+lambda."""
 
 from __future__ import annotations
 
@@ -32,6 +32,16 @@ from judging.methods.intervals.estimates import Undefined
 
 # both: equation 10.  tokens: L1 of equation 19.  positions: L2 of equation 20.
 Objective = Literal["both", "tokens", "positions"]
+STRENGTH = 0.5
+# Where all calibrated probabilities are within this of each other, no verdict is left.
+FLAT = 1e-3
+DRAWN = 501
+ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
+ALIKE = "all probabilities are equal, so there is no order to preserve"
+COLLAPSED = (
+    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
+    "a larger lambda, or the whole objective, keeps them apart"
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,13 +63,21 @@ class ObjectivePoints:
 
 
 def calibrated_values(d: Floats) -> Floats:
-    """g(z) by equation 12; ascending, the last one exactly 1."""
+    """Return g(z) by equation 12 (CalibraEval, arXiv:2410.15393).
+
+    Args: d: (M + 1,) parameters.
+    Returns: (M + 1,) ascending in (0, 1]; the last one is exactly 1."""
     g = np.cumsum(np.exp(d - d.max()))
     return np.asarray(g / g[-1])
 
 
 def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Objective) -> float:
-    """The sum over examples, from the calibrated values themselves."""
+    """Return the objective, summed over the examples, from calibrated values.
+
+    Args:
+        g0, g1, g2: (K,) g of P(t1) under X0, X1 and X2.
+        strength, kind: lambda, and which terms count.
+    Returns: the loss; lower is better, and it may be negative."""
     tokens, positions, apart = g0 + g2 - 1, g0 - g1, g0 - g2
     if kind == "tokens":
         return float(tokens @ tokens - strength * (apart @ apart))
@@ -71,7 +89,12 @@ def loss_of_values(g0: Floats, g1: Floats, g2: Floats, strength: float, kind: Ob
 def loss_and_gradient(
     d: Floats, points: ObjectivePoints, strength: float, kind: Objective = "both"
 ) -> tuple[float, Floats]:
-    """The sum over examples, and (M + 1,) its derivative by d; strength is lambda."""
+    """Return the objective and its exact gradient.
+
+    Args:
+        d, points: (M + 1,) parameters, and the distinct probabilities.
+        strength, kind: as in `loss_of_values`.
+    Returns: the loss summed over the examples, and (M + 1,) its derivative by d."""
     w = np.exp(d - d.max())
     g = np.cumsum(w)
     w /= g[-1]
@@ -136,26 +159,12 @@ class Lbfgs:
         return Minimum(np.asarray(end.x), int(end.nit))
 
 
-STRENGTH = 0.5
-# Where all calibrated probabilities are within this of each other, no verdict is left.
-FLAT = 1e-3
-DRAWN = 501
-
-ONE = "CalibraEval needs at least two examples with a probability under X0, X1 and X2"
-ALIKE = "all probabilities are equal, so there is no order to preserve"
-COLLAPSED = (
-    "the calibrated probabilities all came out alike: that agrees with itself and says nothing; "
-    "a larger lambda, or the whole objective, keeps them apart"
-)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class CurveCalibration:
     """z: ascending from 0 to 1; g: (M + 1,) non-decreasing; between the points it is linear.
 
     loss, start, uncalibrated: the objective per example at the end, at d = z, and of g(s) = s.
-    n: the examples it was fitted on; steps: what the optimiser needed.
-    """
+    n: the examples it was fitted on; steps: what the optimiser needed."""
 
     method: str
     z: Floats

@@ -1,4 +1,4 @@
-"""On which examples a calibration is fitted, so that it is judged on others."""
+"""Compare calibrations on examples that they were not fitted on."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from judging.methods.calibration.table import (
     CalibrationRow,
     ComparisonTable,
 )
+from judging.methods.intervals.bootstrap import coded
 from judging.methods.intervals.estimates import Estimate, Undefined
 
 WHOLE = 100.0
@@ -30,10 +31,10 @@ MANY, FEWER_FOLDS = 20_000, 2
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """fold: (K,) the part that an example is in; a fit for part f uses all others of `estimation`.
+    """How fitting and judging are kept apart.
 
-    With a share below 100 % there is one fit, on the estimation set, and the rest judges it.
-    """
+    estimation, judged: (K,) bool. fold: (K,) the part of each example, out of `folds`; a fit for a
+    part uses all other parts. With a share below 100 % there is one fit, on the estimation set."""
 
     estimation: Booleans
     judged: Booleans
@@ -53,11 +54,16 @@ class Split:
 def estimation_rows(
     n: int, share: float, rng: np.random.Generator, *, question: ArrayLike | None = None
 ) -> Booleans:
-    """(n,) a random share, in percent, rounded half up; questions are kept whole."""
+    """Draw the estimation set; questions are kept whole.
+
+    Args:
+        n, share: number of examples, and percent of them to draw, rounded half up.
+        rng, question: source of the draw, and (n,) equal codes share a question.
+    Returns: (n,) bool.
+    Raises: ValueError unless 0 < share <= 100."""
     if not 0 < share <= WHOLE:
         raise ValueError("The estimation set is more than 0 % and at most 100 % of the examples.")
-    group = _groups(n, question)
-    many = int(group.max(initial=-1)) + 1
+    many, group = coded(np.arange(n) if question is None else question)
     take = max(1, int(np.floor(many * share / 100 + 0.5))) if many else 0
     chosen = np.zeros(many, dtype=bool)
     chosen[rng.permutation(many)[:take]] = True
@@ -72,10 +78,14 @@ def split(
     question: ArrayLike | None = None,
     apart: bool = True,
 ) -> Split:
-    """apart: judge on examples that the fit has not seen; False does as the paper does."""
+    """Decide which examples fit a calibration and which judge it.
+
+    Args:
+        n, share, rng, question: as in `estimation_rows`.
+        apart: judge on examples that the fit has not seen; False does as the paper does.
+    Returns: the parts."""
     estimation = estimation_rows(n, share, rng, question=question)
-    group = _groups(n, question)
-    many = int(group.max(initial=-1)) + 1
+    many, group = coded(np.arange(n) if question is None else question)
     one_fit = np.zeros(n, dtype=np.intp)
     if not estimation.all() and apart:
         return Split(estimation, ~estimation, one_fit, 1)
@@ -89,7 +99,10 @@ def split(
 def calibrated_apart(
     method: CalibrationMethod, probabilities: ChoiceProbabilities, parts: Split
 ) -> tuple[Calibration, ChoiceProbabilities] | Undefined:
-    """The fit on the estimation set, and the judged examples, in their order, by their own fits."""
+    """Fit on the estimation set, and calibrate the judged examples.
+
+    Args: method, probabilities, parts: what is fitted, all examples, and their `split`.
+    Returns: the fit, and the judged examples in their order, each by a fit that may see it."""
     whole = method.fit(probabilities.rows(parts.estimation))
     if isinstance(whole, Undefined):
         return whole
@@ -106,12 +119,6 @@ def calibrated_apart(
     return whole, ChoiceProbabilities(p_t1, probabilities.permutations, present)
 
 
-def _groups(n: int, question: ArrayLike | Sequence[str] | None) -> Codes:
-    if question is None:
-        return np.arange(n)
-    return np.unique(np.asarray(question), return_inverse=True)[1].reshape(-1)
-
-
 def compare_calibrations(
     probabilities: ChoiceProbabilities,
     methods: Sequence[CalibrationMethod],
@@ -123,12 +130,19 @@ def compare_calibrations(
     band: float = 0.0,
     apart: bool = True,
 ) -> CalibrationComparison:
-    """gold: (K,) 1 or -1 for the better response, 0 for a tie or no label; no fit ever sees it.
+    """Compare calibrations by agreement, accuracy and recall balance (CalibraEval §4).
 
-    share: percent of the examples in the estimation set.  question: examples of one question stay
-    on one side and are resampled together.  band: a tie within so much of one half.
-    apart: False fits and judges on the same examples, as the paper does.
-    """
+    Args:
+        probabilities: K examples under one or more permutations.
+        methods: what to compare.
+        rng: for split and resamples.
+        gold: (K,) 1 or -1 for the better response, 0 for a tie or no label; no fit ever sees it.
+        share: percent of the examples in the estimation set.
+        question: (K,) examples of one question stay on one side and are resampled together.
+        band: a probability within this distance of one half is a tie.
+        apart: False fits and judges on the same examples, as the paper does.
+    Returns: the table.
+    Raises: ValueError without an example."""
     k = len(probabilities)
     if not k:
         raise ValueError("There is no example to compare calibrations on.")

@@ -1,4 +1,7 @@
-"""The probabilities as the judge gave them."""
+"""The calibrations to choose from: none, means of permutations, CC, DC, Pride and CalibraEval.
+
+CC: Zhao et al., arXiv:2102.09690. DC: Fei et al., arXiv:2305.19148. Pride: Zheng et al.,
+arXiv:2309.03882. CalibraEval: Li et al., arXiv:2410.15393, whose `calibraeval` is next door."""
 
 from __future__ import annotations
 
@@ -21,6 +24,30 @@ from judging.methods.calibration.probabilities import (
     is_balanced,
 )
 from judging.methods.intervals.estimates import Undefined
+
+CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
+NOT_ASKED = "the judge was not asked about contents that say nothing"
+INPUTS = 20
+SWAPPED = ("X0", "X2")
+# A probability of exactly 0 or 1 has no logarithm.
+TINY = 1e-12
+TITLES: Mapping[str, str] = {
+    "uncalibrated": "Uncalibrated",
+    "mean": "Mean of a balanced set of permutations",
+    "mean_three": "Mean of X0, X1 and X2 (not balanced)",
+    "cc": "Contextual calibration (CC)",
+    "cc_softmax": "CC as first published (softmax)",
+    "dc": "Domain-context calibration (DC)",
+    "pride": "Pride (geometric)",
+    "pride_arithmetic": "Pride (arithmetic)",
+    "calibraeval": "CalibraEval",
+    "calibraeval_tokens": "CalibraEval, L1: tokens alone",
+    "calibraeval_positions": "CalibraEval, L2: positions alone",
+}
+NAMES = tuple(TITLES)
+# What the table shows unless more is asked for.
+USUAL = ("uncalibrated", "mean", "cc", "dc", "pride", "calibraeval")
+ContentFreeAnswers = Sequence[float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +75,7 @@ class Uncalibrated:
 
 @dataclass(frozen=True, slots=True)
 class MeanCalibration:
-    """Gives every permutation the mean of `over`, so they agree by construction."""
+    """Give every permutation the mean of `over`, so that they agree by construction."""
 
     method: str
     over: tuple[str, ...]
@@ -73,7 +100,7 @@ class MeanCalibration:
 
 @dataclass(frozen=True, slots=True)
 class PermutationMean:
-    """over: the permutations; the largest balanced set that was asked where None."""
+    """over: the permutations; None: the largest balanced set that was asked."""
 
     name: str = "mean"
     over: tuple[str, ...] | None = None
@@ -93,22 +120,22 @@ THREE_PERMUTATION_MEAN = PermutationMean("mean_three", THREE)
 def mean_probability(
     probabilities: ChoiceProbabilities, over: tuple[str, ...]
 ) -> tuple[Floats, Booleans]:
-    """(K,) mean P of response 1, and which examples have all of `over`."""
+    """Average the permutations.
+
+    Args:
+        probabilities: K examples.
+        over: names of the permutations.
+    Returns: (K,) mean P of response 1, 0 to 1, and (K,) whether all of them are present."""
     turned = [content_probability(probabilities.column(name), name) for name in over]
     return np.mean(turned, axis=0, dtype=np.float64), probabilities.complete(over)
 
 
-CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
-
-
 @dataclass(frozen=True, slots=True)
 class PriorCalibration:
-    """prior: P(t1) that the judge is taken to give without regard to the contents.
+    """prior: P(t1) that the judge gives whatever the contents, between 0 and 1.
 
-    softmax: CC as Zhao et al. (2021) published it, softmax(P / prior); else P / prior,
-        normalised, as equation 3 of CalibraEval has it.
-    n: the number of examples or inputs that the prior comes from.
-    """
+    softmax: CC as published, softmax(P / prior); else P / prior, normalised (CalibraEval, eq. 3).
+    n: number of examples or inputs behind the prior."""
 
     method: str
     prior: float
@@ -125,15 +152,10 @@ class PriorCalibration:
         return np.asarray(first / (first + second))
 
     def as_json(self) -> dict[str, object]:
-        return {
-            "method": self.method,
-            "prior": self.prior,
-            "n": self.n,
-            "softmax": self.softmax,
-        }
+        return {"method": self.method, "prior": self.prior, "n": self.n, "softmax": self.softmax}
 
 
-def prior_calibration(
+def _prior_calibration(
     method: str, prior: float, n: int, *, softmax: bool = False
 ) -> PriorCalibration | Undefined:
     """A prior within 1e-12 of 0 or 1 leaves nothing to divide."""
@@ -142,13 +164,9 @@ def prior_calibration(
     return PriorCalibration(method, prior, n, softmax)
 
 
-NOT_ASKED = "the judge was not asked about contents that say nothing"
-INPUTS = 20
-
-
 @dataclass(frozen=True, slots=True)
 class ContentFreeCalibration:
-    """p_t1: what the judge gave t1 for each such input; None or NaN where it gave nothing."""
+    """p_t1: P(t1) for each content-free input; None or NaN: the judge gave none."""
 
     name: str
     p_t1: Sequence[float | None]
@@ -159,12 +177,12 @@ class ContentFreeCalibration:
         given = given[~np.isnan(given)]
         if not len(given):
             return Undefined(NOT_ASKED)
-        return prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
+        return _prior_calibration(self.name, float(given.mean()), len(given), softmax=self.softmax)
 
 
 @dataclass(frozen=True, slots=True)
 class ContentFreeInput:
-    """What is asked in place of an example."""
+    """What is asked instead of an example."""
 
     question: str
     response_1: str
@@ -181,11 +199,16 @@ def random_inputs(
     *,
     count: int = INPUTS,
 ) -> list[ContentFreeInput]:
-    """DC's inputs: words drawn from the texts of the same kind, as many as these have on average.
+    """Draw DC's inputs (Fei et al., arXiv:2305.19148): random words, average length.
 
-    A word's chance is its share of all words.  Texts without white space between words (Chinese,
+    A word's chance is its share of all words. Texts without white space between words (Chinese,
     Thai) are drawn by character.
-    """
+
+    Args:
+        questions, responses: texts of the same kind.
+        rng, count: source of the draws, and number of inputs.
+    Returns: the inputs.
+    Raises: ValueError if the texts hold no word."""
     asked, answered = _Words.of(questions), _Words.of(responses)
     return [
         ContentFreeInput(asked.draw(rng), answered.draw(rng), answered.draw(rng))
@@ -215,14 +238,9 @@ class _Words:
         return self.joint.join(self.words[place] for place in np.asarray(chosen).tolist())
 
 
-SWAPPED = ("X0", "X2")
-# A probability of exactly 0 or 1 has no logarithm.
-TINY = 1e-12
-
-
 @dataclass(frozen=True, slots=True)
 class Pride:
-    """The prior by the mean of log P; arithmetic: by the plain mean of P, as CalibraEval has it."""
+    """Take the prior from the mean of log P; arithmetic: of P, as in CalibraEval."""
 
     name: str = "pride"
     arithmetic: bool = False
@@ -234,7 +252,7 @@ class Pride:
         if not both.any():
             return Undefined("no example has a probability under both X0 and X2")
         priors = self._priors(probabilities.columns(SWAPPED)[both])
-        return prior_calibration(self.name, float(priors.mean()), len(priors))
+        return _prior_calibration(self.name, float(priors.mean()), len(priors))
 
     def _priors(self, p_t1: Floats) -> Floats:
         """(n,) each example's prior from its (n, 2) probabilities."""
@@ -245,30 +263,16 @@ class Pride:
         )
 
 
-TITLES: Mapping[str, str] = {
-    "uncalibrated": "Uncalibrated",
-    "mean": "Mean of a balanced set of permutations",
-    "mean_three": "Mean of X0, X1 and X2 (not balanced)",
-    "cc": "Contextual calibration (CC)",
-    "cc_softmax": "CC as first published (softmax)",
-    "dc": "Domain-context calibration (DC)",
-    "pride": "Pride (geometric)",
-    "pride_arithmetic": "Pride (arithmetic)",
-    "calibraeval": "CalibraEval",
-    "calibraeval_tokens": "CalibraEval, L1: tokens alone",
-    "calibraeval_positions": "CalibraEval, L2: positions alone",
-}
-NAMES = tuple(TITLES)
-# What the table shows unless more is asked for.
-USUAL = ("uncalibrated", "mean", "cc", "dc", "pride", "calibraeval")
-
-ContentFreeAnswers = Sequence[float | None]
-
-
 def method_named(
     name: str, *, nothing: ContentFreeAnswers = (), random: ContentFreeAnswers = ()
 ) -> CalibrationMethod:
-    """nothing, random: P(t1) for CC's input and for each of DC's, where they were asked."""
+    """Return a calibration method by its name.
+
+    Args:
+        name: one of NAMES.
+        nothing, random: P(t1) for CC's input and for each of DC's, if they were asked.
+    Returns: the method.
+    Raises: ValueError for another name."""
     methods: dict[str, CalibrationMethod] = {
         "uncalibrated": Uncalibrated(),
         "mean": PermutationMean(),

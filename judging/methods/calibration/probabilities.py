@@ -1,10 +1,9 @@
-"""Which response bears which ID token, and where it stands, under CalibraEval's X0 to X3.
+"""Choice probabilities under CalibraEval's permutations X0 to X3 of ID tokens and positions.
 
-Li et al. (CalibraEval), equations 5 and 6, the response shown first written first:
+Li et al. (arXiv:2410.15393), equations 5 and 6; the response shown first is written first:
 
     X0 = [(t1, o1); (t2, o2)]    X1 = [(t2, o2); (t1, o1)]
-    X2 = [(t1, o2); (t2, o1)]    X3 = [(t2, o1); (t1, o2)]
-"""
+    X2 = [(t1, o2); (t2, o1)]    X3 = [(t2, o1); (t1, o2)]"""
 
 from __future__ import annotations
 
@@ -24,45 +23,57 @@ THREE = ("X0", "X1", "X2")
 
 # Response 1 bears t1 under X0 and X1, and is shown first under X0 and X3.
 _BEARS_T1 = frozenset(("X0", "X1"))
-_SHOWN_FIRST = frozenset(("X0", "X3"))
+SHOWN_FIRST = frozenset(("X0", "X3"))
+# Fills the place of a missing probability; never read, since `present` says so.
+ABSENT = 0.5
 
 
 def bears_t1(permutation: str) -> bool:
-    """Whether response 1 bears the first ID token."""
+    """Return whether response 1 bears the first ID token.
+
+    Args: permutation: X0, X1, X2 or X3.
+    Returns: True for X0 and X1.
+    Raises: ValueError for another name."""
     if permutation not in PERMUTATIONS:
         raise ValueError(f"There is no permutation {permutation!r}; there are X0 to X3.")
     return permutation in _BEARS_T1
 
 
 def content_probability(p_t1: ArrayLike, permutation: str) -> Floats:
-    """P of response 1 from P(t1 | X), of any shape; and back, since it is its own inverse."""
+    """Turn P(t1 | X) to P of response 1, or back, since the function is its own inverse.
+
+    Args:
+        p_t1: probabilities of any shape.
+        permutation: the one under which they were read.
+    Returns: float64 of the same shape."""
     p = np.asarray(p_t1, dtype=np.float64)
     return p if bears_t1(permutation) else 1 - p
 
 
 def is_balanced(permutations: Collection[str]) -> bool:
-    """Whether response 1 is shown first, and bears t1, in exactly half of them."""
+    """Return whether response 1 is shown first, and bears t1, in exactly half of the permutations.
+
+    Args: permutations: their names.
+    Returns: False for an empty set."""
     names = set(permutations)
-    first, bearing = len(names & _SHOWN_FIRST), len(names & _BEARS_T1)
+    first, bearing = len(names & SHOWN_FIRST), len(names & _BEARS_T1)
     return bool(names) and 2 * first == len(names) == 2 * bearing
 
 
 def balanced_set(permutations: Collection[str]) -> tuple[str, ...] | None:
-    """The largest balanced set among those asked for; None where there is none."""
+    """Return the largest balanced set among the permutations.
+
+    Args: permutations: names of those asked.
+    Returns: their names, or None."""
     there = set(permutations)
     return next((names for names in BALANCED_SETS if there.issuperset(names)), None)
 
 
-# Stands where no probability is; never read, since `present` says so.
-ABSENT = 0.5
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class ChoiceProbabilities:
-    """p_t1: (K, P) of the first ID token; present: (K, P), false where there is none.
+    """p_t1: (K, P) float64, of the first ID token; present: (K, P) bool, False if there is none.
 
-    permutations: the P names of the columns, out of X0 to X3.
-    """
+    permutations: the names of the P columns, out of X0 to X3."""
 
     p_t1: Floats
     permutations: tuple[str, ...]
@@ -105,7 +116,14 @@ class ChoiceProbabilities:
 def choice_probabilities(
     p_t1: ArrayLike, permutations: Sequence[str], present: ArrayLike | None = None
 ) -> ChoiceProbabilities:
-    """Checked: shapes, names, and 0 <= p <= 1.  Without `present`, what is NaN is missing."""
+    """Check probabilities and put them together.
+
+    Args:
+        p_t1: (K, P) probabilities of the first ID token.
+        permutations: names of the P columns.
+        present: (K, P) bool; None: a NaN is missing.
+    Returns: the checked probabilities.
+    Raises: ValueError for wrong shapes or names, or a probability outside 0 to 1."""
     p = np.asarray(p_t1, dtype=np.float64)
     if p.ndim != 2 or p.shape[1] != len(permutations) or not permutations:
         raise ValueError("A row an example and a column a permutation are needed.")
@@ -123,7 +141,7 @@ def choice_probabilities(
 
 
 class Calibration(Protocol):
-    """Fitted; applies to any examples that were asked under the same permutations."""
+    """A fitted calibration; it applies to any examples asked under the same permutations."""
 
     @property
     def method(self) -> str: ...
@@ -131,13 +149,15 @@ class Calibration(Protocol):
     def apply(self, probabilities: ChoiceProbabilities) -> ChoiceProbabilities: ...
 
     def curve(self, p_t1: Floats) -> Floats | None:
-        """g of P(t1), for drawing; None where it depends on more than one probability."""
+        """Return g of P(t1), for drawing; None if it depends on more than one probability."""
         ...
 
     def as_json(self) -> dict[str, object]: ...
 
 
 class CalibrationMethod(Protocol):
+    """What can be fitted; `fit` sees no label, and returns Undefined if it can't."""
+
     @property
     def name(self) -> str: ...
 

@@ -1,4 +1,4 @@
-"""What a comparison of calibrations says, for pages and reports."""
+"""The table that compares calibrations: its figures, and how they are resampled together."""
 
 from __future__ import annotations
 
@@ -11,13 +11,35 @@ from numpy.typing import ArrayLike
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.calibration.methods import MeanCalibration, mean_probability
 from judging.methods.calibration.probabilities import Calibration, ChoiceProbabilities, balanced_set
-from judging.methods.intervals.bootstrap import estimate_of, interval, resampled_counts
+from judging.methods.intervals.bootstrap import (
+    coded,
+    estimate_of,
+    interval,
+    ratio,
+    resampled_counts,
+)
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, figures_as_json
+
+CLASSES = (1, 0, -1)
+REPEATS = 2_000
+# With more questions the sums are normal to a precision that no interval shows.
+MANY = 4_000
+BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
+ONE_PERMUTATION = "one permutation has nothing to agree with"
+NO_LABELS = "no example here has a label that is not a tie"
+NO_RECALL = "one of the two responses is never the better one, so it has no recall"
+NO_VARIATION = "all the judge's verdicts here are the same"
+NO_SPREAD = "all examples have the same mean probability here"
+NO_SET = "no balanced set of permutations was asked"
+# With fewer labelled questions no gain is taken for more than chance.
+FEWEST = 20
+# The plain mean, which the table always needs for comparison.
+PLAIN = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """accuracy: a judge's tie scores 1/2, gold ties are left out.  rstd: in percent."""
+    """accuracy: 0 to 1, a judge's tie 1/2, without gold ties. rstd: in percent, 0 to 50."""
 
     accuracy: Figure
     rstd: Figure
@@ -28,13 +50,12 @@ class Quality:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationRow:
-    """One method.  calibration: fitted on the estimation set, or why it can't be.
+    """One method. calibration: fitted on the estimation set, or why it can't be.
 
-    by_permutation: what using one permutation alone would give.  average: their mean, as the
-        paper's Table 2 has it.  mean: of the calibrated mean over the balanced set.
+    by_permutation: of one permutation alone. average: their mean (CalibraEval, Table 2).
+    mean: of the calibrated mean over the balanced set.
     gain: accuracy of that mean less the plain mean's, on the same examples.
-    beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni).
-    """
+    beats_mean: its interval excludes 0, allowing for the number of methods (Bonferroni)."""
 
     method: str
     calibration: Calibration | Undefined
@@ -62,11 +83,10 @@ class CalibrationRow:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationComparison:
-    """n: examples that the figures are of; labelled: with a label that is no tie.
+    """n: judged examples; labelled: with a label that isn't a tie.
 
     over: the balanced set; split: how fitting and judging were kept apart.
-    recommended, because: a method's name, and one sentence.
-    """
+    recommended, because: a method's name, and one sentence."""
 
     rows: tuple[CalibrationRow, ...]
     n: int
@@ -93,21 +113,20 @@ class CalibrationComparison:
         }
 
 
-CLASSES = (1, 0, -1)
-REPEATS = 2_000
-# With more questions the sums are normal to a precision that no interval shows.
-MANY = 4_000
-
-
 def signs(p_response_1: Floats, band: float = 0.0) -> Signs:
-    """1, 0, -1 for response 1, a tie, response 2; a tie within `band` of one half."""
+    """Turn probabilities into verdicts.
+
+    Args:
+        p_response_1: P of response 1, any shape.
+        band: a probability within this distance of one half is a tie.
+    Returns: int8 of the same shape: 1 response 1, 0 tie, -1 response 2."""
     apart = p_response_1 - 0.5
     return np.asarray(np.where(np.abs(apart) <= band, 0, np.sign(apart)), dtype=np.int8)
 
 
 @dataclass(frozen=True, slots=True)
 class Recalls:
-    """(..., 4) sums: examples whose gold is 1, found among them, whose gold is -1, found."""
+    """sums: (..., 4) examples with gold 1, right ones of them, and both for gold -1."""
 
     sums: Floats
 
@@ -130,7 +149,7 @@ class Recalls:
 
 @dataclass(frozen=True, slots=True)
 class PermutationConsistency:
-    """Of k permutations over the examples that have them all: (..., 6 + k) sums."""
+    """sums: (..., 6 + k) of k permutations, over the examples that have them all."""
 
     sums: Floats
     k: int
@@ -149,16 +168,18 @@ class PermutationConsistency:
         return np.asarray(table * whole[:, None])
 
     def fleiss_kappa(self) -> Floats:
-        """Fleiss (1971) over win, tie, lose; NaN where all votes are in one class."""
+        """Return Fleiss' kappa over win, tie, lose; NaN if all verdicts are in one class."""
         n = self.sums[..., 0]
         first, tie = ratio(self.sums[..., 2], n), ratio(self.sums[..., 3], n)
         chance = first**2 + tie**2 + (1 - first - tie) ** 2
-        # Rounding leaves 1 - chance at 1e-16 where there is but one class.
+        # Rounding leaves 1 - chance at 1e-16 if there is only one class.
         left = np.where(1 - chance > 1e-12, 1 - chance, np.nan)
         return np.asarray((ratio(self.sums[..., 1], n) - chance) / left)
 
     def icc(self) -> tuple[Floats, Floats]:
-        """ICC(2,k) and ICC(3,k) (Shrout and Fleiss 1979); NaN where nothing varies."""
+        """Return ICC(2,k) and ICC(3,k); NaN if nothing varies.
+
+        Shrout and Fleiss 1979, doi:10.1037/0033-2909.86.2.420."""
         n, squares, totals = self.sums[..., 0], self.sums[..., 4], self.sums[..., 5]
         columns = self.sums[..., 6:]
         middle = ratio(columns.sum(axis=-1) ** 2, n * self.k)
@@ -174,12 +195,6 @@ class PermutationConsistency:
         )
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
-    """NaN where there is nothing to divide by."""
-    undefined = np.full(np.broadcast(above, below).shape, np.nan)
-    return np.asarray(np.divide(above, below, out=undefined, where=np.asarray(below) > 0))
-
-
 def resampled_sums(
     columns: Floats,
     rng: np.random.Generator,
@@ -187,11 +202,19 @@ def resampled_sums(
     question: ArrayLike | Sequence[str] | None = None,
     repeats: int = REPEATS,
 ) -> Floats:
-    """(1 + repeats, F) the (K, F) columns' sums: of the sample, then of resamples by question."""
+    """Sum columns over the sample and over resamples by question.
+
+    Beyond MANY questions the sums are drawn from their normal limit.
+
+    Args:
+        columns: (K, F), one row per example.
+        rng, question: source of the resamples, and (K,) equal values share a question.
+        repeats: number of resamples.
+    Returns: (1 + repeats, F) float64, the sample's sums first."""
     if question is not None:
-        _, code = np.unique(np.asarray(question), return_inverse=True)
-        grouped = np.zeros((int(code.max(initial=-1)) + 1, columns.shape[1]))
-        np.add.at(grouped, code.reshape(-1), columns)
+        groups, code = coded(np.asarray(question))
+        grouped = np.zeros((groups, columns.shape[1]))
+        np.add.at(grouped, code, columns)
         columns = grouped
     n, total = len(columns), columns.sum(axis=0)
     if n <= MANY:
@@ -202,21 +225,6 @@ def resampled_sums(
         scaled = vectors * np.sqrt(np.maximum(values, 0))
         drawn = total + rng.standard_normal((repeats, len(total))) @ scaled.T
     return np.vstack((total, drawn))
-
-
-BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
-ONE_PERMUTATION = "one permutation has nothing to agree with"
-NO_LABELS = "no example here has a label that is not a tie"
-NO_RECALL = "one of the two responses is never the better one, so it has no recall"
-NO_VARIATION = "all the judge's verdicts here are one and the same"
-NO_SPREAD = "all examples have the same mean probability here"
-NO_SET = "no balanced set of permutations was asked"
-
-
-# With fewer labelled questions no gain is taken for more than chance.
-FEWEST = 20
-# The plain mean, which stands in the table whether or not it is asked for.
-PLAIN = ""
 
 
 class ComparisonTable:
@@ -338,7 +346,12 @@ class ComparisonTable:
 
 
 def figure(values: Floats, n: int, reason: str) -> Figure:
-    """The first value is the sample's, the rest are the resamples'."""
+    """Make an estimate from the sample's value and the resamples'.
+
+    Args:
+        values: (1 + R,), the sample's first; NaN: undefined.
+        n, reason: examples behind it, and what to say if the sample has no value.
+    Returns: the value with percentile limits, or Undefined."""
     if not np.isfinite(values[0]):
         return Undefined(reason)
     return estimate_of(float(values[0]), values[1:], n)

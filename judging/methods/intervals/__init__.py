@@ -1,4 +1,3 @@
 """Estimates with intervals: proportions, bootstrap, win rates, covariates.
 
-What is estimated belongs to the other groups; how sure an estimate is belongs here.
-"""
+What is estimated belongs to the other rooms; how certain an estimate is belongs here."""

@@ -1,8 +1,8 @@
-"""Which values are equal: by counting where they are small whole numbers, else by sorting.
+"""The bootstrap by question, on counts of equal rows.
 
-Codes of categories, labels and questions are such numbers, and a report asks of 100,000 rows of
-them several hundred times.
-"""
+Rows with equal values form one cell, and a resample is a count per cell. A report resamples 100,000
+rows several hundred times, so equal values are found by counting if they are small whole numbers
+(codes of categories, labels and questions), and else by sorting."""
 
 from __future__ import annotations
 
@@ -17,12 +17,23 @@ from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clo
 
 Array = NDArray[np.generic]
 
-# Beyond so many times the number of rows a table of counts takes longer than sorting.
+# Beyond this many times the number of rows, a table of counts takes longer than sorting.
 SPARSEST = 16
+Statistic = Callable[[Floats, Floats], Floats]
+ONE_QUESTION = "all of it is about one question, so there is no interval"
+ALIKE = "the same in every resample, which does not show how certain it is"
+REPEATS = 2_000
+CHUNK = 4_000_000
+# Narrower than this is the rounding of sums.
+WIDTH = 1e-12
+NOTHING = "no examples"
 
 
 def all_differ(values: ArrayLike) -> bool:
-    """Whether no value occurs twice."""
+    """Return whether no value occurs twice.
+
+    Args: values: (n,) of any dtype that sorts.
+    Returns: True if they all differ."""
     array = np.asarray(values)
     if (numbers := _counted(array)) is not None:
         return bool(np.bincount(numbers).max() == 1)
@@ -30,7 +41,10 @@ def all_differ(values: ArrayLike) -> bool:
 
 
 def coded(values: ArrayLike) -> tuple[int, Codes]:
-    """How many distinct values there are, and each row's place among them in rising order."""
+    """Number the distinct values in rising order.
+
+    Args: values: (n,) of any dtype that sorts.
+    Returns: how many distinct values there are, and (n,) each row's place among them."""
     array = np.asarray(values)
     if (numbers := _counted(array)) is None:
         distinct, code = np.unique(array, return_inverse=True)
@@ -40,7 +54,10 @@ def coded(values: ArrayLike) -> tuple[int, Codes]:
 
 
 def coded_rows(*columns: ArrayLike) -> tuple[int, Codes]:
-    """The same of rows of equal columns, the first column being the most significant."""
+    """Number the distinct rows.
+
+    Args: columns: (n,) each, the most significant first.
+    Returns: as `coded`."""
     n, code = coded(columns[0])
     for column in columns[1:]:
         values, own = coded(column)
@@ -49,9 +66,12 @@ def coded_rows(*columns: ArrayLike) -> tuple[int, Codes]:
 
 
 def firsts(n: int, code: Codes) -> Codes:
-    """For each of n codes the first row that has it."""
+    """Find the first row of each code.
+
+    Args: n, code: from `coded`.
+    Returns: (n,) places."""
     first = np.empty(n, dtype=np.intp)
-    # Of several writes to one place the last stands.
+    # Of several writes to one place the last one counts.
     first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
     return first
 
@@ -65,18 +85,11 @@ def _counted(array: Array) -> Codes | None:
     return numbers if numbers.max() <= SPARSEST * len(numbers) else None
 
 
-Statistic = Callable[[Floats, Floats], Floats]
-
-ONE_QUESTION = "all of it is about one question, so there is no interval"
-ALIKE = "the same in every resample, which does not tell how sure it is"
-REPEATS = 2_000
-CHUNK = 4_000_000
-# Narrower than this is the rounding of sums.
-WIDTH = 1e-12
-
-
 def cells(*columns: ArrayLike) -> tuple[Codes, Codes]:
-    """The cell of each row of equal columns, and for each cell the index of one row of it."""
+    """Group equal rows into cells.
+
+    Args: columns: (n,) each.
+    Returns: (n,) each row's cell, and (cells,) the place of one row of each."""
     n, code = coded_rows(*columns)
     return code, firsts(n, code)
 
@@ -89,11 +102,15 @@ def resampled_counts(
     stratum: ArrayLike | None = None,
     repeats: int = REPEATS,
 ) -> Floats:
-    """How often each cell occurs in each resample: (repeats, number of cells).
+    """Draw resamples and count the cells in each.
 
-    question: what is drawn with all its rows; each row is one of its own where None.
-    stratum: strata are resampled apart (the selected and the audited examples).
-    """
+    Args:
+        cell: (n,) from `cells`.
+        rng: source of the draws.
+        question: (n,) equal values are drawn together; None: each row alone.
+        stratum: (n,) strata are resampled apart (the selected and the audited examples).
+        repeats: number of resamples.
+    Returns: (repeats, cells) float64 counts."""
     n_cells = int(cell.max(initial=-1)) + 1
     questions = np.arange(len(cell)) if question is None else np.asarray(question)
     strata = np.zeros(len(cell), dtype=np.intp) if stratum is None else np.asarray(stratum)
@@ -123,7 +140,10 @@ def _stratum_counts(
 
 
 def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float, int]:
-    """Percentile limits of the resamples in which the statistic exists, and how many lack it."""
+    """Return percentile limits.
+
+    Args: values, confidence: (R,) the statistic in each resample, NaN if undefined, and its level.
+    Returns: low, high (NaN if all are undefined), and how many resamples lack the statistic."""
     array = np.asarray(values, dtype=np.float64)
     there = array[np.isfinite(array)]
     if not len(there):
@@ -134,11 +154,15 @@ def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float,
 
 
 def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 0.95) -> Estimate:
-    """A value with the percentile limits of its resamples; says in how many it doesn't exist.
+    """Give a value the percentile limits of its resamples.
 
-    Where they are all alike there is no interval: examples that agree do not show how much others
+    If all resamples are alike there is no interval: examples that agree don't show how much others
     may differ.
-    """
+
+    Args:
+        value, n: the sample's statistic, and the examples behind it.
+        resampled, confidence: as in `interval`.
+    Returns: the estimate; its note says in how many resamples the statistic is undefined."""
     drawn = np.asarray(resampled, dtype=np.float64)
     low, high, lacking = interval(drawn, confidence)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
@@ -152,11 +176,15 @@ def estimate_of(value: float, resampled: ArrayLike, n: int, confidence: float = 
 def alike_limits(
     value: float, n: float, limits: tuple[float, float], confidence: float = 0.95
 ) -> tuple[float, float]:
-    """Of a mean of n values that are all the same: as far as it could be from them.
+    """Bound a mean of values that are all the same.
 
-    Clopper and Pearson's limit of a share of which none was seen says how many others may be
-    otherwise; the furthest that they can be is one of the limits of the values.
-    """
+    Clopper and Pearson's limit of a share of which nothing was seen says how many others may
+    differ; the furthest they can be is one of the limits of the values.
+
+    Args:
+        value, n: the common value, and how many independent values there are.
+        limits, confidence: smallest and largest possible value, and the level.
+    Returns: low and high."""
     otherwise = 1 - ((1 - confidence) / 2) ** (1 / n)
     return tuple(value + otherwise * (end - value) for end in limits)
 
@@ -168,19 +196,22 @@ def bootstrap_estimate(
     *,
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
-    reason: str = "no examples",
+    reason: str = NOTHING,
     limits: tuple[float, float] | None = None,
     confidence: float = 0.95,
     repeats: int = REPEATS,
 ) -> Estimate | Undefined:
-    """A statistic with its bootstrap interval.
+    """Return a statistic with its bootstrap interval.
 
-    statistic: from counts (repeats, cells) and the cells' values (cells, columns) to the values
-        of the statistic (repeats,), NaN where it does not exist.
-    reason: said where the statistic does not exist on the sample itself.
-    limits: of a mean the smallest and the largest value that there can be, by which it has an
-        interval where all values are the same.
-    """
+    Args:
+        statistic: from counts (repeats, cells) and the cells' values (cells, columns) to
+            (repeats,), NaN if undefined.
+        columns: (n,) each, what the statistic reads.
+        rng, question, stratum, repeats: as in `resampled_counts`.
+        reason: what to say if the statistic is undefined on the sample itself.
+        limits: smallest and largest possible mean, which bound it if all values are the same.
+        confidence: of the interval.
+    Returns: the estimate, or Undefined."""
     n = len(np.asarray(columns[0]))
     if n == 0:
         return Undefined(reason)
@@ -198,13 +229,65 @@ def bootstrap_estimate(
     found = estimate_of(value, statistic(counts, values), n, confidence)
     if found.low is not None or limits is None:
         return found
-    # The audited, which weigh the most, where there are any.
+    # If there is an audit, its examples weigh the most and set the limits.
     strata = np.zeros(n, np.intp) if stratum is None else np.asarray(stratum)
     seen = len(np.unique(questions[strata == strata.max()]))
     return Estimate(value, n, *alike_limits(value, seen, limits, confidence))
 
 
-NOTHING = "no examples"
+def bootstrap_mean(
+    values: ArrayLike,
+    rng: np.random.Generator,
+    *,
+    question: ArrayLike | None = None,
+    reason: str = NOTHING,
+    limits: tuple[float, float] | None = None,
+) -> Figure:
+    """Return the mean of the values that are there, with its bootstrap interval.
+
+    Args:
+        values: (n,), NaN or infinite if missing.
+        rng, question, reason, limits: as in `bootstrap_estimate`.
+    Returns: the estimate, or Undefined if no value is there."""
+    array = np.asarray(values, dtype=np.float64)
+    rows = np.isfinite(array)
+    return bootstrap_estimate(
+        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
+        (array[rows],),
+        rng,
+        question=questions_at(question, rows),
+        reason=reason,
+        limits=limits,
+    )
+
+
+def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:
+    """Divide arrays without warnings.
+
+    Args:
+        above, below: arrays that broadcast together; a divisor of 0 or less gives no quotient.
+        empty: the value of a missing quotient.
+    Returns: float64 quotients of the broadcast shape."""
+    quotient: Floats = np.full(np.broadcast(above, below).shape, empty, dtype=np.float64)
+    np.divide(above, below, out=quotient, where=np.asarray(below) > 0)
+    return quotient
+
+
+def weighted_mean(counts: Floats, values: Floats) -> Floats:
+    """Return the weighted mean in each resample: a statistic for `bootstrap_estimate`.
+
+    Args: counts, values: (repeats, cells), and (cells, 2) value and weight.
+    Returns: (repeats,) float64, NaN without weight."""
+    value, weight = values.T
+    return ratio(counts @ (value * weight), counts @ weight)
+
+
+def questions_at(question: ArrayLike | None, rows: ArrayLike) -> Array | None:
+    """Take the questions of some rows.
+
+    Args: question, rows: (n,) codes or None, and (n,) bool or places.
+    Returns: their questions, or None."""
+    return None if question is None else np.asarray(question)[np.asarray(rows)]
 
 
 def share(
@@ -215,10 +298,14 @@ def share(
     reason: str = NOTHING,
     confidence: float = 0.95,
 ) -> Figure:
-    """Mean of values from 0 to 1, halves counted, by Wilson's limits; `exact` by Clopper-Pearson's.
+    """Return a mean of values from 0 to 1 with Wilson's or Clopper-Pearson's limits.
 
-    question: equal codes are of one question; each example has its own where None.
-    """
+    Args:
+        values: (n,), halves allowed.
+        question: (n,) equal codes share a question; None: each example has its own.
+        exact: take Clopper and Pearson's limits.
+        reason, confidence: what to say without values, and the level.
+    Returns: the share, or Undefined."""
     rows = np.asarray(values, dtype=np.float64)
     n = len(rows)
     if not n:
@@ -236,9 +323,13 @@ def share(
 def effective_size(
     values: NDArray[np.float64], question: ArrayLike, confidence: float = 0.95
 ) -> float | None:
-    """n p(1-p)/n over the variance of the mean by question, at most n; with t of G-1 degrees of
-    freedom in z's place. Where all values are equal it is the number of questions G. None for one.
-    """
+    """Return how many independent examples the values are worth.
+
+    It is n p(1-p)/n over the variance of the mean by question, at most n, with t of G-1 degrees of
+    freedom in place of z. If all values are equal it is the number of questions G.
+
+    Args: values, question, confidence: (n,) 0 to 1, (n,) codes, and the level of the interval.
+    Returns: the size, or None for a single question."""
     groups, code = coded(question)
     if groups < 2:
         return None
@@ -254,8 +345,12 @@ def effective_size(
 
 
 def design_effect(values: ArrayLike, question: ArrayLike) -> tuple[float, int]:
-    """How many times the variance of a mean is that of independent examples, at least once; and
-    the number of questions. Where all values are equal, each question is taken for one example."""
+    """Return how many times the variance of a mean is that of independent examples.
+
+    If all values are equal, each question is taken for one example.
+
+    Args: values, question: (n,) each.
+    Returns: the factor, at least 1, and the number of questions."""
     rows = np.asarray(values, dtype=np.float64)
     if all_differ(question):
         return 1.0, len(rows)

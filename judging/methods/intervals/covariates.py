@@ -1,9 +1,8 @@
-"""Whether longer (likelier, kindred) responses are preferred, and whether that is a bias.
+"""Are longer (or likelier, or kindred) responses preferred, and is that a bias?
 
-score ~ logit(alpha + gamma tanh(difference / sd)).  The slope gamma of the judge alone is an
-association: longer responses may be better.  The bias is gamma_judge - gamma_human on the same
-examples.
-"""
+score ~ logit(alpha + gamma tanh(difference / sd)). The slope gamma of the judge alone is an
+association: longer responses may be better. The bias is gamma_judge - gamma_human on the same
+examples."""
 
 from __future__ import annotations
 
@@ -30,11 +29,10 @@ CONSTANT = "every pair differs by the same in this respect, so none shows how eq
 
 @dataclass(frozen=True, slots=True)
 class CovariateEffect:
-    """raw: win rate of response 1.  equal: sigma(alpha), its win rate were both alike.
+    """raw: win rate of response 1. equal: sigma(alpha), its win rate if both were alike.
 
-    slope: gamma.  near: share of pairs that differ by less than a quarter of an sd; below 10 %
-        the equal win rate is an extrapolation.  separated: a ridge keeps the slope finite.
-    """
+    slope: gamma. near: share of pairs that differ by less than a quarter of an sd; below 10 % the
+    equal win rate is an extrapolation. separated: only a ridge keeps the slope finite."""
 
     raw: Figure
     equal: Figure
@@ -65,7 +63,14 @@ def covariate_effect(
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
 ) -> CovariateEffect | Undefined:
-    """difference: (N,) of response 1 less response 2; score: 1, 1/2, 0 for response 1."""
+    """Fit preference against a covariate (length, likelihood, family).
+
+    Args:
+        difference: (N,) the covariate of response 1 less that of response 2.
+        score: (N,) 1, 1/2 or 0 for response 1.
+        rng, question, stratum: as in `resampled_counts`.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: the effect, or Undefined if the pairs don't differ."""
     fits = _fits(difference, [score], rng, weight, question, stratum)
     return fits if isinstance(fits, Undefined) else fits[0][0]
 
@@ -80,7 +85,12 @@ def covariate_bias(
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
 ) -> CovariateBias | Undefined:
-    """Paired bootstrap over the examples that both have scored."""
+    """Compare the judge's slope with people's on the same examples, by a paired bootstrap.
+
+    Args:
+        difference, rng, weight, question, stratum: as in `covariate_effect`.
+        judge, human: (N,) scores of the examples that both have labelled.
+    Returns: both effects and gamma_judge - gamma_human, or Undefined."""
     fits = _fits(difference, [judge, human], rng, weight, question, stratum)
     if isinstance(fits, Undefined):
         return fits
@@ -91,7 +101,7 @@ def covariate_bias(
 
 
 def _share(found: Estimate, question: ArrayLike | None) -> Estimate:
-    """With the interval that a share has though all its values are the same."""
+    """Give a share an interval even if all its values are the same."""
     n = found.n if question is None else len(np.unique(np.asarray(question)))
     if found.low is not None or n < 2:
         return found
@@ -146,7 +156,7 @@ def _fits(
 
 
 def _mirrored_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:
-    """The same with every pair told from both sides, which keeps alpha at 0."""
+    """Fit with every pair seen from both sides, which keeps alpha at 0."""
     both = np.concatenate((x, -x)), np.concatenate((y, 1 - y))
     return _logit_fit(*both, np.hstack((counts, counts)) / 2)
 

@@ -1,4 +1,4 @@
-"""A number with its interval, or the reason why there is none."""
+"""A number with its interval, or the reason why there is none; intervals and tests of shares."""
 
 from __future__ import annotations
 
@@ -7,12 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
+
+from judging.methods.arrays import Booleans, Floats
+
+NO_CHANCE = "all of it was reviewed, and is right by construction"
 
 
 @dataclass(frozen=True, slots=True)
 class Undefined:
-    """A number that cannot be had, and why."""
+    """A figure that can't be computed, and why."""
 
     reason: str
 
@@ -25,7 +29,7 @@ class Undefined:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value, the limits of its interval where it has one, and the examples it rests on."""
+    """A value, the limits of its interval (None if it has none), and the n examples behind it."""
 
     value: float
     n: int
@@ -47,15 +51,21 @@ Figure = Estimate | Undefined
 
 
 def figures_as_json(figures: Mapping[str, Figure]) -> dict[str, dict[str, object]]:
+    """Turn figures into JSON objects.
+
+    Args: figures: by name.
+    Returns: by the same names."""
     return {name: figure.as_json() for name, figure in figures.items()}
 
 
 def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
-    """The sample median between two order statistics, the binomial interval for it.
+    """Return the sample median between two order statistics, the binomial interval for it.
 
-    The limits hold for any distribution.  Fewer than six values have none at 95 %: the whole
-    range of five holds the median with probability 1 - 2/2^5 only.
-    """
+    The limits hold for any distribution. Fewer than six values have none at 95 %: the whole range
+    of five holds the median with probability 1 - 2/2^5 only.
+
+    Args: values, confidence: (n,) numbers, and the level.
+    Returns: the median, or Undefined without values."""
     ordered = np.sort(np.asarray(values, dtype=np.float64))
     n = len(ordered)
     if not n:
@@ -69,11 +79,11 @@ def median(values: ArrayLike, confidence: float = 0.95) -> Figure:
     return Estimate(value, n, float(ordered[below]), float(ordered[n - 1 - below]))
 
 
-NO_CHANCE = "all of it was reviewed, and is right by construction"
-
-
 def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
-    """Wilson's score interval (1927)."""
+    """Return a share with Wilson's score interval (1927, doi:10.1080/01621459.1927.10502953).
+
+    Args: successes, n, confidence: halves are allowed; n may be an effective size.
+    Returns: the share, 0 to 1, or Undefined if n is 0."""
     if n == 0:
         return Undefined("no examples")
     z = float(scipy.stats.norm.ppf((1 + confidence) / 2))
@@ -88,13 +98,14 @@ def wilson(successes: float, n: float, confidence: float = 0.95) -> Figure:
 def stratified_share(
     strata: Sequence[tuple[float, int, float]], confidence: float = 0.95
 ) -> Figure:
-    """A weighted mean of the strata's shares, exact limits joined by MOVER.
+    """Return a weighted mean of the strata's shares, with exact limits joined by MOVER.
 
-    strata: successes, n, and the stratum's share of all examples; the shares sum to 1.
-    Each stratum's distance from its limit is weighted and added in squares (Zou and Donner
-    2008), so that an audit without an error still has a width, which a resample has not.
-    Wilson's limits are too short for it: coverage .91 at 20 audited and 1 % error.
-    """
+    Each stratum's distance from its limit is weighted and added in squares (Zou and Donner 2008,
+    doi:10.1002/sim.3095), so that an audit without an error still has a width, which a resample
+    lacks. Wilson's limits are too short: coverage .91 at 20 audited and 1 % error.
+
+    Args: strata, confidence: successes, n and share of all examples of each; the shares sum to 1.
+    Returns: the mean, 0 to 1, or Undefined if a stratum has no label."""
     parts = [(clopper_pearson(x, n, confidence), share) for x, n, share in strata if share]
     value, below, above = 0.0, 0.0, 0.0
     for part, share in parts:
@@ -108,11 +119,13 @@ def stratified_share(
 
 
 def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
-    """share of the mean of one part and the rest of the other's, by MOVER as in `stratified_share`.
+    """Return share * done + (1 - share) * rest, with limits joined as in `stratified_share`.
 
-    done: its limits are its value where it is no chance, as what people reviewed is right by
-    construction.  rest: undefined where nothing is left, and then nothing is by chance at all.
-    """
+    Args:
+        share: of the first part, 0 to 1.
+        done: its limits equal its value if none of it is by chance, as with reviewed examples.
+        rest: the other part; Undefined if nothing is left, so that no chance remains.
+    Returns: the mean, 0 to 1."""
     if isinstance(rest, Undefined) or share >= 1:
         if done.low == done.high:
             return Estimate(done.value, done.n, note=NO_CHANCE)
@@ -126,23 +139,42 @@ def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
 
 
 def clopper_pearson(successes: float, n: float, confidence: float = 0.95) -> Figure:
-    """The exact binomial interval (1934); by the beta distribution, so halves may be counted."""
+    """Return a share with the exact binomial interval (1934, doi:10.1093/biomet/26.4.404).
+
+    Args: successes, n, confidence: as in `wilson`; the beta distribution allows halves.
+    Returns: the share, 0 to 1, or Undefined if n is 0."""
     if n == 0:
         return Undefined("no examples")
     tail = (1 - confidence) / 2
-    low = float(scipy.stats.beta.ppf(tail, successes, n - successes + 1)) if successes else 0.0
+    low = float(exact_lower_limit(successes, n, tail))
     high = float(scipy.stats.beta.isf(tail, successes + 1, n - successes)) if successes < n else 1.0
     return Estimate(successes / n, round(n), low, high)
 
 
+def exact_lower_limit(successes: ArrayLike, n: float, alpha: float) -> Floats:
+    """Return Clopper and Pearson's lower limit of shares.
+
+    Args: successes, n, alpha: of any shape, the number of trials, and the one-sided error.
+    Returns: float64 limits of the same shape, 0 without a success."""
+    right = np.asarray(successes, dtype=np.float64)
+    limit = scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1)
+    return np.where(right > 0, limit, 0.0)
+
+
 def mcnemar(only_first_right: int, only_second_right: int) -> float:
-    """Exact two-sided p for two judges on the same examples (McNemar 1947, binomial form)."""
+    """Compare two judges on the same examples (McNemar 1947, doi:10.1007/BF02295996).
+
+    Args: only_first_right, only_second_right: examples on which only one of them is right.
+    Returns: exact two-sided p, by the binomial form."""
     n = only_first_right + only_second_right
     return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
 
 
-def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
-    """Adjusted p-values that control the family-wise error (Holm 1979)."""
+def holm(p_values: Sequence[float]) -> Floats:
+    """Adjust p-values for the family-wise error (Holm 1979).
+
+    Args: p_values: of all hypotheses.
+    Returns: adjusted p-values, in the same order, at most 1."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
     stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
@@ -151,21 +183,27 @@ def holm(p_values: Sequence[float]) -> NDArray[np.float64]:
     return adjusted
 
 
-def benjamini_yekutieli(p_values: Sequence[float], q: float) -> NDArray[np.bool_]:
-    """Which hypotheses are rejected at false discovery rate q under any dependence (2001)."""
+def benjamini_yekutieli(p_values: Sequence[float], q: float) -> Booleans:
+    """Control the false discovery rate under any dependence (2001, doi:10.1214/aos/1013699998).
+
+    Args: p_values, q: of all hypotheses, and the rate.
+    Returns: which are rejected, in the same order."""
     p = np.asarray(p_values, dtype=np.float64)
     if not len(p):
         return np.zeros(0, dtype=bool)
-    rejected: NDArray[np.bool_] = scipy.stats.false_discovery_control(p, method="by") <= q
+    rejected: Booleans = scipy.stats.false_discovery_control(p, method="by") <= q
     return rejected
 
 
 def design_total(selected: ArrayLike, audited: ArrayLike, n_rest: int) -> Figure:
-    """sum_S z + sum_A z + (N_U - n) mean_A z, with the binomial's exact limits for the last part.
+    """Return sum_S z + sum_A z + (N_U - n) mean_A z, with exact limits for the last part.
 
-    selected: z of S, each 0 to 1; audited: z of A, a simple random sample of the n_rest others.
     Only what neither selection nor audit saw is uncertain, and counts with its limits.
-    """
+
+    Args:
+        selected, audited: z of S and of A, each 0 to 1; A is a simple random sample of the rest U.
+        n_rest: N_U, the size of U.
+    Returns: the total, 0 to N, or Undefined without the audit that it needs."""
     inside, drawn = (np.asarray(z, dtype=np.float64) for z in (selected, audited))
     seen = float(inside.sum() + drawn.sum())
     unseen = n_rest - len(drawn)

@@ -1,11 +1,10 @@
-"""Is model 1 better?  The people's win rate, from a routed round, its audit and the judge.
+"""Is model 1 better? People's win rate, from a routed round, its audit and the judge.
 
-A difference estimator: the judge's verdicts stand in for the people's on the examples that
-nobody reviewed, and a random audit of those measures what that does to the mean.  The design is
-known (all of S, a simple random sample A of the rest U), so the interval needs no model of the
-judge.  Prediction-powered inference (Angelopoulos et al. 2023) has the same form; its published
-code takes S and A for one random sample, which they are not.
-"""
+A difference estimator: the judge's verdicts replace people's on the examples that nobody reviewed,
+and a random audit of these measures what that does to the mean. The design is known (all of S, a
+simple random sample A of the rest U), so the interval needs no model of the judge.
+Prediction-powered inference (Angelopoulos et al. 2023, doi:10.1126/science.adi6000) has the same
+form; its published code takes S and A for one random sample, which they are not."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ FEWEST_FOR_LAMBDA = 40
 
 
 class About(StrEnum):
-    """Whom the interval speaks of: these N examples, or examples drawn like them."""
+    """What the interval describes: these N examples, or examples drawn like them."""
 
     THIS_PROJECT = "this project's examples"
     EXAMPLES_LIKE_THESE = "examples like these"
@@ -54,13 +53,12 @@ class WinRateScale(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AuditedLabels:
-    """What the estimator reads; all values on one scale.
+    """What the estimator reads, float64 on one scale.
 
-    selected: Y of S.  rest: f of every example of U.  audited: Y of A.
+    selected: Y of S. rest: f of every example of U. audited: Y of A.
     audited_judge: f of A, in the order of `audited`.
-    effect, questions: `clustered.design_effect` of the final labels, where questions repeat; other
-    examples like these would be of other questions.
-    """
+    effect, questions: `design_effect` of the final labels if questions repeat; other examples like
+        these would have other questions."""
 
     selected: Floats
     rest: Floats
@@ -78,9 +76,8 @@ class AuditedLabels:
 class DifferenceEstimate:
     """The parts of the estimator; `difference_estimate` has the formulas.
 
-    finite_centre: the plus-two centre with the pseudo-observations standing for the unaudited
-        part of the rest only, so that it goes to the truth as the audit becomes complete.
-    """
+    finite_centre: the plus-two centre with the pseudo-observations only in the unaudited part of
+        the rest, so that it goes to the truth as the audit becomes complete."""
 
     theta: float
     se_this_project: float
@@ -94,7 +91,10 @@ class DifferenceEstimate:
 
 
 def best_lambda(labels: AuditedLabels) -> float:
-    """cov(Y, f)/var(f) within the audit, in [0, 1]; 1 below 40 audited, where it is too noisy."""
+    """Return cov(Y, f)/var(f) within the audit, clipped to 0 to 1.
+
+    Args: labels: people's and judge's scores.
+    Returns: lambda; 1 below 40 audited examples, for which it is too noisy."""
     if len(labels.audited) < FEWEST_FOR_LAMBDA:
         return 1.0
     judge = labels.audited_judge - labels.audited_judge.mean()
@@ -110,12 +110,17 @@ def difference_estimate(
     scale: WinRateScale = WinRateScale.WIN_RATE,
     noise: float = 0.0,
 ) -> DifferenceEstimate:
-    """theta = (1/N) [sum_S Y + lam sum_U f + (N_U/n) sum_A e],  e = Y - lam f.
+    """Return theta = (1/N) [sum_S Y + lam sum_U f + (N_U/n) sum_A e], e = Y - lam f.
 
     For this project V = (N_U/N)^2 (1 - n/N_U) s_e^2/n; for examples like these plus the weighted
-    variance of Y over N.  The plus-two form has one more e at +R and one at -R, so that an audit
-    without a disagreement still has a width.  noise: the votes' own variance, added to each.
-    """
+    variance of Y over N. The plus-two form has one more e at +R and one at -R, so that an audit
+    without a disagreement still has a width.
+
+    Args:
+        labels, lam: scores, and the weight of the judge, 0 to 1.
+        scale, noise: of the scores, and the votes' own variance, added to each.
+    Returns: the parts of the estimator.
+    Raises: ValueError below two audited examples."""
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
         raise ValueError("the difference estimator needs two audited examples")
@@ -154,14 +159,17 @@ def win_rate(
     noise: float = 0.0,
     confidence: float = 0.95,
 ) -> Figure:
-    """The people's win rate with the plus-two interval; the printed point stays theta.
+    """Return people's win rate with the plus-two interval; the printed point stays theta.
 
     The pseudo-observations move the centre by about 2/n of the mean error, which no longer
     shrinks with the width once most of the rest is audited (coverage .92 at 60 of 64); from one
     half on the interval also holds the one around the centre that does.
 
-    lam: 0 gives people alone, 1 trusts the judge fully, None chooses by `best_lambda`.
-    """
+    Args:
+        labels, scale, noise: as in `difference_estimate`.
+        lam: 0: people alone; 1: trust the judge fully; None: `best_lambda`.
+        about, confidence: what the interval describes, and its level.
+    Returns: win rate, 0 to 1 (net: -1 to 1), or Undefined below 10 audited examples."""
     if not len(labels.rest):
         return everyone_labelled(
             labels.selected,
@@ -206,10 +214,13 @@ def everyone_labelled(
     effect: float = 1.0,
     questions: int | None = None,
 ) -> Figure:
-    """The mean of labels that all examples have; sampling error only, with two pseudo-values.
+    """Return the mean of labels that all examples have, with two pseudo-values.
 
-    effect, questions: as in `AuditedLabels`; the examples are worth so many times fewer.
-    """
+    Args:
+        values: (N,) scores.
+        scale, about, noise, confidence: as in `win_rate`.
+        effect, questions: as in `AuditedLabels`; the examples are worth that many times fewer.
+    Returns: the mean; the interval covers sampling error only."""
     n = len(values)
     if n < 2:
         return Undefined("two labelled examples are needed")
@@ -228,7 +239,10 @@ def everyone_labelled(
 
 
 def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
-    """(N_U/N) mean_A (f - Y): what trusting the judge on the rest does to the win rate."""
+    """Return (N_U/N) mean_A (f - Y): the shift in the win rate caused by judge errors.
+
+    Args: labels, confidence: scores, and the level of the interval.
+    Returns: the shift with its t interval, or Undefined below two audited examples."""
     n, n_rest = len(labels.audited), len(labels.rest)
     if n < 2:
         return Undefined("two audited examples are needed")
@@ -241,10 +255,12 @@ def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
 
 
 def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> float:
-    """(N_U^2/n^2 sum_A v + sum_S v)/N^2: what the votes' own noise adds to the variance.
+    """Return (N_U^2/n^2 sum_A v + sum_S v)/N^2: what variation between voters adds to the variance.
 
-    selected, audited: v = s^2/n_votes of each example's votes (`VoteCounts.score_variance`).
-    """
+    Args:
+        selected, audited: v of S and of A, from `VoteCounts.score_variance`.
+        n_rest, total: N_U and N.
+    Returns: a variance, 0 or more."""
     factor = (n_rest / len(audited)) ** 2 if len(audited) else 0.0
     return float((factor * audited.sum() + selected.sum()) / total**2)
 

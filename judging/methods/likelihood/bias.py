@@ -1,8 +1,7 @@
-"""From a judge's and people's scores to the quantities of Ohi et al.
+"""Likelihood bias: does the judge overrate what a language model finds likely?
 
-Notation: LS(t) = log P(output | input, task description), US(t) the judge's score less the
-people's on a common scale, RS(t) how far the two agree in sign and size.
-"""
+Ohi et al. (arXiv:2402.15987). LS(t) = log P(output | input, task description), US(t) the judge's
+score less people's on a common scale, RS(t) how far the two agree in sign and size."""
 
 from __future__ import annotations
 
@@ -13,92 +12,18 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike, NDArray
 
-from judging.methods.arrays import Codes, Floats
-from judging.methods.intervals.bootstrap import estimate_of, resampled_counts
+from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.bootstrap import (
+    coded,
+    estimate_of,
+    questions_at,
+    ratio,
+    resampled_counts,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, figures_as_json
-
-
-def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
-    """Equation 7: sum of i Q(i) / sum of Q(j), over the score tokens; any range of scores."""
-    mass = sum(probabilities.values())
-    if not mass > 0:
-        return Undefined("no score has any probability")
-    return sum(score * share for score, share in probabilities.items()) / mass
-
-
-def of_mean_0_and_range_1(scores: Floats) -> Floats:
-    """(x - mean) / (max - min) along the last axis; all 0 where there is no range."""
-    if not scores.size:
-        return scores
-    spread = np.ptp(scores, axis=-1, keepdims=True)
-    centred = scores - scores.mean(axis=-1, keepdims=True)
-    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
-
-
-def unfairness(model: Floats, human: Floats) -> Floats:
-    """(N,) US, equation 2: both brought to the same mean and range."""
-    return of_mean_0_and_range_1(model) - of_mean_0_and_range_1(human)
-
-
-def between_minus_1_and_1(values: Floats) -> Floats:
-    """(x - mean) / max |x - mean|: LS* and US* of equation 6."""
-    centred = values - values.mean()
-    most = np.abs(centred).max(initial=0.0)
-    return np.asarray(centred / (most if most else 1.0))
-
-
-def bias_by_instance(log_likelihood: Floats, model: Floats, human: Floats) -> Floats:
-    """(N,) RS = |LS* + US*|, equation 6: large for likely and overrated, or neither."""
-    over = between_minus_1_and_1(unfairness(model, human))
-    return np.asarray(np.abs(between_minus_1_and_1(log_likelihood) + over))
-
-
-def total_score(by_criterion: Sequence[ArrayLike]) -> Floats:
-    """(N,) mean over the criteria, NaN where one is missing; `total` averages, then compares."""
-    columns = [np.asarray(scores, dtype=np.float64) for scores in by_criterion]
-    return np.asarray(np.mean(columns, axis=0))
-
-
-def average_ranks(values: ArrayLike) -> Floats:
-    return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
-
-
-def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
-    """(R,) one for each row of (R, N) counts: how often each of the N pairs occurs in it."""
-    x, y = ranks_of_counts(counts, first), ranks_of_counts(counts, second)
-    n = counts.sum(axis=1)
-    # Ranks, ties averaged, have the mean (n + 1) / 2 whatever the ties.
-    x -= (n[:, None] + 1) / 2
-    y -= (n[:, None] + 1) / 2
-    together = np.einsum("rn,rn,rn->r", counts, x, y)
-    spread = np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y)
-    undefined = np.full(len(counts), np.nan)
-    ratio = np.divide(together, np.sqrt(spread), out=undefined, where=spread > 0)
-    return np.asarray(ratio)
-
-
-def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
-    """(R, N) average ranks that the N values have in each of the R resamples."""
-    _, code = np.unique(values, return_inverse=True)
-    code = code.reshape(-1)
-    order = np.argsort(code, kind="stable")
-    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
-    in_group = np.add.reduceat(counts[:, order], starts, axis=1)
-    rank = np.cumsum(in_group, axis=1) - in_group / 2 + 0.5
-    return np.asarray(rank[:, code])
-
-
-def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
-    """Of x and y given z, from the three correlations; NaN where z explains one completely."""
-    left = (1 - xz**2) * (1 - yz**2)
-    undefined = np.full(np.shape(xy), np.nan)
-    root = np.sqrt(np.maximum(left, 0))
-    return np.asarray(np.divide(xy - xz * yz, root, out=undefined, where=left > 1e-12))
-
 
 # Two variables, and what is held fixed; or why one of them isn't known.
 Question = tuple[Floats | Undefined, Floats | Undefined, Floats | Undefined | None]
-
 REPEATS = 1_000
 CHUNK = 2_000_000
 FEWEST = 4
@@ -107,6 +32,114 @@ TOO_FEW = "fewer than 4 items have a likelihood and both scores"
 ALIKE = "one of the two is the same for all items, so there is no order to compare"
 NO_LENGTH = "the lengths are not known"
 NO_TOKENS = "the numbers of tokens are not known"
+SHOWN = 8
+TRAIN_SHARE = 0.8
+
+
+def expected_score(probabilities: Mapping[int, float]) -> float | Undefined:
+    """Return sum of i Q(i) / sum of Q(j), over the score tokens (equation 7).
+
+    Args: probabilities: Q of each score, any range of scores.
+    Returns: the expected score, or Undefined if all are 0."""
+    mass = sum(probabilities.values())
+    if not mass > 0:
+        return Undefined("no score has any probability")
+    return sum(score * share for score, share in probabilities.items()) / mass
+
+
+def of_mean_0_and_range_1(scores: Floats) -> Floats:
+    """Return (x - mean) / (max - min) along the last axis.
+
+    Args: scores: (..., N).
+    Returns: float64 of the same shape; all 0 if there is no range."""
+    if not scores.size:
+        return scores
+    spread = np.ptp(scores, axis=-1, keepdims=True)
+    centred = scores - scores.mean(axis=-1, keepdims=True)
+    return np.asarray(centred / np.where(spread > 0, spread, 1.0))
+
+
+def unfairness(model: Floats, human: Floats) -> Floats:
+    """Return US: the judge's scores less people's, at the same mean and range (equation 2).
+
+    Args: model, human: (N,) scores.
+    Returns: (N,) float64, -1 to 1 around 0."""
+    return of_mean_0_and_range_1(model) - of_mean_0_and_range_1(human)
+
+
+def between_minus_1_and_1(values: Floats) -> Floats:
+    """Return (x - mean) / max |x - mean|: LS* and US* (equation 6).
+
+    Args: values: (N,).
+    Returns: (N,) float64, -1 to 1."""
+    centred = values - values.mean()
+    most = np.abs(centred).max(initial=0.0)
+    return np.asarray(centred / (most if most else 1.0))
+
+
+def bias_by_instance(log_likelihood: Floats, model: Floats, human: Floats) -> Floats:
+    """Return RS = |LS* + US*|: large if likely and overrated, or neither (equation 6).
+
+    Args: log_likelihood, model, human: (N,) LS and both scores.
+    Returns: (N,) float64, 0 to 2."""
+    over = between_minus_1_and_1(unfairness(model, human))
+    return np.asarray(np.abs(between_minus_1_and_1(log_likelihood) + over))
+
+
+def total_score(by_criterion: Sequence[ArrayLike]) -> Floats:
+    """Average the criteria; the paper's `total` averages first and compares then.
+
+    Args: by_criterion: (N,) scores each.
+    Returns: (N,) float64, NaN if a criterion is missing."""
+    columns = [np.asarray(scores, dtype=np.float64) for scores in by_criterion]
+    return np.asarray(np.mean(columns, axis=0))
+
+
+def average_ranks(values: ArrayLike) -> Floats:
+    """Rank values from 1; ties share their mean rank.
+
+    Args: values: (N,).
+    Returns: (N,) float64."""
+    return np.asarray(scipy.stats.rankdata(np.asarray(values, dtype=np.float64)), dtype=np.float64)
+
+
+def spearman_of_counts(counts: Floats, first: Floats, second: Floats) -> Floats:
+    """Return Spearman's correlation in each resample.
+
+    Args: counts, first, second: (R, N) how often each pair occurs, and (N,) both variables.
+    Returns: (R,) float64, -1 to 1, NaN if a variable is constant."""
+    x, y = ranks_of_counts(counts, first), ranks_of_counts(counts, second)
+    n = counts.sum(axis=1)
+    # Ranks, ties averaged, have the mean (n + 1) / 2 whatever the ties.
+    x -= (n[:, None] + 1) / 2
+    y -= (n[:, None] + 1) / 2
+    together = np.einsum("rn,rn,rn->r", counts, x, y)
+    spread = np.einsum("rn,rn,rn->r", counts, x, x) * np.einsum("rn,rn,rn->r", counts, y, y)
+    return ratio(together, np.sqrt(spread))
+
+
+def ranks_of_counts(counts: Floats, values: Floats) -> Floats:
+    """Rank the values within each resample.
+
+    Args: counts, values: (R, N) and (N,).
+    Returns: (R, N) float64 average ranks."""
+    _, code = coded(values)
+    order = np.argsort(code, kind="stable")
+    starts = np.flatnonzero(np.diff(code[order], prepend=-1))
+    in_group = np.add.reduceat(counts[:, order], starts, axis=1)
+    rank = np.cumsum(in_group, axis=1) - in_group / 2 + 0.5
+    return np.asarray(rank[:, code])
+
+
+def partial_correlation(xy: Floats, xz: Floats, yz: Floats) -> Floats:
+    """Return the correlation of x and y given z.
+
+    Args: xy, xz, yz: correlations of any shape.
+    Returns: float64 of the same shape, NaN if z explains one of the two completely."""
+    left = (1 - xz**2) * (1 - yz**2)
+    undefined = np.full(np.shape(xy), np.nan)
+    root = np.sqrt(np.maximum(left, 0))
+    return np.asarray(np.divide(xy - xz * yz, root, out=undefined, where=left > 1e-12))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +149,7 @@ class LikelihoodBias:
     bias: BiasScore, of LS and US; given_length: the same as a partial correlation;
     per_token: of LS per token and US; per_token_given_length: its partial correlation.
     length, length_per_token: of LS, and of LS per token, with the length.
-    performance: of the judge's scores and the people's.
-    """
+    performance: of the judge's scores and the people's."""
 
     n: int
     bias: Figure
@@ -143,11 +175,16 @@ def likelihood_bias(
     tokens: ArrayLike | None = None,
     question: ArrayLike | None = None,
 ) -> LikelihoodBias:
-    """All (N,); an item without a finite likelihood or a score (NaN) is left out.
+    """Measure likelihood bias (Ohi et al., arXiv:2402.15987, §2).
 
-    length: of the outputs, in characters or words.  question: resampled with all its rows.  The
-    resamples keep the scale of the sample, since the bootstrap of a range says nothing.
-    """
+    The resamples keep the scale of the sample, since the bootstrap of a range says nothing.
+
+    Args:
+        log_likelihood: (N,) LS in nats; an item without a finite LS or a score is left out.
+        model, human: (N,) scores of judge and people, NaN if missing.
+        rng, question: as in `resampled_counts`.
+        length, tokens: (N,) of the outputs: characters or words, and tokens; None: unknown.
+    Returns: the correlations."""
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
     ls, judged, people = ls[rows], judged[rows], people[rows]
@@ -171,7 +208,7 @@ def likelihood_bias(
         },
         len(ls),
         rng,
-        None if question is None else np.asarray(question)[rows],
+        questions_at(question, rows),
     )
     return LikelihoodBias(n=len(ls), **found)
 
@@ -185,10 +222,14 @@ def likelihood_biases(
     tokens: ArrayLike | None = None,
     question: ArrayLike | None = None,
 ) -> dict[str, LikelihoodBias]:
-    """For each criterion's (judge's, people's) scores; with several also `total`.
+    """Measure likelihood bias for each criterion, and for several also for their `total`.
 
     `total` averages the criteria before anything else, over the items that have them all.
-    """
+
+    Args:
+        by_criterion: (N,) scores of judge and people.
+        log_likelihood, rng, length, tokens, question: as in `likelihood_bias`.
+    Returns: by criterion."""
     return {
         name: likelihood_bias(
             log_likelihood, model, human, rng, length=length, tokens=tokens, question=question
@@ -200,15 +241,18 @@ def likelihood_biases(
 def with_total(
     by_criterion: Mapping[str, tuple[ArrayLike, ArrayLike]],
 ) -> dict[str, tuple[ArrayLike, ArrayLike]]:
-    """A criterion that people call total themselves stays theirs."""
+    """Add the total of several criteria; a criterion that people call total stays theirs.
+
+    Args: by_criterion: (N,) scores of judge and people.
+    Returns: the same and `total`."""
     if len(by_criterion) < 2 or TOTAL in by_criterion:
         return dict(by_criterion)
     models, humans = zip(*by_criterion.values(), strict=True)
     return {**by_criterion, TOTAL: (total_score(models), total_score(humans))}
 
 
-def _known(values: ArrayLike | None, rows: NDArray[np.bool_], reason: str) -> Floats | Undefined:
-    """The rows of them; a value that is missing anywhere makes them unknown."""
+def _known(values: ArrayLike | None, rows: Booleans, reason: str) -> Floats | Undefined:
+    """Return the rows of the values; a value that is missing anywhere makes them unknown."""
     if values is None:
         return Undefined(reason)
     known = np.asarray(values, dtype=np.float64)[rows]
@@ -271,27 +315,20 @@ def _figure(value: float, drawn: Floats, n: int) -> Figure:
     return estimate_of(value, drawn, n)
 
 
-SHOWN = 8
-TRAIN_SHARE = 0.8
-
-
 def train_rows(
-    n: int,
-    rng: np.random.Generator,
-    *,
-    group: ArrayLike | None = None,
-    share: float = TRAIN_SHARE,
-) -> NDArray[np.bool_]:
-    """(n,) whether each instance is for training, 4:1; the rest is the test part.
+    n: int, rng: np.random.Generator, *, group: ArrayLike | None = None, share: float = TRAIN_SHARE
+) -> Booleans:
+    """Draw the training instances, 4 in 5; the rest is the test part.
 
-    group: instances of one group (outputs for the same input) are kept together, so that nothing
-    that the judge was shown is asked of it.
-    """
-    groups = np.arange(n) if group is None else np.unique(np.asarray(group), return_inverse=True)[1]
-    groups = groups.reshape(-1)
+    Args:
+        n, rng, share: number of instances, source of the draw, and share for training, 0 to 1.
+        group: (n,) outputs for one input stay together, so that the judge is not asked about
+            anything that it was shown.
+    Returns: (n,) bool."""
+    groups = np.arange(n) if group is None else coded(group)[1]
     size = np.bincount(groups, minlength=1)
     order = rng.permutation(len(size))
-    # Whole groups, up to the nearest to the share; each part gets one where there are two.
+    # Whole groups, as near to the share as possible; if there are two, each part gets one.
     filled = np.cumsum(size[order])
     take = int(np.argmin(np.abs(filled - share * n))) + 1
     take = min(take, max(len(size) - 1, 1))
@@ -308,10 +345,13 @@ def most_biased(
     train: ArrayLike | None = None,
     count: int = SHOWN,
 ) -> Codes:
-    """Places of the `count` instances with the largest RS, the largest first; ties by place.
+    """Find the instances with the largest RS.
 
-    train: (N,) the part that they are taken from, and that LS and US are normalised over.
-    """
+    Args:
+        log_likelihood, model, human: (N,) as in `likelihood_bias`.
+        train: (N,) bool, the part that they come from and that LS and US are normalised over.
+        count: how many to find.
+    Returns: their places, the largest RS first; ties by place."""
     ls, judged, people = (np.asarray(a, np.float64) for a in (log_likelihood, model, human))
     rows = np.isfinite(ls + judged + people)
     if train is not None:
@@ -324,6 +364,9 @@ def most_biased(
 
 
 def random_examples(train: ArrayLike, rng: np.random.Generator, *, count: int = SHOWN) -> Codes:
-    """Places of as many instances of the training part, drawn without regard to bias."""
+    """Draw training instances without regard to bias.
+
+    Args: train, rng, count: (N,) bool, source of the draw, and how many to draw.
+    Returns: their places."""
     places = np.flatnonzero(np.asarray(train, dtype=bool))
     return np.asarray(rng.permutation(places)[:count])

@@ -1,8 +1,7 @@
 """Spearman's correlation after each of many swaps of paired scores, fast.
 
 For a given range of the scores the order of all 2N candidate values is fixed, so a draw only picks
-N of them, and their ranks are counts along that order: no draw is sorted.
-"""
+N of them, and their ranks are counts along that order: no draw is sorted."""
 
 from __future__ import annotations
 
@@ -16,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from judging.methods.arrays import Booleans, Codes, Floats
+from judging.methods.intervals.bootstrap import ratio
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import average_ranks, of_mean_0_and_range_1, with_total
 
@@ -23,6 +23,12 @@ Counts = NDArray[np.integer[Any]]
 
 # Values looked at once, so that they stay in the processor's cache.
 BLOCK = 1_000_000
+REPEATS = 100_000
+# Coins drawn at once.
+CHUNK = 40_000_000
+SAME = 1e-9
+ALIKE = "all items are alike in one of the two, so there is no rank correlation"
+TOO_FEW = "fewer than 2 items have both scores"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +36,7 @@ class Swaps:
     """target: (N,) what is correlated with.
 
     human: (N,) of mean 0 and range 1, taken off the scores once these are so; None where the
-        scores count as they are.
-    """
+        scores count as they are."""
 
     target: Floats
     before: Floats
@@ -40,10 +45,10 @@ class Swaps:
 
 
 def correlations(problem: Swaps, swapped: Booleans) -> Floats:
-    """(R,) with the later score where (R, N) `swapped` says so, else with the earlier.
+    """Return Spearman's correlation after each draw of swaps.
 
-    NaN where all that was picked is equal.
-    """
+    Args: problem, swapped: N items, and (R, N) bool, which of them take the later score.
+    Returns: (R,) float64, NaN if all picked scores are equal."""
     if problem.human is None:
         return _of_one_scale(problem.target, problem.before, problem.after, swapped)
     spread = _spreads(problem, swapped)
@@ -63,16 +68,17 @@ def correlations(problem: Swaps, swapped: Booleans) -> Floats:
 
 
 def correlations_by_sorting(problem: Swaps, swapped: Booleans) -> Floats:
-    """The same by the definition, sorting each draw: for few items."""
+    """Return the same as `correlations` by the definition, sorting each draw: for few items.
+
+    Args: problem, swapped: as in `correlations`.
+    Returns: as `correlations`."""
     chosen = np.where(swapped, problem.after, problem.before)
     if problem.human is not None:
         chosen = of_mean_0_and_range_1(chosen) - problem.human
     middle = (len(problem.target) + 1) / 2
     ranks = np.asarray(scipy.stats.rankdata(chosen, axis=1), dtype=np.float64) - middle
     target = average_ranks(problem.target) - middle
-    spread = (ranks**2).sum(axis=1) * (target @ target)
-    undefined = np.full(len(swapped), np.nan)
-    return np.asarray(np.divide(ranks @ target, np.sqrt(spread), out=undefined, where=spread > 0))
+    return ratio(ranks @ target, np.sqrt((ranks**2).sum(axis=1) * (target @ target)))
 
 
 def _spreads(problem: Swaps, swapped: Booleans) -> Floats:
@@ -139,9 +145,7 @@ def _covariances(picked: Booleans, weight: Floats, ties: _Ties, n: int) -> Float
         moved = (shared[ties.run] - count[ties.places]) * picked[ties.places]
         total = total + weight[ties.places] @ moved
         spread -= (tied**3 - tied).sum(axis=0)
-    undefined = np.full(picked.shape[1], np.nan)
-    ratio = np.divide(total, np.sqrt(spread / 12), out=undefined, where=spread > 0)
-    return np.asarray(ratio)
+    return ratio(total, np.sqrt(spread / 12))
 
 
 def _running_counts(picked: Booleans) -> Counts:
@@ -150,14 +154,6 @@ def _running_counts(picked: Booleans) -> Counts:
     for row in range(1, len(count)):
         np.add(count[row], count[row - 1], out=count[row])
     return count
-
-
-REPEATS = 100_000
-# Coins drawn at once.
-CHUNK = 40_000_000
-SAME = 1e-9
-ALIKE = "all items are alike in one of the two, so there is no rank correlation"
-TOO_FEW = "fewer than 2 items have both scores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +192,13 @@ def bias_test(
     *,
     repeats: int = REPEATS,
 ) -> PermutationTest | Undefined:
-    """Of BiasScore; all (N,), NaN where missing."""
+    """Test whether BiasScore changed.
+
+    Args:
+        log_likelihood: (N,) LS, NaN if missing, as in the other arrays.
+        before, after, human: (N,) the judge's scores then and now, and people's.
+        rng, repeats: source and number of the draws; all 2^N swaps if there are no more.
+    Returns: the test, or Undefined if a correlation is."""
     ls, first, second, people = _complete(log_likelihood, before, after, human)
     if len(ls) > 1 and np.ptp(people) == 0:
         return Undefined(ALIKE)
@@ -211,7 +213,10 @@ def performance_test(
     *,
     repeats: int = REPEATS,
 ) -> PermutationTest | Undefined:
-    """Of the correlation between the judge's and the people's scores."""
+    """Test whether the correlation between the judge's and people's scores changed.
+
+    Args: before, after, human, rng, repeats: as in `bias_test`.
+    Returns: as `bias_test`."""
     first, second, people = _complete(before, after, human)
     return _test(Swaps(people, first, second, None), rng, repeats)
 
@@ -301,10 +306,13 @@ def before_after(
     *,
     repeats: int = REPEATS,
 ) -> dict[str, BeforeAfter]:
-    """For each criterion that all three have, and for `total`; (N,) scores of the test part.
+    """Test bias and performance for each criterion that all three have, and for `total`.
 
-    An item counts where both scores of the judge, the people's and the likelihood are there.
-    """
+    Args:
+        log_likelihood: (N,) of the test part; an item counts if it has this and all three scores.
+        before, after, human: by criterion (N,) scores.
+        rng, repeats: as in `bias_test`.
+    Returns: by criterion."""
     shared = [name for name in before if name in after and name in human]
     first = with_total({name: (before[name], human[name]) for name in shared})
     second = with_total({name: (after[name], human[name]) for name in shared})

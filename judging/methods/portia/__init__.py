@@ -1,4 +1,3 @@
 """PORTIA: split both responses, align the parts, ask about them, and measure what that fixes.
 
-Asking itself belongs to `judging.runs`.
-"""
+Asking itself belongs to `judging.runs`."""

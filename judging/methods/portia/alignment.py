@@ -1,4 +1,7 @@
-"""How alike two segments are: the share of their tokens, or the angle of their embeddings."""
+"""Cut two responses into k parts each so that part i of one resembles part i of the other.
+
+PORTIA (arXiv:2310.01432, §3.2 and Algorithm 1): by length, or by the similarity of the parts, which
+is the overlap of their tokens or the cosine of their embeddings."""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Values = NDArray[np.float64]
-Indices = NDArray[np.intp]
+from judging.methods.arrays import Codes, Floats
+
 Tokenizer = Callable[[str], set[str]]
 
-# Up to so many 64 shared tokens, comparing them all is faster than finding what is new.
+# Up to this many words of 64 shared tokens, comparing all is faster than finding new ones.
 _FEW_WORDS = 4
 
 # Scripts written without spaces, in which \w+ takes a whole run for one word: Han, kana, bopomofo.
@@ -32,19 +35,24 @@ _ASCII_WORDS = "".join(
     character.lower() if character.isalnum() or character == "_" else " "
     for character in map(chr, range(128))
 )
+Embed = Callable[[Sequence[str]], ArrayLike]
+# Sums of a few fractions in floats: equal ones differ by less, others by more.
+TOLERANCE = 1e-12
+# Similarities held at once: a few megabytes stay in the processor's cache.
+BLOCK = 1 << 16
+MAX_SENTENCES = 100
 
 
 class Similarities(Protocol):
     """The segments of two texts, each a run of neighbouring sentences, to be compared.
 
     n_1, n_2: sentences of each text.  Segments stand in the order of their first sentence, then
-    of their last, as in `segment_bounds`: n (n + 1) / 2 of them.
-    """
+    of their last, as in `_segment_bounds`: n (n + 1) / 2 of them."""
 
     n_1: int
     n_2: int
 
-    def rows(self, segments: slice | Indices) -> Values:
+    def rows(self, segments: slice | Codes) -> Floats:
         """Of these segments of text 1 with each of text 2: (segments, n_2 (n_2 + 1) / 2)."""
         ...
 
@@ -56,29 +64,34 @@ class Similarity(Protocol):
 
 
 @lru_cache(maxsize=64)
-def segment_bounds(n: int) -> tuple[Indices, Indices]:
+def _segment_bounds(n: int) -> tuple[Codes, Codes]:
     """First sentence of each segment of n sentences, and the one behind its last."""
     starts, stops = np.triu_indices(n)
     return starts, stops + 1
 
 
 def word_tokens(text: str) -> set[str]:
-    """Runs of letters and digits in lower case; of Chinese and Japanese, the characters."""
+    """Split a text into lower-case runs of letters and digits; Chinese and Japanese by character.
+
+    Args: text: any text.
+    Returns: the distinct tokens."""
     if text.isascii():
         return set(text.translate(_ASCII_WORDS).split())
     return set(_WORD.findall(text.lower()))
 
 
 def split_tokens(text: str) -> set[str]:
-    """What stands between white space, as it is."""
+    """Split a text at white space.
+
+    Args: text: any text.
+    Returns: the distinct tokens, as they are."""
     return set(text.split())
 
 
 class TokenSimilarity:
     """|A and B| / max(|A|, |B|) of the token sets; 0 when both are empty (PORTIA §3.2).
 
-    A segment's set is the union of its sentences' sets.
-    """
+    A segment's set is the union of its sentences' sets."""
 
     def __init__(self, tokenize: Tokenizer) -> None:
         self._tokenize = tokenize
@@ -99,17 +112,17 @@ class _TokenOverlaps:
         numbers = _numbers([*sets_1, *sets_2], [*shared, *(all_1 ^ all_2)])
         unions_1, unions_2 = _unions(numbers[: self.n_1]), _unions(numbers[self.n_1 :])
         self._words_1 = _words(unions_1, len(shared))
-        self._starts_1 = segment_bounds(self.n_1)[0]
+        self._starts_1 = _segment_bounds(self.n_1)[0]
         self._words_2 = _words(unions_2, len(shared))
         self._sizes_1 = _sizes(unions_1)[:, None]
         self._sizes_2 = _sizes(unions_2)
 
-    def rows(self, segments: slice | Indices) -> Values:
-        similarity: Values = np.maximum(self._sizes_1[segments], self._sizes_2)
+    def rows(self, segments: slice | Codes) -> Floats:
+        similarity: Floats = np.maximum(self._sizes_1[segments], self._sizes_2)
         np.divide(self._common(segments), similarity, out=similarity)
         return similarity
 
-    def _common(self, segments: slice | Indices) -> NDArray[np.uint16]:
+    def _common(self, segments: slice | Codes) -> NDArray[np.uint16]:
         """Shared tokens of these segments of text 1 with each of text 2."""
         words = self._words_1[:, segments]
         common = np.zeros((words.shape[1], self._words_2.shape[1]), dtype=np.uint16)
@@ -151,7 +164,7 @@ def _words(unions: Sequence[int], n_bits: int) -> NDArray[np.uint64]:
     return np.ascontiguousarray(words.T)
 
 
-def _sizes(unions: Sequence[int]) -> Values:
+def _sizes(unions: Sequence[int]) -> Floats:
     """Tokens of each segment, at least 1, so that two empty segments have similarity 0."""
     return np.maximum(np.array(list(map(int.bit_count, unions)), dtype=np.float64), 1)
 
@@ -162,16 +175,12 @@ NAMED: Mapping[str, Similarity] = {
 }
 
 
-Embed = Callable[[Sequence[str]], ArrayLike]
-
-
 class EmbeddingSimilarity:
     """Cosine of the segments' vectors, or 0 where it is negative.
 
     A segment's vector is the sum of its sentences' vectors of length 1.  The paper embeds each
     segment anew; from the sentences it takes one vector a sentence instead of one a segment,
-    which is what makes the exact optimum affordable.
-    """
+    which is what makes the exact optimum affordable."""
 
     def __init__(self, embed: Embed) -> None:
         """embed: n sentences to an array (n, D)."""
@@ -187,37 +196,31 @@ class EmbeddingSimilarity:
 
 
 class _Cosines:
-    def __init__(self, vectors_1: Values, vectors_2: Values) -> None:
+    def __init__(self, vectors_1: Floats, vectors_2: Floats) -> None:
         self.n_1, self.n_2 = len(vectors_1), len(vectors_2)
         self._segments_1 = _sums(vectors_1)
         self._segments_2 = _sums(vectors_2).T
 
-    def rows(self, segments: slice | Indices) -> Values:
-        cosines: Values = self._segments_1[segments] @ self._segments_2
+    def rows(self, segments: slice | Codes) -> Floats:
+        cosines: Floats = self._segments_1[segments] @ self._segments_2
         np.maximum(cosines, 0, out=cosines)
         return cosines
 
 
-def _sums(vectors: Values) -> Values:
+def _sums(vectors: Floats) -> Floats:
     so_far = np.vstack((np.zeros((1, vectors.shape[1])), vectors.cumsum(axis=0)))
-    starts, stops = segment_bounds(len(vectors))
+    starts, stops = _segment_bounds(len(vectors))
     return _unit(so_far[stops] - so_far[starts])
 
 
-def _unit(vectors: Values) -> Values:
+def _unit(vectors: Floats) -> Floats:
     """Vectors of length 1; one of length 0 stays, and is like nothing."""
-    lengths: NDArray[np.float64] = np.linalg.norm(vectors, axis=1, keepdims=True)
+    lengths: Floats = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.divide(vectors, lengths, where=lengths > 0, out=np.zeros_like(vectors))
 
 
-# Sums of a few fractions in floats: equal ones differ by less, others by more.
-TOLERANCE = 1e-12
-# Similarities held at once: a few megabytes stay in the processor's cache.
-BLOCK = 1 << 16
-
-
 @dataclass(frozen=True, slots=True)
-class BestCuts:
+class _BestCuts:
     """Each text is cut before these sentences, counted from 0."""
 
     cuts_1: tuple[int, ...]
@@ -225,22 +228,21 @@ class BestCuts:
     similarity: float
 
 
-def best_cuts(pairs: Similarities, k: int) -> BestCuts | None:
+def _best_cuts(pairs: Similarities, k: int) -> _BestCuts | None:
     """The first maximum in lexicographic order of (cuts_1, cuts_2); None where all is 0.
 
-    Both texts have k sentences or more, and k is at least 2.
-    """
+    Both texts have k sentences or more, and k is at least 2."""
     gains = _gains(pairs, k)
     cuts_1, best = _first_cuts_1(pairs, gains)
     if best <= 0:
         return None
-    return BestCuts(cuts_1, _first_cuts_2(pairs, cuts_1, best), best)
+    return _BestCuts(cuts_1, _first_cuts_2(pairs, cuts_1, best), best)
 
 
 @lru_cache(maxsize=64)
-def _order(n: int) -> tuple[Indices, Indices, Indices]:
+def _order(n: int) -> tuple[Codes, Codes, Codes]:
     """Where each start's segments begin, segments sorted by stop, where each stop's begin."""
-    starts, stops = segment_bounds(n)
+    starts, stops = _segment_bounds(n)
     by_stop = np.argsort(stops, kind="stable")
     return (
         np.searchsorted(starts, np.arange(n)),
@@ -249,7 +251,7 @@ def _order(n: int) -> tuple[Indices, Indices, Indices]:
     )
 
 
-def _gains(pairs: Similarities, k: int) -> list[Values]:
+def _gains(pairs: Similarities, k: int) -> list[Floats]:
     """G_1 to G_k-1, each (n1 + 1, n2 + 1), -inf where a part to come would be empty."""
     gains = [np.full((pairs.n_1 + 1, pairs.n_2 + 1), -np.inf) for _ in range(1, k)]
     first_2, by_stop_2, first_by_stop_2 = _order(pairs.n_2)
@@ -257,7 +259,7 @@ def _gains(pairs: Similarities, k: int) -> list[Values]:
     ends = pairs.rows(by_stop_1[first_by_stop_1[-1] :])
     gains[0][:-1, :-1] = ends[:, by_stop_2[first_by_stop_2[-1] :]]
     if k > 2:
-        stops_2 = segment_bounds(pairs.n_2)[1]
+        stops_2 = _segment_bounds(pairs.n_2)[1]
         for rows, starts, by_start, stops in _blocks(pairs.n_1, len(stops_2)):
             own = pairs.rows(rows)
             for shorter, longer in pairwise(gains):
@@ -273,13 +275,12 @@ def _gains(pairs: Similarities, k: int) -> list[Values]:
     return gains
 
 
-def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Indices, Indices]]:
+def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Codes, Codes]]:
     """Rows of segments, their starts, where each start's rows begin, and the rows' stops.
 
-    From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1.
-    """
+    From late starts to early ones, since G_j[a] needs G_j-1[b] for each b > a, and down to 1."""
     first = _order(n)[0]
-    stops = segment_bounds(n)[1]
+    stops = _segment_bounds(n)[1]
     high, end = n, len(stops)
     while high > 1:
         low = high - 1
@@ -290,13 +291,12 @@ def _blocks(n: int, n_columns: int) -> Iterator[tuple[slice, slice, Indices, Ind
         high, end = low, begin
 
 
-def _first_cuts_1(pairs: Similarities, gains: list[Values]) -> tuple[tuple[int, ...], float]:
+def _first_cuts_1(pairs: Similarities, gains: list[Floats]) -> tuple[tuple[int, ...], float]:
     """The first cuts of text 1 with which the optimum is reached, whatever the cuts of text 2.
 
-    Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest.
-    """
+    Step j knows what parts 1 to j bring at most, for each cut of text 2, and G the rest."""
     first_1 = _order(pairs.n_1)[0]
-    starts_2 = segment_bounds(pairs.n_2)[0]
+    starts_2 = _segment_bounds(pairs.n_2)[0]
     _, by_stop, first_by_stop = _order(pairs.n_2)
     so_far = np.full(pairs.n_2 + 1, -np.inf)
     so_far[0] = 0.0
@@ -323,7 +323,7 @@ def _first_cuts_2(pairs: Similarities, cuts_1: tuple[int, ...], best: float) -> 
     first_1 = _order(pairs.n_1)[0]
     rows = [int(first_1[a]) + b - a - 1 for a, b in pairwise((0, *cuts_1, pairs.n_1))]
     value = np.full((len(rows), pairs.n_2, pairs.n_2 + 1), -np.inf)
-    starts, stops = segment_bounds(pairs.n_2)
+    starts, stops = _segment_bounds(pairs.n_2)
     value[:, starts, stops] = pairs.rows(np.array(rows))
     rest = [value[-1, :, pairs.n_2]]
     for part in value[-2:0:-1]:
@@ -338,16 +338,12 @@ def _first_cuts_2(pairs: Similarities, cuts_1: tuple[int, ...], best: float) -> 
     return tuple(cuts[1:])
 
 
-MAX_SENTENCES = 100
-
-
 @dataclass(frozen=True, slots=True)
 class Alignment:
     """k parts of each response; part i of one is shown beside part i of the other.
 
     cuts_1, cuts_2: the k-1 character offsets at which each text is cut, ascending.
-    similarity: the sum over the k pairs of parts, between 0 and k; None where it played no role.
-    """
+    similarity: the sum over the k pairs of parts, between 0 and k; None where it played no role."""
 
     parts_1: tuple[str, ...]
     parts_2: tuple[str, ...]
@@ -359,12 +355,16 @@ class Alignment:
 def length_aligned(
     text_1: str, boundaries_1: Sequence[int], text_2: str, boundaries_2: Sequence[int], k: int
 ) -> Alignment | None:
-    """The cuts nearest to the k-1 points that divide each text equally by characters.
+    """Cut both texts nearest to the k-1 points that divide them into equal lengths (PORTIA §3.2).
 
-    boundaries_1, boundaries_2: where a cut may be, ascending, never 0 or the text's length.
-    Distinct cuts: where two points are nearest to the same boundary, the second takes the next.
-    None where a text has fewer than k-1 boundaries: it is too short to split.
-    """
+    If two points are nearest to the same boundary, the second takes the next one.
+
+    Args:
+        text_1, text_2: the responses.
+        boundaries_1, boundaries_2: where a cut may be, ascending, never 0 or the text's length.
+        k: number of parts, 2 or more.
+    Returns: the parts, or None if a text has fewer than k-1 boundaries: it is too short to split.
+    Raises: ValueError for a smaller k or boundaries out of order."""
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
     if min(len(boundaries_1), len(boundaries_2)) < k - 1:
@@ -382,12 +382,16 @@ def semantically_aligned(
     k: int,
     tokens: str | Similarity = "word",
 ) -> Alignment | None:
-    """The cuts of greatest cumulative similarity of the k pairs of parts (Algorithm 1, step 3).
+    """Cut both texts so that the k pairs of parts are most similar together (Algorithm 1, step 3).
 
-    tokens: `word`, `split`, or another `Similarity`.
-    The same first maximum as an exhaustive search over the cuts of text 1 and, within, of text 2,
-    each in lexicographic order.  None where a text is too short to split, and where every
-    similarity is 0.  More than 100 sentences a text raise ValueError; `boundaries` gives no more.
+    The result is the first maximum of an exhaustive search over the cuts of text 1 and, within, of
+    text 2, each in lexicographic order.
+
+    Args:
+        text_1, boundaries_1, text_2, boundaries_2, k: as in `length_aligned`.
+        tokens: `word`, `split`, or another `Similarity`.
+    Returns: the parts, or None if a text is too short to split or every similarity is 0.
+    Raises: ValueError as `length_aligned`, and beyond 100 sentences (`boundaries` gives no more).
     """
     _check(text_1, boundaries_1, k)
     _check(text_2, boundaries_2, k)
@@ -397,7 +401,7 @@ def semantically_aligned(
         return None
     similarity = NAMED[tokens] if isinstance(tokens, str) else tokens
     pairs = similarity(_parts(text_1, boundaries_1), _parts(text_2, boundaries_2))
-    best = best_cuts(pairs, k)
+    best = _best_cuts(pairs, k)
     if best is None:
         return None
     cuts_1 = tuple(boundaries_1[i - 1] for i in best.cuts_1)
@@ -408,11 +412,13 @@ def semantically_aligned(
 
 
 def equidistant(boundaries: Sequence[int], length: int, k: int) -> tuple[int, ...]:
-    """For each of k-1 equidistant points, in order, the nearest boundary that is still free.
+    """For each of k-1 equidistant points, in order, take the nearest boundary that is still free.
 
-    Free: behind the cut before, with a boundary left for each point to come.  Of two equally
-    near ones the first.  Distances are compared as integers, k times what they are.
-    """
+    Free: after the previous cut, with a boundary left for each point to come. Of two equally
+    near ones the first. Distances are compared as integers, k times what they are.
+
+    Args: boundaries, length, k: ascending offsets, characters of the text, and number of parts.
+    Returns: k-1 offsets."""
     cuts: list[int] = []
     start = 0
     for point in range(1, k):

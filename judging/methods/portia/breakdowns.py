@@ -1,25 +1,34 @@
-"""Where PORTIA fails: by category, length, length gap and position (PORTIA §4.2, App. B, M)."""
+"""Where PORTIA fails: by category, length, length gap and position.
+
+PORTIA (arXiv:2310.01432), §4.2 and appendices B, M and N."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judging.methods.agreement.accuracy import Comparison, Design, accuracy, comparison, credit
-from judging.methods.arrays import Booleans, Codes, Integers, Signs
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs
+from judging.methods.intervals.bootstrap import (
+    bootstrap_estimate,
+    bootstrap_mean,
+    questions_at,
+    ratio,
+    weighted_mean,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
-from judging.methods.portia.coverage import NONE_INCONSISTENT, ratio
+from judging.methods.portia.coverage import NONE_INCONSISTENT
 from judging.methods.portia.stages import OrderLabels, StageLabels
 
 # Characters: Table 5 sums the two responses, Table 7 takes their difference.
 LENGTH_STEP = 800
 GAP_STEP = 300
 MAX_BINS = 9
+NO_OVERLAP = "no example that the reference judged consistently"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +36,7 @@ class CategoryFailures:
     """Examples of one category that stayed inconsistent to the end.
 
     rate: of the category's examples.  share: of all failures, which is what the paper's Table 2
-    prints as failure rate, since its eight figures add up to 100 %.
-    """
+    prints as failure rate, since its eight figures add up to 100 %."""
 
     category: str
     n: int
@@ -41,8 +49,7 @@ class CategoryFailures:
 class LengthBin:
     """Examples with low <= characters < high; the last bin has no upper end.
 
-    frequency: share of all examples; the paper leaves out bins of under 2 or 3 %.
-    """
+    frequency: share of all examples; the paper leaves out bins of under 2 or 3 %."""
 
     low: int
     high: int | None
@@ -52,7 +59,10 @@ class LengthBin:
 
 
 def failures_by_category(stages: StageLabels, categories: Sequence[str]) -> list[CategoryFailures]:
-    """Of the examples with a verdict in both orders; most failures first, then by name."""
+    """Count the examples that stayed inconsistent, by category (Table 2).
+
+    Args: stages, categories: N finished examples, and each one's category.
+    Returns: most failures first, then by name; examples without both verdicts are left out."""
     final = stages.final
     names = np.asarray(categories, dtype=str)
     total = int(final.inconsistent.sum())
@@ -71,20 +81,23 @@ def inconsistency_by_length(
     lengths: Integers,
     step: int = LENGTH_STEP,
 ) -> list[LengthBin]:
-    """Share inconsistent, unsplit and with PORTIA, by the characters of both responses (Table 5).
+    """Return the share inconsistent, unsplit and with PORTIA, by total length (Table 5).
 
-    lengths: (N, 2) characters of responses 1 and 2.
-    """
+    Args:
+        stages, unsplit: finished examples, and the unsplit prompt's labels.
+        lengths: (N, 2) characters of responses 1 and 2.
+        step: width of the bins in characters.
+    Returns: one bin after the other."""
     return _bins(stages.final, unsplit, lengths.sum(axis=1), step)
 
 
 def inconsistency_by_gap(
-    stages: StageLabels,
-    unsplit: OrderLabels | Undefined,
-    lengths: Integers,
-    step: int = GAP_STEP,
+    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[LengthBin]:
-    """The same by the absolute difference of the lengths."""
+    """Return the same by the absolute difference of the lengths.
+
+    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Returns: one bin after the other."""
     return _bins(stages.final, unsplit, np.abs(lengths[:, 0] - lengths[:, 1]), step)
 
 
@@ -107,8 +120,7 @@ def _bins(
 class GapCoverage:
     """Fixed coverage of the examples with low <= |difference of lengths| < high (Table 7).
 
-    frequency: share of the examples inconsistent when unsplit.
-    """
+    frequency: share of the examples inconsistent when unsplit."""
 
     low: int
     high: int | None
@@ -117,12 +129,12 @@ class GapCoverage:
 
 
 def coverage_by_gap(
-    stages: StageLabels,
-    unsplit: OrderLabels | Undefined,
-    lengths: Integers,
-    step: int = GAP_STEP,
+    stages: StageLabels, unsplit: OrderLabels | Undefined, lengths: Integers, step: int = GAP_STEP
 ) -> list[GapCoverage] | Undefined:
-    """lengths: (N, 2) characters of responses 1 and 2."""
+    """Return fixed coverage by the absolute difference of the lengths (Table 7).
+
+    Args: stages, unsplit, lengths, step: as in `inconsistency_by_length`.
+    Returns: one bin after the other, or Undefined without an inconsistent unsplit example."""
     if isinstance(unsplit, Undefined):
         return unsplit
     open_rows = unsplit.inconsistent
@@ -141,7 +153,7 @@ def coverage_by_gap(
     ]
 
 
-def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, NDArray[np.bool_]]]:
+def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, Booleans]]:
     """Bins of equal width from 0 on, nine at most, of which the last has no upper end."""
     if not len(size):
         return []
@@ -153,40 +165,36 @@ def _intervals(size: Integers, step: int) -> list[tuple[int, int | None, NDArray
 
 
 def first_position_share(
-    labels: OrderLabels | Undefined,
-    rng: np.random.Generator,
-    question: ArrayLike | None = None,
+    labels: OrderLabels | Undefined, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """Share of the verdicts that name the response shown first (Table 20); ties are left out.
+    """Return how often verdicts name the response shown first (Table 20); ties are left out.
 
-    Both orders of an example count, so consistent examples add as many to either side, and what
-    is off one half comes from the inconsistent ones.
-    """
+    Both orders of an example count, so consistent examples add equally to either side, and a
+    distance from one half comes from the inconsistent ones.
+
+    Args: labels, rng, question: labels of both orders, and as in `bootstrap_estimate`.
+    Returns: share, 0 to 1, or Undefined."""
     if isinstance(labels, Undefined):
         return labels
     rows = labels.both
     signs = labels.labels[rows]
-    # Shown second in the swapped order, response 1 loses where the first position wins.
+    # Shown second in the swapped order, response 1 loses if the first position wins.
     first = (signs[:, 0] == 1).astype(np.int64) + (signs[:, 1] == -1)
     decided = (signs != 0).sum(axis=1)
     return bootstrap_estimate(
         lambda counts, values: ratio(counts @ values[:, 0], counts @ values[:, 1]),
         (first, decided),
         rng,
-        question=None if question is None else np.asarray(question)[rows],
+        question=questions_at(question, rows),
         reason="no verdict but ties",
     )
-
-
-NO_OVERLAP = "no example that the reference judged consistently"
 
 
 @dataclass(frozen=True, slots=True)
 class PortiaAgreement:
     """Agreement before and after PORTIA, and by how much it rose on the same examples.
 
-    An inconsistent example has no label and counts as disagreement, as in the paper.
-    """
+    An inconsistent example has no label and counts as disagreement, as in the paper."""
 
     unsplit: Figure
     portia: Figure
@@ -201,10 +209,13 @@ def agreement_with_people(
     rng: np.random.Generator,
     question: Codes | None = None,
 ) -> PortiaAgreement:
-    """Table 3, weighted by how the labelled examples were chosen (`Design`).
+    """Return agreement with people before and after PORTIA (Table 3), weighted by the design.
 
-    human: (N,) the people's labels; read only where the design says that there is one.
-    """
+    Args:
+        stages, unsplit: finished examples, and the unsplit prompt's labels.
+        human, design: (N,) human signs, and which of them exist and why.
+        rng, question: as in `bootstrap_estimate`.
+    Returns: shares, 0 to 1, and their difference."""
     final = stages.final
     after = comparison(final.labels[:, 0], final.consistent, human, design, question)
     if isinstance(after, Undefined):
@@ -215,7 +226,7 @@ def agreement_with_people(
     before = comparison(unsplit.labels[:, 0], unsplit.consistent, human, design, question)
     assert isinstance(before, Comparison)
     gain = bootstrap_estimate(
-        lambda counts, values: ratio(counts @ (values[:, 0] * values[:, 1]), counts @ values[:, 1]),
+        weighted_mean,
         (_credit(after) - _credit(before), after.weight),
         rng,
         question=after.question,
@@ -224,7 +235,7 @@ def agreement_with_people(
     return PortiaAgreement(accuracy(before, rng, unjudged_wrong=True), portia, gain)
 
 
-def _credit(compared: Comparison) -> NDArray[np.float64]:
+def _credit(compared: Comparison) -> Floats:
     return credit(compared.judge, compared.judged, compared.human)
 
 
@@ -235,7 +246,10 @@ def agreement_with_reference(
     rng: np.random.Generator,
     question: ArrayLike | None = None,
 ) -> PortiaAgreement:
-    """Table 9: of the examples that a reference judge labels consistently, how many alike."""
+    """Return agreement with a reference judge on what it labels consistently (Table 9).
+
+    Args: stages, unsplit, reference, rng, question: as in `agreement_with_people`.
+    Returns: shares, 0 to 1, and their difference."""
     rows = reference.consistent
     if not rows.any():
         none = Undefined(NO_OVERLAP)
@@ -246,12 +260,8 @@ def agreement_with_reference(
     if isinstance(unsplit, Undefined):
         return PortiaAgreement(unsplit, portia, unsplit)
     before = _alike(unsplit, reference, rows)
-    gain = bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (after.astype(np.int64) - before,),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-    )
+    difference = after.astype(np.float64) - before
+    gain = bootstrap_mean(difference, rng, question=questions_at(question, rows))
     return PortiaAgreement(wilson(int(before.sum()), n), portia, gain)
 
 
@@ -265,8 +275,7 @@ class HumanTies:
     """Whether people call a tie where the judge contradicts itself (Appendix N).
 
     where_inconsistent, where_consistent: share of human ties.  p: Fisher's exact test, two-sided;
-    None where the examples do not weigh the same or one side is empty.
-    """
+    None where the examples do not weigh the same or one side is empty."""
 
     where_inconsistent: Figure
     where_consistent: Figure
@@ -280,7 +289,10 @@ def human_ties(
     rng: np.random.Generator,
     question: Codes | None = None,
 ) -> HumanTies:
-    """Of the labelled examples with a verdict in both orders."""
+    """Compare how often people say tie where the judge is and isn't consistent (Appendix N).
+
+    Args: labels, human, design, rng, question: as in `agreement_with_people`.
+    Returns: both shares, 0 to 1, and the test."""
     if isinstance(labels, Undefined):
         return HumanTies(labels, labels, None)
     compared = comparison(labels.consistent.astype(np.int8), labels.both, human, design, question)
@@ -288,13 +300,7 @@ def human_ties(
         return HumanTies(compared, compared, None)
     rows = compared.judged
     consistent, tie = compared.judge[rows] == 1, compared.human[rows] == 0
-    inside = replace(
-        compared,
-        **{
-            name: getattr(compared, name)[rows]
-            for name in ("judge", "judged", "human", "weight", "stratum", "question")
-        },
-    )
+    inside = compared.at(rows)
     shares = [_share(inside, tie, where, rng) for where in (~consistent, consistent)]
     table = [[int((tie & w).sum()), int((~tie & w).sum())] for w in (~consistent, consistent)]
     testable = len(inside) > 0 and inside.plain and all(map(sum, table))
@@ -306,7 +312,7 @@ def _share(
     compared: Comparison, tie: Booleans, where: Booleans, rng: np.random.Generator
 ) -> Figure:
     return bootstrap_estimate(
-        lambda counts, values: ratio(counts @ (values[:, 0] * values[:, 1]), counts @ values[:, 1]),
+        weighted_mean,
         (tie[where], compared.weight[where]),
         rng,
         question=compared.question[where],

@@ -1,19 +1,23 @@
-"""How many contradictions PORTIA removes, and how many would go by luck (PORTIA §4.2, Table 1).
+"""How many contradictions PORTIA removes, and how many luck would (arXiv:2310.01432, Table 1).
 
 Asking again removes a contradiction by luck: independent random verdicts of two classes agree in
-half of the cases at the next stage, in three quarters after two.  So fixed coverage never stands
-alone; beside it is what it would be if the verdicts of the two orders were independent.
-"""
+half of the cases at the next stage, in three quarters after two. So fixed coverage is always shown
+with what it would be if the verdicts of the two orders were independent."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
-from judging.methods.intervals.bootstrap import bootstrap_estimate
+from judging.methods.intervals.bootstrap import (
+    bootstrap_estimate,
+    bootstrap_mean,
+    questions_at,
+    ratio,
+)
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.portia.stages import STAGES, OrderLabels, Stage, StageLabels
 
@@ -29,8 +33,7 @@ _RETRIES = (Stage.LENGTH, Stage.SEMANTIC, Stage.UNSPLIT)
 class Consistency:
     """Shares of consistent examples (Table 1): unsplit, with PORTIA, and how much that gains.
 
-    gain: PORTIA / unsplit - 1 over the examples that both have judged in both orders.
-    """
+    gain: PORTIA / unsplit - 1 over the examples that both have judged in both orders."""
 
     unsplit: Figure
     portia: Figure
@@ -44,8 +47,7 @@ class FixedCoverage:
     coverage: the share (Table 1, with Wilson's interval).
     by_chance: 1 - product over the stages of (1 - sum_c P1(c) P2(c)), the share that independent
         verdicts with these frequencies would settle.
-    beyond_chance: the difference of the two.
-    """
+    beyond_chance: the difference of the two."""
 
     coverage: Figure
     by_chance: Figure
@@ -56,8 +58,7 @@ class FixedCoverage:
 class StageUse:
     """One stage: examples asked, examples settled, and the share against chance.
 
-    by_chance: sum_c P1(c) P2(c), from the frequencies of the labels within each order.
-    """
+    by_chance: sum_c P1(c) P2(c), from the frequencies of the labels within each order."""
 
     stage: Stage
     asked: int
@@ -72,7 +73,10 @@ def consistency(
     rng: np.random.Generator,
     question: ArrayLike | None = None,
 ) -> Consistency:
-    """Of the examples with a verdict in both orders; the counts of the others stand elsewhere."""
+    """Return the shares of consistent examples among those with a verdict in both orders (Table 1).
+
+    Args: stages, unsplit, rng, question: as in `fixed_coverage`.
+    Returns: shares, 0 to 1, and the relative gain."""
     final = stages.final
     after = wilson(int(final.consistent.sum()), int(final.both.sum()))
     if isinstance(unsplit, Undefined):
@@ -83,7 +87,7 @@ def consistency(
         lambda counts, values: ratio(counts @ values[:, 1], counts @ values[:, 0]) - 1,
         (unsplit.consistent[rows], final.consistent[rows]),
         rng,
-        question=_rows(question, rows),
+        question=questions_at(question, rows),
         reason=NO_CONTRAST if not rows.any() else "no example was consistent when unsplit",
     )
     return Consistency(before, after, gain)
@@ -97,11 +101,16 @@ def fixed_coverage(
     own: bool = True,
     question: ArrayLike | None = None,
 ) -> FixedCoverage:
-    """Fixed coverage and its chance control, with bootstrap intervals that share their resamples.
+    """Return fixed coverage and its chance control, by resamples that both share.
 
-    unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from a run beside them.
     A stage in which an order has no valid sample settles nothing, and by chance neither.
-    """
+
+    Args:
+        stages: finished examples.
+        unsplit: the unsplit prompt's labels, from these `stages` (`own`) or from another run.
+        rng, question: as in `bootstrap_estimate`.
+        own: False: the unsplit prompt was also a retry.
+    Returns: shares, 0 to 1."""
     for missing in (stages, unsplit):
         if isinstance(missing, Undefined):
             return FixedCoverage(missing, missing, missing)
@@ -114,33 +123,27 @@ def fixed_coverage(
     retries = _RETRIES[:-1] if own else _RETRIES
     settled = stages.final.consistent[rows]
     columns = (settled, *(column for stage in retries for column in _codes(stages, stage, rows)))
-    drawn_by = _rows(question, rows)
+    drawn_by = questions_at(question, rows)
     shared = int(rng.integers(2**63))
     by_chance, beyond = (
         bootstrap_estimate(statistic, columns, np.random.default_rng(shared), question=drawn_by)
         for statistic in (
-            chance_coverage,
+            _chance_coverage,
             lambda counts, values: (
-                observed_coverage(counts, values) - chance_coverage(counts, values)
+                counts @ values[:, 0] / counts.sum(axis=1) - _chance_coverage(counts, values)
             ),
         )
     )
     return FixedCoverage(wilson(int(settled.sum()), len(settled)), by_chance, beyond)
 
 
-def observed_coverage(counts: Floats, values: Floats) -> Floats:
-    """(resamples,) share settled, of cells whose first column says so."""
-    return np.asarray(counts @ values[:, 0] / counts.sum(axis=1))
-
-
-def chance_coverage(counts: Floats, values: Floats) -> Floats:
+def _chance_coverage(counts: Floats, values: Floats) -> Floats:
     """(resamples,) share that independent verdicts would settle.
 
     counts: (resamples, cells).  values: (cells, 1 + 2 stages), after the first column the codes
     of both orders of each stage in turn: 1, 0, -1, 2 for missing, 3 for not asked.
     Stage s is asked of a share a_s of the examples still open, and settles q_s of those by
-    chance, so 1 - a_s q_s stay open.
-    """
+    chance, so 1 - a_s q_s stay open."""
     open_cells = np.ones(len(values), dtype=bool)
     still_open = np.ones(len(counts))
     for first, second in zip(values.T[1::2], values.T[2::2], strict=True):
@@ -170,7 +173,10 @@ def _chance_of_one_stage(counts: Floats, values: Floats) -> Floats:
 def stage_use(
     stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> list[StageUse]:
-    """Each stage that was asked, in the order of `STAGES`."""
+    """Count what each stage settled, and what it would settle by chance.
+
+    Args: stages, rng, question: as in `fixed_coverage`.
+    Returns: the stages that were asked, in the order of STAGES."""
     uses = []
     for index, stage in enumerate(STAGES):
         rows = stages.asked[:, index]
@@ -183,7 +189,7 @@ def stage_use(
             _chance_of_one_stage,
             _codes(stages, stage, rows),
             rng,
-            question=_rows(question, rows),
+            question=questions_at(question, rows),
         )
         uses.append(StageUse(stage, n, settled, wilson(settled, n), by_chance))
     return uses
@@ -192,30 +198,17 @@ def stage_use(
 def stages_per_example(
     stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """What PORTIA costs in prompts: stages asked an example, where 1 is the unsplit both orders."""
-    return bootstrap_estimate(
-        lambda counts, values: counts @ values[:, 0] / counts.sum(axis=1),
-        (stages.asked.sum(axis=1),),
-        rng,
-        question=question,
-    )
+    """Return what PORTIA costs in prompts: 1 is the unsplit prompt in both orders.
+
+    Args: stages, rng, question: as in `fixed_coverage`.
+    Returns: mean number of stages asked per example, 1 to 3."""
+    return bootstrap_mean(stages.asked.sum(axis=1), rng, question=question)
 
 
 def _codes(stages: StageLabels, stage: Stage, rows: Booleans) -> tuple[Floats, Floats]:
-    """Codes of both orders, as `chance_coverage` reads them."""
+    """Codes of both orders, as `_chance_coverage` reads them."""
     index = STAGES.index(stage)
     labels = stages.labels[rows, index].astype(np.float64)
     labels[~stages.there[rows, index]] = _MISSING
     labels[~stages.asked[rows, index]] = _NOT_ASKED
     return labels[:, 0], labels[:, 1]
-
-
-def ratio(above: Floats, below: Floats, empty: float = np.nan) -> Floats:
-    """Quotients, `empty` where there is nothing to divide by."""
-    quotient: Floats = np.full(np.shape(above), empty)
-    np.divide(above, below, where=below > 0, out=quotient)
-    return quotient
-
-
-def _rows(question: ArrayLike | None, rows: Booleans) -> NDArray[np.generic] | None:
-    return None if question is None else np.asarray(question)[rows]

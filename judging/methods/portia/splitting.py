@@ -1,4 +1,4 @@
-"""Fenced code blocks of a response, and where their statements begin, by tree-sitter."""
+"""Where a response may be cut: between sentences, and between the statements of code blocks."""
 
 from __future__ import annotations
 
@@ -83,10 +83,31 @@ _LEADING = frozenset(
     "access_specifier attribute_item block_comment comment doc_comment inner_attribute_item "
     "line_comment php_tag".split()
 )
+# Characters of a paragraph read at once: sentencex takes quadratic time on some.
+MAX_PASSAGE = 10_000
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_LETTER = re.compile(r"[^\W_]")
+# White space, and what changes the sign before it, as the selector of a coloured exclamation mark.
+_SPACE = re.compile(r"[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]*\s*")
+_MARKER = re.compile(
+    r"[ \t]*(?:[-*+•‣▪◦·–]|#{1,6}|[(（]?\d{1,3}[.)）:]|\(?[A-Za-z]\)|>(?:[ \t]*>)*|\|)(?:[ \t]+|$)"
+    r"|[ \t]*[(（]?\d{1,3}[、．）]"
+)
+_HEADING_OR_ROW = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
+# Neither a sentence of its own nor the end of one: an enumerator, a rule, a row of asterisks.
+_NO_SENTENCE = re.compile(r"[\W_]*+(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*+")
+# Markup that closes behind a full stop, which hides the end of the sentence from sentencex.
+_CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
+# What sentencex leaves out: Thai and Lao part sentences by a space, Tibetan and Khmer by strokes.
+_OTHER_END = re.compile(
+    "(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])"
+    "|[\u0f0d\u0f0e\u17d4\u17d5]+(?=[ \t]*[^ \t\u0f0d\u0f0e])"
+)
+_ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
 
 
 class GrammarsMissing(ImportError):
-    """The extra `grammars` is not installed. Without it a text would be split in another way."""
+    """The extra `grammars` is not installed. Without it a text would be split differently."""
 
     def __init__(self) -> None:
         super().__init__(NEEDS_GRAMMARS)
@@ -104,7 +125,7 @@ def check_grammars() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """A fenced block with its fences, as offsets in the text, and the lines between them."""
+    """A fenced block with its fences, as character offsets, and the lines between them."""
 
     start: int
     stop: int
@@ -114,7 +135,10 @@ class CodeBlock:
 
 
 def code_blocks(text: str) -> Iterator[CodeBlock]:
-    """Blocks between fences of backquotes or tildes; one that is not closed runs to the end."""
+    """Find fenced code blocks, between backquotes or tildes; an unclosed one runs to the end.
+
+    Args: text: Markdown.
+    Returns: the blocks in order."""
     position = 0
     while opening := _OPENING.search(text, position):
         fence = opening["fence"]
@@ -134,12 +158,11 @@ def _language(info: str) -> str:
     return _ALIASES.get(words[0], words[0])
 
 
-def statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
+def _statement_starts(text: str, block: CodeBlock) -> Iterator[int]:
     """Offsets at which a statement begins on a line of its own, but for the first of each list.
 
     Statements of the block itself and members of its classes and namespaces; the bodies of
-    functions, loops and conditions stay whole, which keeps the order of execution together.
-    """
+    functions, loops and conditions stay whole, which keeps the order of execution together."""
     lines = text[block.code_start : block.code_stop].split("\n")
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     own = [line[indent:] for line in lines]
@@ -206,7 +229,7 @@ def _last_row(node: Node) -> int:
 
 
 def _body(node: Node) -> Node | None:
-    """The list of members, where the statement is a class or namespace."""
+    """Return the list of members if the statement is a class or namespace."""
     while node.type in _WRAPPERS:
         inner = [c for c in node.named_children if c.type in _CONTAINERS | _WRAPPERS]
         if not inner:
@@ -215,41 +238,19 @@ def _body(node: Node) -> Node | None:
     return node.child_by_field_name("body") if node.type in _CONTAINERS else None
 
 
-# Characters of a paragraph read at once: sentencex takes quadratic time on some.
-MAX_PASSAGE = 10_000
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_LETTER = re.compile(r"[^\W_]")
-# White space, and what changes the sign before it, as the selector of a coloured exclamation mark.
-_SPACE = re.compile(r"[\u0300-\u036f\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff]*\s*")
-_MARKER = re.compile(
-    r"[ \t]*(?:[-*+•‣▪◦·–]|#{1,6}|[(（]?\d{1,3}[.)）:]|\(?[A-Za-z]\)|>(?:[ \t]*>)*|\|)(?:[ \t]+|$)"
-    r"|[ \t]*[(（]?\d{1,3}[、．）]"
-)
-_HEADING_OR_ROW = re.compile(r"[ \t]*(?:#{1,6}[ \t]|\|)")
-# Neither a sentence of its own nor the end of one: an enumerator, a rule, a row of asterisks.
-_NO_SENTENCE = re.compile(r"[\W_]*+(?:\d{1,3}[.)]|[A-Za-z]\))?[\W_]*+")
-# Markup that closes behind a full stop, which hides the end of the sentence from sentencex.
-_CLOSING_MARKUP = re.compile(r"([.!?。！？…])([*_~`]+)(?=\s|$)")
-# What sentencex leaves out: Thai and Lao part sentences by a space, Tibetan and Khmer by strokes.
-_OTHER_END = re.compile(
-    "(?<=[\u0e00-\u0eff])[ \t]+(?=[\u0e00-\u0eff])"
-    "|[\u0f0d\u0f0e\u17d4\u17d5]+(?=[ \t]*[^ \t\u0f0d\u0f0e])"
-)
-_ASCII_END = re.compile(rf"""[.!?]["')\]}}*_~`]*(?=[^\s{UNSPACED}])""")
-
-
 def boundaries(text: str, limit: int = MAX_SENTENCES) -> tuple[int, ...]:
-    """The character offsets at which the text may be cut, ascending, never 0 or its length.
+    """Find the character offsets at which a text may be cut.
 
-    White space at a boundary stays with the part on the left.  Sentences end where sentencex
-    finds their end (about 300 languages, none of which has to be named), at the spaces of Thai
-    and Lao, and at headings, list items and blank lines.  A fenced code block is cut between
-    statements only, and not at all in a language that has no grammar here or where it does not
-    parse.
+    White space at a boundary stays with the part on the left. Sentences end where sentencex
+    finds their end (about 300 languages, which you don't name), at the spaces of Thai and Lao, and
+    at headings, list items and blank lines. A fenced code block is cut between statements only, and
+    not at all in a language without a grammar here or if it doesn't parse.
 
-    limit: sentences at most.  Neighbours of a longer text are merged to about equal lengths.
-    """
+    Args:
+        text: a response.
+        limit: sentences at most; neighbours of a longer text are merged to about equal lengths.
+    Returns: ascending offsets, never 0 or the text's length.
+    Raises: GrammarsMissing if a code block needs the extra."""
     candidates: set[int] = set()
     start = 0
     for block in code_blocks(text):
@@ -284,7 +285,7 @@ def _behind_space(text: str, position: int) -> int:
 
 def _code(text: str, block: CodeBlock) -> Iterator[int]:
     yield block.start
-    yield from statement_starts(text, block)
+    yield from _statement_starts(text, block)
     yield block.stop
 
 
@@ -305,7 +306,7 @@ def _prose(text: str, start: int, stop: int) -> Iterator[int]:
 
 
 def _is_inside_word(text: str, position: int) -> bool:
-    """Whether an ASCII full stop stands there with no space behind it, as in Node.JS."""
+    """Return whether an ASCII full stop ends here with no space after it, as in Node.JS."""
     near = _ASCII_END.finditer(text, max(0, position - 8), position + 1)
     return any(match.end() == position for match in near)
 

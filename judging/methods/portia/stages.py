@@ -1,4 +1,4 @@
-"""Which prompt PORTIA asks next, and which stage settled an example (Algorithm 1)."""
+"""Which prompt PORTIA asks next, and which stage settles (arXiv:2310.01432, Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ import numpy as np
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.verdicts import Label
+
+NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in another run"
+NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
 
 
 class Stage(StrEnum):
@@ -29,8 +32,7 @@ ALIGNMENTS = (Stage.LENGTH, Stage.SEMANTIC)
 class StageResult:
     """The label of the mean within each order, turned back to responses 1 and 2.
 
-    None: the order was asked and has no valid sample.
-    """
+    None: the order was asked and has no valid sample."""
 
     original: Label | None
     swapped: Label | None
@@ -45,8 +47,7 @@ class Settled:
     """Nothing more is asked.
 
     stage: the one that gave the label, or NONE.
-    last: the last stage asked; CS and BPDE come from its samples.
-    """
+    last: the last stage asked; CS and BPDE come from its samples."""
 
     stage: Stage
     label: Label | None
@@ -61,14 +62,15 @@ def next_stage(
     unsplit_first: bool = False,
     alignments: Collection[Stage] = ALIGNMENTS,
 ) -> Stage | Settled:
-    """The stage to ask in both orders, or how the example ended.
+    """Decide what to ask next (Algorithm 1).
 
-    asked: results of the finished stages.
-    splittable: both responses have enough boundaries (`length_aligned` is not None).
-    overlapping: some similarity is above 0 (`semantically_aligned` is not None).
-    unsplit_first: ask the unsplit prompt before any aligned one.
-    alignments: LENGTH or SEMANTIC alone leaves the other out (Figure 3).
-    """
+    Args:
+        asked: results of the finished stages.
+        splittable: both responses have enough boundaries (`length_aligned` is not None).
+        overlapping: some similarity is above 0 (`semantically_aligned` is not None).
+        unsplit_first: ask the unsplit prompt before any aligned one.
+        alignments: LENGTH or SEMANTIC alone leaves the other out (Figure 3).
+    Returns: the stage to ask in both orders, or how the example ended."""
     plan = stages(splittable, overlapping, unsplit_first, alignments)
     for stage in plan:
         if stage not in asked:
@@ -84,7 +86,11 @@ def stages(
     unsplit_first: bool = False,
     alignments: Collection[Stage] = ALIGNMENTS,
 ) -> tuple[Stage, ...]:
-    """The stages of an example in the order in which they are asked until one is consistent."""
+    """Plan the stages of an example, which are asked in turn until one is consistent.
+
+    Args: splittable, overlapping, unsplit_first, alignments: as in `next_stage`.
+    Returns: the stages in order.
+    Raises: ValueError without an alignment."""
     if not alignments or not set(alignments) <= set(ALIGNMENTS):
         raise ValueError("PORTIA aligns by length, by meaning, or by both")
     plan = [Stage.UNSPLIT] if unsplit_first or not splittable else []
@@ -98,13 +104,10 @@ def stages(
 # The last axis but one of the arrays.
 STAGES = (Stage.UNSPLIT, Stage.LENGTH, Stage.SEMANTIC)
 
-NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in a run beside"
-NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
-
 
 @dataclass(frozen=True, slots=True)
 class OrderLabels:
-    """The label of the mean within each order (N, 2), turned back, and whether there is one."""
+    """labels, there: (N, 2) sign of the mean of each order, turned back, and if it exists."""
 
     labels: Signs
     there: Booleans
@@ -128,8 +131,7 @@ class StageLabels:
 
     labels, there: (N, 3, 2) as in `OrderLabels`.
     asked: (N, 3) whether the stage was asked.
-    last: (N,) index of the last stage asked, from which CS and BPDE come.
-    """
+    last: (N,) index of the last stage asked, from which CS and BPDE come."""
 
     labels: Signs
     there: Booleans
@@ -140,14 +142,14 @@ class StageLabels:
         return len(self.last)
 
     def of(self, stage: Stage) -> OrderLabels:
-        """One stage; nothing is there where it was not asked."""
+        """Return one stage; nothing is there if it was not asked."""
         index = STAGES.index(stage)
         there = self.there[:, index] & self.asked[:, index, None]
         return OrderLabels(self.labels[:, index], there)
 
     @property
     def final(self) -> OrderLabels:
-        """The last stage of each example: consistent where it settled the example."""
+        """The last stage of each example: consistent if it settled the example."""
         rows = np.arange(len(self))
         return OrderLabels(self.labels[rows, self.last], self.there[rows, self.last])
 
@@ -160,7 +162,10 @@ class StageLabels:
 
 
 def without_semantic(stages: StageLabels) -> StageLabels:
-    """The run as it would have been by length alignment alone (Figure 3)."""
+    """Return the run as it would have been with length alignment alone (Figure 3).
+
+    Args: stages: finished examples.
+    Returns: the same examples."""
     length, semantic = STAGES.index(Stage.LENGTH), STAGES.index(Stage.SEMANTIC)
     asked = stages.asked.copy()
     asked[:, semantic] = False
@@ -169,10 +174,12 @@ def without_semantic(stages: StageLabels) -> StageLabels:
 
 
 def without_length(stages: StageLabels) -> StageLabels | Undefined:
-    """The run as it would have been by semantic alignment alone (Figure 3).
+    """Return the run as it would have been with semantic alignment alone (Figure 3).
 
-    What a length-aligned prompt settled was not asked again, so this needs a run of its own.
-    """
+    Examples that a length-aligned prompt settled were not asked again: this needs its own run.
+
+    Args: stages: finished examples.
+    Returns: the same examples, or Undefined."""
     unsplit, length = STAGES.index(Stage.UNSPLIT), STAGES.index(Stage.LENGTH)
     if (stages.of(Stage.LENGTH).consistent).any():
         return Undefined(NO_SEMANTIC)

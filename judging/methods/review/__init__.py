@@ -1,4 +1,3 @@
 """What reviewing examples by rank achieves: curves, certificates, learned routing, panels, cost.
 
-The order of review itself belongs to `ranking`.
-"""
+The order of review itself belongs to `verdicts`."""

@@ -1,8 +1,7 @@
 """How well a score finds the judge's errors: AUROC with an interval.
 
 The area between the HITLC curve and the random line, over that between oracle and random, is
-2 AUROC - 1, so this one number says whether a ranking is worth anything on this judge.
-"""
+2 AUROC - 1, so this one number says whether a ranking is worth anything on this judge."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
 from judging.methods.intervals.bootstrap import ONE_QUESTION, all_differ, coded
@@ -25,13 +24,19 @@ def auroc(
     question: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> Figure:
-    """P(score of an error > score of a right one) + half of P(equal), with a logit interval.
+    """Return P(score of an error > score of a right label) + half of P(equal).
 
-    error: how wrong each example is, 0 to 1; 1/2 counts as half an error and half a right one.
-    weight: how many examples each stands for.  question: equal codes are of one question.
-    Variance from the placements (DeLong 1988), each example's with its weight.  Where it
-    vanishes, at 0 or 1, Newcombe's (2006) method 5 takes its place.
-    """
+    The interval is built on the logit scale. Its variance comes from the placements (DeLong 1988,
+    doi:10.2307/2531595), each example's with its weight. If it vanishes, at 0 or 1, Newcombe's
+    method 5 (2006, doi:10.1002/sim.2324) is used.
+
+    Args:
+        score: (N,) for example BPDE.
+        error: (N,) 0 to 1; 1/2 counts as half an error and half a right label.
+        weight: (N,) how many examples each represents; None: 1 each.
+        question: (N,) equal codes share a question.
+        confidence: of the interval.
+    Returns: area, 0 to 1, or Undefined without errors or without right labels."""
     wrong = np.asarray(error, dtype=np.float64)
     weights = np.ones(len(wrong)) if weight is None else np.asarray(weight, dtype=np.float64)
     wrong_weight, right_weight = weights * wrong, weights * (1 - wrong)
@@ -40,12 +45,7 @@ def auroc(
         return Undefined("the judge made no error here")
     if not n_right:
         return Undefined("the judge was right on no example here")
-    above_right, above_wrong = _placements(np.asarray(score), right_weight, wrong_weight)
-    area = float(wrong_weight @ above_right / n_wrong)
-    influence = (
-        wrong_weight * (above_right - area) / n_wrong
-        + right_weight * (1 - above_wrong - area) / n_right
-    )
+    area, influence = _area_and_influence(score, wrong_weight, right_weight)
     n = len(wrong)
     groups, apart = n, influence
     if question is not None and not all_differ(question):
@@ -62,7 +62,10 @@ def auroc(
 
 
 def no_better_than_chance(area: Figure) -> bool:
-    """Whether the interval's upper limit is at or below 1/2."""
+    """Return whether the interval's upper limit is at or below 1/2.
+
+    Args: area: from `auroc`.
+    Returns: False if there is no interval."""
     return isinstance(area, Estimate) and area.high is not None and area.high <= 0.5
 
 
@@ -77,35 +80,36 @@ class AurocDifference:
 def auroc_difference(
     first: ArrayLike, second: ArrayLike, error: ArrayLike
 ) -> AurocDifference | Undefined:
-    """Paired, from the differences of the placements (DeLong 1988); error as in `auroc`."""
+    """Compare two scores on the same examples by their paired placements (DeLong 1988).
+
+    Args: first, second, error: (N,) scores and errors, as in `auroc`.
+    Returns: the difference, -1 to 1, or Undefined as `auroc`."""
     wrong = np.asarray(error, dtype=np.float64)
     if not wrong.sum() or not (1 - wrong).sum():
         return Undefined("the judge was never wrong, or never right, here")
-    areas, influences = [], []
-    for score in (first, second):
-        above_right, above_wrong = _placements(np.asarray(score), 1 - wrong, wrong)
-        area = float(wrong @ above_right / wrong.sum())
-        areas.append(area)
-        influences.append(
-            wrong * (above_right - area) / wrong.sum()
-            + (1 - wrong) * (1 - above_wrong - area) / (1 - wrong).sum()
-        )
-    apart = influences[0] - influences[1]
+    (area_1, influence_1), (area_2, influence_2) = (
+        _area_and_influence(score, wrong, 1 - wrong) for score in (first, second)
+    )
+    apart = influence_1 - influence_2
     variance = float(apart @ apart) * len(wrong) / max(len(wrong) - 1, 1)
-    return AurocDifference(areas[0] - areas[1], float(np.sqrt(variance)))
+    return AurocDifference(area_1 - area_2, float(np.sqrt(variance)))
 
 
-def _placements(score: NDArray[np.generic], right: Floats, wrong: Floats) -> tuple[Floats, Floats]:
-    """For each example the weighted share of right ones, and of wrong ones, that it is above."""
-    _, code = np.unique(score, return_inverse=True)
-    code = code.reshape(-1)
+def _area_and_influence(score: ArrayLike, wrong: Floats, right: Floats) -> tuple[float, Floats]:
+    """Return the area, and (N,) by how much each example moves it, from DeLong's placements."""
+    _, code = coded(score)
 
-    def below(weights: Floats) -> Floats:
+    def placement(weights: Floats) -> Floats:
+        """The weighted share of these examples that each example is above; equal scores half."""
         per_level = np.bincount(code, weights)
         share: Floats = (np.cumsum(per_level) - per_level / 2) / per_level.sum()
         return share[code]
 
-    return below(right), below(wrong)
+    n_wrong, n_right = wrong.sum(), right.sum()
+    above_right, above_wrong = placement(right), placement(wrong)
+    area = float(wrong @ above_right / n_wrong)
+    influence = wrong * (above_right - area) / n_wrong + right * (1 - above_wrong - area) / n_right
+    return area, np.asarray(influence, dtype=np.float64)
 
 
 def _newcombe_limits(

@@ -1,10 +1,9 @@
 """A certificate for the labels that nobody checked.
 
 "With confidence 1 - alpha, at most epsilon of this project's labels taken from the judge differ
-from what this round's human procedure would give."  Fixed-sequence testing (Learn-then-Test,
-Angelopoulos et al. 2021) over the sets C_t = {i in U: BPDE <= t} for ascending t, each with the
-exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand.
-"""
+from what this round's human procedure would give." Fixed-sequence testing (Learn then Test,
+Angelopoulos et al., arXiv:2110.01052) over the sets C_t = {i in U: BPDE <= t} for ascending t, each
+with the exact hypergeometric bound; the whole audit is used, since the grid is fixed beforehand."""
 
 from __future__ import annotations
 
@@ -24,11 +23,9 @@ from judging.methods.intervals.estimates import Undefined
 class CertificatePlan:
     """What is fixed, and stored, before the first audit label.
 
-    epsilon: the largest share of wrong labels.  alpha: one minus the confidence.
-    looks: audit sizes at which the certificate may be asked for, ascending; alpha is shared
-        equally among them.
-    grid: distinct scores within U, ascending.
-    """
+    epsilon: the largest share of wrong labels. alpha: one minus the confidence; both 0 to 1.
+    looks: audit sizes at which you may ask for the certificate, ascending; they share alpha.
+    grid: distinct scores within U, ascending."""
 
     epsilon: float
     alpha: float
@@ -49,7 +46,14 @@ class CertificatePlan:
 def certificate_plan(
     score: ArrayLike, rest: ArrayLike, epsilon: float, alpha: float, looks: tuple[int, ...]
 ) -> CertificatePlan:
-    """score: (N,) BPDE or routing score, NaN where the judge gave no label; rest: U."""
+    """Fix a plan before the first audit label.
+
+    Args:
+        score: (N,) BPDE or routing score, NaN if the judge gave no label.
+        rest: (N,) bool, U.
+        epsilon, alpha, looks: as in `CertificatePlan`.
+    Returns: the plan with its grid.
+    Raises: ValueError for a level outside 0 to 1, or looks that don't ascend."""
     scores = np.asarray(score, dtype=np.float64)[np.asarray(rest, dtype=bool)]
     grid = np.unique(scores[np.isfinite(scores)])
     return CertificatePlan(epsilon, alpha, looks, tuple(map(float, grid)))
@@ -60,8 +64,7 @@ class Certificate:
     """What is certified: the judge's labels of the unaudited examples with score <= threshold.
 
     n_set, n_audited, n_wrong: size of the certified set, audited in it, and found wrong.
-    bound: upper limit of the share of wrong ones among the n_set - n_audited that remain.
-    """
+    bound: upper limit of the share of wrong labels among the other n_set - n_audited, 0 to 1."""
 
     threshold: float
     n_set: int
@@ -78,7 +81,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class Tallies:
-    """N_t, n_t and d_t for each threshold of the grid."""
+    """N_t, n_t and d_t for each threshold of the grid, (T,) int64 each."""
 
     size: Counts
     audited: Counts
@@ -88,11 +91,14 @@ class Tallies:
 def tallies(
     grid: ArrayLike, score: ArrayLike, rest: ArrayLike, audited: ArrayLike, wrong: ArrayLike
 ) -> Tallies:
-    """All but the grid have one entry an example.
+    """Count examples, audited ones and errors up to each threshold.
 
-    audited: the prefix of the audit's stored random order that this look uses.
-    wrong: the judge's label is not the people's; an unresolved audit item counts as wrong.
-    """
+    Args:
+        grid: (T,) thresholds, ascending.
+        score, rest: (N,) as in `certificate_plan`.
+        audited: (N,) bool, the prefix of the audit's stored random order that this look uses.
+        wrong: (N,) bool, the judge's label isn't people's; unresolved audit items count as wrong.
+    Returns: N_t, n_t and d_t."""
     scores = np.asarray(score, dtype=np.float64)
     inside = np.asarray(rest, dtype=bool) & np.isfinite(scores)
     seen = inside & np.asarray(audited, dtype=bool)
@@ -106,11 +112,14 @@ def tallies(
 
 
 def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | Undefined:
-    """The certificate at one of the plan's looks, or why there is none.
+    """Certify labels at one of the plan's looks by fixed-sequence testing (arXiv:2110.01052).
 
-    Starts at the first t with n_t >= ln(alpha)/ln(1 - epsilon) and goes on while the bound is at
-    most epsilon.  Starting at the smallest set would spend the test where it cannot pass.
-    """
+    It starts at the first t with n_t >= ln(alpha)/ln(1 - epsilon) and goes on while the bound is at
+    most epsilon. Starting at the smallest set would spend the test where it cannot pass.
+
+    Args: plan, counts, look: the plan, its tallies, and number of audited examples.
+    Returns: the certificate, or Undefined with the reason.
+    Raises: ValueError if the plan has no such look."""
     if look not in plan.looks:
         raise ValueError(f"the plan has no look at {look} audited examples")
     alpha = plan.alpha_of_a_look
@@ -136,13 +145,19 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
 
 
 def fewest_audited(epsilon: float, alpha: float) -> int:
-    """Audit labels needed even when none is wrong: ln(alpha)/ln(1 - epsilon)."""
+    """Return the audit labels needed even if none is wrong: ln(alpha)/ln(1 - epsilon), rounded up.
+
+    Args: epsilon, alpha: share of wrong labels, and error.
+    Returns: 1 or more."""
     return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
 
 
 @lru_cache(maxsize=100_000)
 def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
-    """(D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha."""
+    """Return (D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha.
+
+    Args: size, audited, wrong, alpha: N, n, d, and the error.
+    Returns: share of wrong labels among the unaudited ones, 0 to 1."""
     if audited == size:
         return 0.0
     # The tail falls as D grows, so D_max is found by halving.
@@ -157,20 +172,22 @@ def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
 
 
 def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int = 1) -> Floats:
-    """Bounds that hold for every threshold, look and run at once: what a slider may show.
+    """Bound every threshold, look and run at once: what a slider may show.
 
     Choosing epsilon, run or score afterwards is not covered by `certify`; alpha is divided here.
-    """
+
+    Args: counts, alpha, looks, runs: tallies, total error, and how many looks and runs share it.
+    Returns: (T,) float64 shares, 0 to 1."""
     each = alpha / (max(len(counts.size), 1) * looks * runs)
     rows = zip(counts.size, counts.audited, counts.wrong, strict=True)
     return np.array([upper_bound(int(n), int(a), int(d), each) for n, a, d in rows])
 
 
 def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
-    """Audit labels in the certified set that certify epsilon when `wrong` of them are wrong.
+    """Return the smallest n with P(Binomial(n, epsilon) <= wrong) <= alpha, for a large set.
 
-    For a large set; P(Binomial(n, epsilon) <= wrong) <= alpha.
-    """
+    Args: epsilon, wrong, alpha: share to certify, errors among the labels, and error.
+    Returns: number of audit labels."""
     n = fewest_audited(epsilon, alpha) + wrong
     while scipy.stats.binom.cdf(wrong, n, epsilon) > alpha:
         n += 1
@@ -178,7 +195,10 @@ def audit_needed(epsilon: float, wrong: int, alpha: float = 0.05) -> int:
 
 
 def wrong_allowed(epsilon: float, audited: int, alpha: float = 0.05) -> int | Undefined:
-    """How many of so many audit labels may be wrong; what an audit of that size could certify."""
+    """Return how many labels of an audit may be wrong.
+
+    Args: epsilon, audited, alpha: share to certify, size of the audit, and error.
+    Returns: the number, or Undefined if the audit is too small to certify anything."""
     if audited < fewest_audited(epsilon, alpha):
         return Undefined(f"at least {fewest_audited(epsilon, alpha)} audit labels are needed")
     wrong = 0

@@ -1,9 +1,9 @@
-"""The HITLC curve: accuracy when people label the top beta percent (FairEval §3.3, Figure 4).
+"""The HITLC curve: accuracy when people label the top beta percent.
 
-A reviewed example counts as right *by construction*, so the curve rises even where the ranking
-finds no errors.  What stands beside it shows that: accuracy on the part that nobody reviewed,
-the errors found against those that a random choice would find, and the gain over random.
-"""
+FairEval (arXiv:2305.17926), §3.3 and Figure 4. A reviewed example counts as right *by
+construction*, so the curve rises even if the ranking finds no errors. Three figures show that:
+accuracy on the part that nobody reviewed, the errors found against those that a random choice
+would find, and the gain over random."""
 
 from __future__ import annotations
 
@@ -15,18 +15,31 @@ from numpy.typing import ArrayLike
 
 from judging.methods.agreement.votes import VoteCounts
 from judging.methods.arrays import Booleans, Floats, Signs
-from judging.methods.intervals.bootstrap import WIDTH, alike_limits, cells, resampled_counts
-from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined
+from judging.methods.intervals.bootstrap import (
+    WIDTH,
+    alike_limits,
+    cells,
+    coded,
+    ratio,
+    resampled_counts,
+)
+from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, exact_lower_limit
 
-# Above any entropy, so that the order of SCIENCE.md §2 is one number.
+# Above any entropy, so that the whole order of review is one number.
 INCONSISTENT_BONUS = 1_000.0
+REPEATS = 1_000
+# With more distinct levels than this neighbours share one: the curve hardly changes, and the
+# resamples fit into memory.
+MOST_LEVELS = 500
 
 
 def routing_level(score: Floats, unjudged: Booleans, inconsistent: Booleans) -> Floats:
-    """(N,) numbers to sort by, the largest reviewed first: unjudged, inconsistent, then the score.
+    """Return numbers to sort by, largest first: unjudged, inconsistent, then the score.
 
-    score: (N,) BPDE or a learned score; NaN where there is none, which comes last.
-    """
+    Args:
+        score: (N,) BPDE or a learned score; NaN comes last.
+        unjudged, inconsistent: (N,) bool.
+    Returns: (N,) float64."""
     level = np.where(np.isnan(score), -np.inf, score)
     level = np.where(inconsistent, level + INCONSISTENT_BONUS, level)
     return np.where(unjudged, np.inf, level)
@@ -38,10 +51,9 @@ class ReviewCurve:
 
     Within a group of equal levels it is the expectation over their orders, hence linear.
     reviewed: examples (or weight) reviewed at the end of each group, from 0 to the total.
-    judge_right, people_right: what the judge's labels of the reviewed part earned, and what the
-        people's labels that replace them earn.
-    right_before: what the judge's labels earn altogether.
-    """
+    judge_right, people_right: what the judge's labels of the reviewed part earned, and what
+        people's labels, which replace them, earn.
+    right_before: what all the judge's labels earn."""
 
     reviewed: Floats
     judge_right: Floats
@@ -61,13 +73,10 @@ class ReviewCurve:
         return np.asarray(right / self.total)
 
     def unreviewed_accuracy(self, m: ArrayLike) -> Floats:
-        """Accuracy of the judge on the part that nobody reviewed; NaN once all are reviewed."""
+        """Return the judge's accuracy on the unreviewed part; NaN once all are reviewed."""
         reviewed = np.asarray(m, dtype=np.float64)
-        left = np.asarray(self.total - reviewed)
         right = self.right_before - np.interp(reviewed, self.reviewed, self.judge_right)
-        accuracy = np.full(left.shape, np.nan)
-        np.divide(right, left, out=accuracy, where=left > 0)
-        return accuracy
+        return ratio(right, self.total - reviewed)
 
 
 def review_curve(
@@ -77,12 +86,14 @@ def review_curve(
     reviewer: ArrayLike | None = None,
     weight: ArrayLike | None = None,
 ) -> ReviewCurve:
-    """The curve of examples sorted by falling level.
+    """Return the curve of examples reviewed by falling level (FairEval §3.3).
 
-    judge: (N,) what the judge's label earns, 0 to 1; 0 for an unjudged example.
-    reviewer: the same for the people's label; 1 under the paper's convention (None).
-    weight: how many examples each stands for.
-    """
+    Args:
+        level: (N,) for example from `routing_level`.
+        judge: (N,) what the judge's label earns, 0 to 1; 0 if unjudged.
+        reviewer: (N,) the same for people's label; None: 1, the paper's convention.
+        weight: (N,) how many examples each represents; None: 1 each.
+    Returns: the curve."""
     levels = np.asarray(level, dtype=np.float64)
     order = np.argsort(-levels)
     ordered = levels[order]
@@ -103,13 +114,19 @@ def review_curve(
 
 
 def oracle_curve(judge: ArrayLike) -> ReviewCurve:
-    """People see the judge's errors first: no ranking can do better."""
+    """Return the curve in which people see the judge's errors first: no ranking can do better.
+
+    Args: judge: (N,) as in `review_curve`.
+    Returns: the curve."""
     earned = np.asarray(judge, dtype=np.float64)
     return review_curve(-earned, earned)
 
 
 def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float = 1.0) -> Floats:
-    """acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random."""
+    """Return acc0 + (m/N)(H - acc0): the expectation when the m examples are drawn at random.
+
+    Args: m, total, accuracy, reviewer: reviewed, N, and accuracy of judge (acc0) and people (H).
+    Returns: float64 of the shape of m, 0 to 1."""
     share = np.asarray(m, dtype=np.float64) / total
     return np.asarray(accuracy + share * (reviewer - accuracy))
 
@@ -118,8 +135,7 @@ def random_accuracy(m: ArrayLike, total: float, accuracy: float, reviewer: float
 class ErrorsFound:
     """Errors among the m first in rank, against a random choice of m.
 
-    p: exact one-sided probability that a random choice finds as many or more.
-    """
+    p: exact one-sided probability that a random choice finds at least as many."""
 
     m: int
     found: float
@@ -128,7 +144,10 @@ class ErrorsFound:
 
 
 def errors_found(ranking: ArrayLike, judge: ArrayLike, m: int) -> ErrorsFound | Undefined:
-    """ranking: indices, the first to be reviewed first; judge: what its label earns (0, 1/2, 1)."""
+    """Count the errors among the m first, against a random choice of m.
+
+    Args: ranking, judge, m: (N,) places, the first reviewed first; (N,) earned: 0, 1/2 or 1; m.
+    Returns: the count with its exact one-sided p, or Undefined unless 0 < m <= N."""
     order = np.asarray(ranking, dtype=np.intp)
     halves = np.rint(2 - 2 * np.asarray(judge, dtype=np.float64)[order]).astype(int)
     n = len(halves)
@@ -166,14 +185,16 @@ def independent_curve(
     votes: VoteCounts,
     weight: ArrayLike | None = None,
 ) -> IndependentCurve | Undefined:
-    """Over the examples with two votes or more.
+    """Return the curve of agreement with one more vote, over the examples with two votes or more.
 
-    level: as in `review_curve`.  judge, judged: the judge's label of each example.
-    """
+    Args:
+        level, weight: (N,) as in `review_curve`.
+        judge, judged, votes: (N,) the judge's signs, whether each exists, and people's votes.
+    Returns: curve and ceiling, or Undefined without such an example."""
     rows = votes.n_votes >= 2
     if not rows.any():
         return Undefined("no example has two votes")
-    agreed = judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
+    agreed = _judge_agreement(judge[rows], judged[rows], VoteCounts(votes.counts[rows]))
     people = votes.others_agree()[rows]
     weights = np.ones(len(judge)) if weight is None else np.asarray(weight, dtype=np.float64)
     weights = weights[rows]
@@ -183,25 +204,18 @@ def independent_curve(
     return IndependentCurve(curve, float(weights @ people / weights.sum()), int(rows.sum()))
 
 
-def judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
-    """Share of an example's votes that the judge's label agrees with; 0 where it has none."""
+def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Floats:
+    """Return the share of an example's votes for the judge's label; 0 without a label."""
     same = votes.counts[np.arange(len(judge)), 1 - judge.astype(int)]
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
 
 
-REPEATS = 1_000
-# With more distinct levels than this neighbours share one: the curve hardly changes, and the
-# resamples fit into memory.
-MOST_LEVELS = 500
-
-
 @dataclass(frozen=True, slots=True)
 class CurveBand:
-    """Accuracy after reviewing the top share of the examples, one entry a beta in percent.
+    """Accuracy after reviewing the top share of the examples, one entry for each beta in percent.
 
     low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
-    lower_band: holds at all betas at once.
-    """
+    lower_band: holds at all betas at once."""
 
     beta: Floats
     accuracy: Floats
@@ -229,7 +243,14 @@ def curve_band(
     stratum: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> CurveBand | Undefined:
-    """level, judge, reviewer, weight: as in `hitlc.review_curve`; beta: ascending, in percent."""
+    """Return the curve with limits, re-ranked and cut again in each resample.
+
+    Args:
+        level, judge, reviewer, weight: (N,) as in `review_curve`.
+        beta: ascending, in percent.
+        rng, question, stratum: as in `resampled_counts`.
+        confidence: of the limits.
+    Returns: the band, or Undefined without a labelled example."""
     levels = np.asarray(level, dtype=np.float64)
     if not len(levels):
         return Undefined("no example has a human label")
@@ -256,7 +277,9 @@ def curve_band(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )
     reach = float(np.quantile(scaled.max(axis=1), confidence))
-    band = _exact_lower(value, size, float(scipy.stats.norm.sf(reach)))
+    # If few errors are left, no resample shows how few; the exact limit does.
+    right = np.clip(value * size, 0, size)
+    band = exact_lower_limit(right, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
         band = np.where(betas < 100, band, value)
     return CurveBand(betas, value, low, high, band)
@@ -265,10 +288,9 @@ def curve_band(
 def _never_bare(
     value: Floats, low: Floats, high: Floats, reviewed: Floats, size: float
 ) -> tuple[Floats, Floats]:
-    """The limits, and where every resample agrees those of an unreviewed part that is all alike.
+    """Return limits even if every resample agrees: those of an unreviewed part that is all alike.
 
-    Nothing is by chance once all is reviewed: then there are none.
-    """
+    Once all is reviewed nothing is by chance, and there are none."""
     low, high = low.copy(), high.copy()
     for at in np.flatnonzero(high - low < WIDTH):
         left = 1 - reviewed[at]
@@ -281,19 +303,11 @@ def _never_bare(
     return low, high
 
 
-def _exact_lower(share: Floats, n: float, alpha: float) -> Floats:
-    """Clopper and Pearson's lower limit: where few errors are left, no resample shows how few."""
-    right = np.clip(share * n, 0, n)
-    return np.where(
-        right > 0, scipy.stats.beta.ppf(alpha, np.maximum(right, 1e-9), n - right + 1), 0.0
-    )
-
-
 def _grouped(levels: Floats) -> Floats:
     """The levels in falling order as 0, 1, 2 …, at most MOST_LEVELS of them."""
-    distinct, code = np.unique(-levels, return_inverse=True)
-    step = max(1, -(-len(distinct) // MOST_LEVELS))
-    return (code.reshape(-1) // step).astype(np.float64)
+    distinct, code = coded(-levels)
+    step = max(1, -(-distinct // MOST_LEVELS))
+    return (code // step).astype(np.float64)
 
 
 def _curves(

@@ -1,9 +1,8 @@
 """Several runs as one panel: its verdict, how far its members disagree, and a cascade of two.
 
 A jury of cheaper judges of different families can be worth more than one large judge (Verga et
-al. 2024).  Members weigh the same, or by the log odds of being right, which is the best weight of
-independent voters (Nitzan and Paroush 1982).
-"""
+al. 2024, arXiv:2404.18796). Members weigh the same, or by the log odds of being right, which is
+the best weight of independent voters (Nitzan and Paroush 1982, doi:10.2307/2526438)."""
 
 from __future__ import annotations
 
@@ -13,14 +12,16 @@ from decimal import Decimal
 import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import ratio
 
 EXACT = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """sign: 1 win, 0 tie, -1 lose; meaningless where `judged` is False, since no member has a
-    label there. disagreement: entropy (natural log) of the members' verdicts, NaN there."""
+    """sign: (N,), meaningless if `judged` is False, since no member has a label there.
+
+    disagreement: (N,) entropy of the members' verdicts in nats, 0 to ln 3; NaN if not judged."""
 
     sign: Signs
     judged: Booleans
@@ -30,33 +31,42 @@ class Panel:
 def panel(
     signs: Signs, there: Booleans, weights: Floats, preference: Floats | None = None
 ) -> Panel:
-    """signs, there: (R, N) each member's verdict, and where it has one; weights: (R,) or (R, N).
+    """Combine the members' verdicts.
 
-    preference: (R, N) CS1 - CS2, for the mean of calibrated scores; each member's are divided by
-    their root mean square, so that a scale of 1 to 10 has no louder voice than one of 0 and 1.
-    None: the mean of the verdicts.
-    """
+    Scores are divided by their root mean square, so that a scale of 1 to 10 has no louder voice
+    than one of 0 and 1.
+
+    Args:
+        signs, there: (R, N) each member's verdict, and whether it has one.
+        weights: (R,) or (R, N).
+        preference: (R, N) CS1 - CS2 for the mean of scores; None: the mean of verdicts.
+    Returns: the panel's verdicts."""
     weigh = np.broadcast_to(weights if weights.ndim == 2 else weights[:, None], signs.shape)
     weigh = np.where(there, weigh, 0.0)
     voices = signs.astype(np.float64) if preference is None else _one_scale(preference, there)
     mean = (weigh * np.where(there, voices, 0.0)).sum(axis=0)
     total = weigh.sum(axis=0)
     judged = total > 0
-    mean = np.divide(mean, total, out=np.zeros_like(mean), where=judged)
+    mean = ratio(mean, total, empty=0.0)
     sign = np.where(np.abs(mean) < EXACT, 0, np.sign(mean)).astype(np.int8)
     return Panel(sign, judged, np.where(judged, _entropy(signs, weigh, total), np.nan))
 
 
 def equal_weights(members: int) -> Floats:
+    """Return weights that sum to 1.
+
+    Args: members: R.
+    Returns: (R,) float64."""
     return np.full(members, 1.0 / members)
 
 
 def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = False) -> Floats:
-    """(R,) weights that sum to 1: log odds of being right, none below even odds; equal where no
-    member is better than even.
+    """Weigh members by the log odds of being right (Nitzan, Paroush 1982, doi:10.2307/2526438).
 
-    right: (R, N) what each member's label earns, 0 to 1; labelled: (N,) the learning sample.
-    leave_out: (R, N), each example's weights without its own label, to measure the panel by.
+    Args:
+        right, labelled: (R, N) what each member's label earns, 0 to 1; (N,) the learning sample.
+        leave_out: leave each example's own label out, to measure the panel by.
+    Returns: (R,), or (R, N) with `leave_out`; they sum to 1, all equal if nobody beats even odds.
     """
     earned = (right[:, labelled]).sum(axis=1, keepdims=True)
     n = np.full(earned.shape, float(labelled.sum()))
@@ -71,10 +81,9 @@ def accuracy_weights(right: Floats, labelled: Booleans, *, leave_out: bool = Fal
 
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """The first judge about everything, the second about the m most contested.
+    """The first judge about all examples, the second about the m most contested.
 
-    usd: None where a price is not known. right: what the labels earn altogether.
-    """
+    usd: None if a price is unknown. right: what all labels earn."""
 
     m: int
     usd: Decimal | None
@@ -88,9 +97,13 @@ def cascade(
     m: int,
     costs: tuple[Decimal | None, Decimal | None],
 ) -> Cascade:
-    """ranking: the N examples, the first to be asked again first; first, second: (N,) what each
-    judge's label earns (times the example's weight); costs: in USD, of each judge about all N.
-    """
+    """Ask a second judge about the most contested examples.
+
+    Args:
+        ranking: (N,) places, the first to be asked again first.
+        first, second: (N,) what each judge's label earns (times the example's weight).
+        m, costs: how many are asked again, and USD of each judge for all N, None if unknown.
+    Returns: cost and earnings."""
     again, kept = ranking[:m], ranking[m:]
     right = float(second[again].sum() + first[kept].sum())
     cheap, expensive = costs

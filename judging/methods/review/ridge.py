@@ -1,9 +1,8 @@
 """Logistic regression with a ridge around a prior, many fits at once.
 
 The penalty is (ridge / 2) sum (b - prior)^2 over the coefficients, not over the intercept: with
-much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992, with
-the prior's mean in place of zero).
-"""
+much of it the fit becomes the prior, and never noise (le Cessie and van Houwelingen 1992,
+doi:10.2307/2347628, with the prior's mean in place of zero)."""
 
 from __future__ import annotations
 
@@ -17,20 +16,29 @@ from judging.methods.arrays import Codes, Floats
 STEPS = 60
 LONGEST_STEP = 3.0
 CONVERGED = 1e-8
-# Keeps the intercept finite where a training part holds one kind only.
+# Keeps the intercept finite if a training part holds only errors, or none.
 INTERCEPT_RIDGE = 1e-3
+# The last one leaves nothing but the prior.
+RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
+FOLDS = 5
+REPEATS = 4
+# With more rows the folds agree: the ridge hardly matters, and one division is enough.
+FEW_ROWS = 200
+MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class RidgeFits:
-    """B fits of 1 + F coefficients, the intercept first. coefficients: (B, 1 + F); covariance:
-    (B, 1 + F, 1 + F), the inverse of the penalised information (Laplace)."""
+    """B fits of 1 + F coefficients, the intercept first.
+
+    coefficients: (B, 1 + F); covariance: (B, 1 + F, 1 + F), the inverse of the penalised
+    information (Laplace)."""
 
     coefficients: Floats
     covariance: Floats
 
     def linear(self, features: Floats) -> Floats:
-        """(B, rows): the logits."""
+        """Return (B, rows) logits."""
         return np.asarray(self.coefficients[:, :1] + self.slopes @ features.T)
 
     @property
@@ -41,10 +49,14 @@ class RidgeFits:
 def ridge_fits(
     features: Floats, target: Floats, weights: Floats, ridge: Floats, prior: ArrayLike
 ) -> RidgeFits:
-    """features: (n, F), standardised; target: (n,), 0 to 1, where 1/2 is the same as two rows of
-    weight 1/2, one of either kind; weights: (B, n), 0 where a fit leaves a row out; ridge: (B,);
-    prior: (F,).  Newton's method, with steps of a bounded length.
-    """
+    """Fit B logistic regressions by Newton's method, with steps of a bounded length.
+
+    Args:
+        features: (n, F), standardised.
+        target: (n,) 0 to 1; 1/2 equals two rows of weight 1/2, one of either kind.
+        weights: (B, n), 0 if a fit leaves a row out.
+        ridge, prior: (B,) strengths, and (F,) the coefficients that they pull to.
+    Returns: the fits."""
     n, width = features.shape
     rows = np.column_stack((np.ones(n), features))
     penalty = np.tile(np.asarray(ridge, dtype=np.float64)[:, None], (1, width + 1))
@@ -71,28 +83,27 @@ def ridge_fits(
 
 
 def log_loss(target: Floats, linear: Floats) -> Floats:
-    """-[y log p + (1 - y) log(1 - p)] of each row, from the logit."""
+    """Return -[y log p + (1 - y) log(1 - p)] of each row.
+
+    Args: target, linear: outcomes, 0 to 1, and logits.
+    Returns: float64 in nats, 0 or more."""
     return np.asarray(np.logaddexp(0.0, linear) - target * linear)
 
 
 def sigmoid(linear: Floats) -> Floats:
+    """Return 1 / (1 + exp(-x)) without overflow.
+
+    Args: linear: logits.
+    Returns: float64, 0 to 1."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * linear)))
-
-
-# The last one leaves nothing but the prior.
-RIDGES = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 1e6)
-FOLDS = 5
-REPEATS = 4
-# With more rows the folds agree: the ridge hardly matters, and one division is enough.
-FEW_ROWS = 200
-MOST_ROWS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class CrossValidated:
-    """ridge: the one with the smallest log loss on rows left out. rows: those that were used;
-    scores: each one's score (without the intercept) by fits that left it out, their mean over
-    the repeated divisions."""
+    """ridge: the one with the smallest log loss on rows left out. rows: those that were used.
+
+    scores: each row's score (without the intercept) by fits that left it out, their mean over the
+    repeated divisions."""
 
     ridge: float
     rows: Codes
@@ -102,11 +113,15 @@ class CrossValidated:
 def cross_validated(
     features: Floats, target: Floats, prior: Floats, rng: np.random.Generator
 ) -> CrossValidated:
-    """features: (n, F); target: (n,), 0 to 1; prior: (F,). More than 1,000 rows are thinned.
+    """Choose the ridge by the log loss on rows left out; more than 1,000 rows are thinned.
 
     Scores leave the intercept out: a fold that happens to hold more errors is scored by a fit that
-    saw fewer, and would stand below the other folds for that alone.
-    """
+    saw fewer, and would fall below the other folds for that alone.
+
+    Args:
+        features, target, prior: (n, F), (n,) and (F,) as in `ridge_fits`.
+        rng: source of thinning and folds.
+    Returns: ridge, rows and their scores."""
     rows = np.arange(len(target))
     if len(rows) > MOST_ROWS:
         rows = np.sort(rng.choice(rows, MOST_ROWS, replace=False))

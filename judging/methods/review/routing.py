@@ -1,8 +1,7 @@
-"""What may tell that the judge's label is wrong, as standardised columns for learned routing.
+"""Learned routing: features that may tell that a label is wrong, and the fit that routes by them.
 
-All columns look at the example from the verdict: a length difference is positive where the
-response that the judge prefers is the longer one.
-"""
+All features look at the example from the verdict: a length difference is positive if the judge
+prefers the longer response. docs/methods/routing.md has the reasons and the simulations."""
 
 from __future__ import annotations
 
@@ -13,20 +12,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.intervals.bootstrap import ratio
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.review.auroc import AurocDifference, auroc, auroc_difference
 from judging.methods.review.ridge import RIDGES, RidgeFits, cross_validated, ridge_fits, sigmoid
+from judging.methods.verdicts.position import order_labels, outcome_counts
 
 # Rarer categories share the average: a handful of examples says nothing of its own.
 MOST_CATEGORIES = 20
 FEWEST_OF_CATEGORY = 5
 BPDE = "bpde"
 CATEGORY = "category: "
+# Log odds ratio of a standard deviation of BPDE before any label is seen.
+PRIOR = 0.5
+# Below it BPDE must be beaten by two standard errors, which are poorly known themselves.
+FEW = 10
+# Below it there is nothing to learn from.
+FEWEST = 5
+DRAWS = 2_000
+Z = 1.959963984540054
 
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """values: (N,), NaN where the example lacks it."""
+    """values: (N,) float64, NaN if missing."""
 
     name: str
     values: Floats
@@ -34,14 +43,12 @@ class Feature:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """values: (N, F) in standard deviations from the mean over the judged examples, 0 where
-    missing, and 0 throughout where not judged; `bpde` is the first column. A category's column is
-    its indicator less its share, so that the ridge pulls small categories to the average more.
+    """values: (N, F) in standard deviations from the mean over the judged examples.
 
-    constant: names of what was left out since it never differs, or since nobody has it; `bpde`
-        stays a column then, of zeros.
-    missing: name and number of the examples that lack it.
-    """
+    Missing values and unjudged examples are 0; `bpde` is the first column. A category's column is
+    its indicator less its share, so that the ridge pulls small categories to the average more.
+    constant: names left out since they never differ or nobody has them; `bpde` stays, as zeros.
+    missing: name, and number of the examples without it."""
 
     names: tuple[str, ...]
     values: Floats
@@ -50,7 +57,10 @@ class Features:
 
 
 def features(columns: Sequence[Feature], category: Sequence[str], judged: Booleans) -> Features:
-    """Standardise over the judged examples; no label is looked at."""
+    """Standardise over the judged examples; no label is looked at.
+
+    Args: columns, category, judged: features, (N,) categories, and (N,) bool.
+    Returns: the columns that vary."""
     names, kept, constant, missing = [], [], [], []
     for column in columns:
         there = judged & np.isfinite(column.values)
@@ -74,9 +84,11 @@ def features(columns: Sequence[Feature], category: Sequence[str], judged: Boolea
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a run says of N examples. sign: of the label, 0 where there is none; bpde: smoothed;
-    gap: |CS1 - CS2|; outcomes, valid: (N, orders, k), the first order the original one, outcomes
-    turned back to responses 1 and 2; length_1, length_2, question: characters."""
+    """What a run says of N examples.
+
+    sign: of the label, 0 if there is none; bpde: smoothed; gap: |CS1 - CS2|.
+    outcomes, valid: (N, orders, k), the original order first, turned back to responses 1 and 2.
+    length_1, length_2, question: characters."""
 
     sign: Signs
     bpde: Floats
@@ -89,7 +101,10 @@ class Judged:
 
 
 def judged_features(judged: Judged) -> list[Feature]:
-    """The features that every run has. Lengths enter as logarithms."""
+    """Return the features that every run has; lengths enter as logarithms.
+
+    Args: judged: what a run says.
+    Returns: the features, BPDE first."""
     length = np.log1p(judged.length_1) - np.log1p(judged.length_2)
     asked, n_valid = judged.valid[0].size if len(judged.valid) else 0, judged.valid.sum(axis=(1, 2))
     found = [
@@ -109,24 +124,32 @@ def judged_features(judged: Judged) -> list[Feature]:
 
 
 def jury_agreement(sign: Signs, others: Sequence[tuple[Signs, Booleans]]) -> Feature:
-    """Mean over the other runs that labelled the example: 1 agrees, -1 contradicts, 0 a tie."""
+    """Return the mean over other runs: 1 agrees, -1 contradicts, 0 a tie.
+
+    Args: sign, others: (N,) signs, and each other run's signs and whether it has them.
+    Returns: the feature, NaN if no other run labelled the example."""
     agreed = np.zeros(len(sign))
     n = np.zeros(len(sign))
     for other, there in others:
         agreed += np.where(there, sign.astype(np.float64) * other, 0.0)
         n += there
-    return Feature("jury agreement", np.divide(agreed, n, out=np.full(len(n), np.nan), where=n > 0))
+    return Feature("jury agreement", ratio(agreed, n))
 
 
 def in_favour(name: str, difference: ArrayLike, sign: Signs) -> Feature:
-    """A difference of response 1 less response 2, in the direction of the verdict."""
+    """Turn a difference into the direction of the verdict.
+
+    Args: name, difference, sign: (N,) of response 1 less response 2, and (N,) signs.
+    Returns: the feature."""
     return Feature(name, np.asarray(difference, dtype=np.float64) * sign)
 
 
 def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
-    """`entropy.smoothed_entropy` of N examples: of (n p + 1/3)/(n + 1), NaN where an order has
-    no valid sample."""
-    counts = np.stack([((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)], axis=2)
+    """Return `smoothed_entropy` of N examples.
+
+    Args: outcomes, valid: (N, orders, k) signs, and which samples count.
+    Returns: (N,) float64 in nats, NaN if an order has no valid sample."""
+    counts = outcome_counts(outcomes, valid)
     per_order = valid.sum(axis=2)
     n = per_order.sum(axis=1)[:, None]
     share = (counts / np.maximum(per_order, 1)[:, :, None]).mean(axis=1)
@@ -136,14 +159,14 @@ def smoothed_entropies(outcomes: Signs, valid: Booleans) -> Floats:
 
 
 def _conflict(outcomes: Signs, valid: Booleans) -> Floats:
-    """1 where the orders' majorities differ, 0 where not, NaN where an order has no sample."""
-    side = np.sign(np.where(valid, outcomes, 0).sum(axis=2))
-    there = (valid.sum(axis=2) > 0).all(axis=1)
-    return np.where(there, (side[:, 0] != side[:, 1]).astype(np.float64), np.nan)
+    """Return 1 if the orders' labels differ, 0 if not, NaN if an order has no sample."""
+    side, there = order_labels(outcomes, valid)
+    conflict = (side[:, 0] != side[:, 1]).astype(np.float64)
+    return np.where(there.all(axis=1), conflict, np.nan)
 
 
 def _first_position(outcomes: Signs, valid: Booleans) -> Floats:
-    """Share of the valid samples that preferred what stood first."""
+    """Return the share of the valid samples that preferred the response shown first."""
     won = ((outcomes[:, 0] == 1) & valid[:, 0]).sum(axis=1)
     won = won + ((outcomes[:, 1] == -1) & valid[:, 1]).sum(axis=1)
     n = valid.sum(axis=(1, 2))
@@ -163,20 +186,11 @@ def _categories(category: Sequence[str], judged: Booleans) -> list[tuple[str, ND
     ]
 
 
-# Log odds ratio of a standard deviation of BPDE before any label is seen.
-PRIOR = 0.5
-# Below it BPDE must be beaten by two standard errors, which are poorly known themselves.
-FEW = 10
-# Below it there is nothing to learn from.
-FEWEST = 5
-DRAWS = 2_000
-Z = 1.959963984540054
-
-
 @dataclass(frozen=True, slots=True)
 class Coefficient:
-    """odds_ratio: of an error, for one standard deviation more, or in the category against the
-    average; its interval is the posterior's, which includes the ridge."""
+    """odds_ratio: of an error, for one standard deviation more, or category against average.
+
+    Its interval is the posterior's, which includes the ridge."""
 
     name: str
     odds_ratio: Estimate
@@ -184,8 +198,7 @@ class Coefficient:
 
 @dataclass(frozen=True, slots=True)
 class RoutingTrial:
-    """AUROC for the judge's errors on the learning sample: cross-validated, BPDE's, and the
-    first less the second."""
+    """AUROC for errors on the learning sample: cross-validated, BPDE's, and the difference."""
 
     learned: Figure
     bpde: Figure
@@ -196,12 +209,11 @@ class RoutingTrial:
 class Routing:
     """n: labelled examples with a judge's label; n_wrong: errors in them, with halves.
 
-    used: whether the learned score routes; if not, `reason`. ridge: None where nothing was
-    learned. notes: what was left out or filled in, a sentence each. constant: names of columns
-    that never differ: their coefficient is the prior's, and says nothing about the judge.
-    fit: of the score that routes, on the columns `values`; all else of the columns is not used.
-    probability: (N,) that the judge's label is wrong, NaN where there is none.
-    """
+    used: whether the learned score routes; if not, `reason`. ridge: None if nothing was learned.
+    notes: what was left out or filled in, a sentence each. constant: names of columns that never
+    differ: their coefficient is the prior's, and says nothing about the judge.
+    fit: of the score that routes, on the columns `values`; no other part of the columns is used.
+    probability: (N,) that the judge's label is wrong, NaN if it has none."""
 
     n: int
     n_wrong: float
@@ -228,11 +240,12 @@ class Routing:
 
 
 def wrongness(judge: Signs, human: Signs) -> Floats:
-    """1 for a wrong label, 0 for the right one; a judge's tie is half wrong unless people say tie.
+    """Return how wrong each label is; a judge's tie is half wrong unless people say tie.
 
-    Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely
-    wrong.
-    """
+    Taken as wholly wrong, ties teach that a judge in doubt errs more than one that is surely wrong.
+
+    Args: judge, human: (n,) signs.
+    Returns: (n,) float64: 0, 1/2 or 1."""
     return np.where(judge == human, 0.0, np.where(judge == 0, 0.5, 1.0))
 
 
@@ -244,9 +257,14 @@ def routing(
     wrong: Floats,
     rng: np.random.Generator,
 ) -> Routing:
-    """level: (N,) BPDE as the round would rank by it; sample: (n,) places that were drawn at
-    random and labelled; wrong: (n,) by `wrongness`.  What the judge gave no label teaches nothing.
-    """
+    """Learn where the judge errs, and route by it if it beats BPDE.
+
+    Args:
+        columns, judged: features of N examples, and (N,) bool; unjudged ones teach nothing.
+        level: (N,) BPDE as the round would rank by it.
+        sample, wrong: (n,) places drawn at random and labelled, and their `wrongness`.
+        rng: source of the folds.
+    Returns: the fit of what routes, and the trial that decided it."""
     rows, target = sample[judged[sample]], wrong[judged[sample]]
     notes = _notes(columns, len(sample) - len(rows))
     fewer = min(float(target.sum()), float((1 - target).sum()))
@@ -254,7 +272,7 @@ def routing(
         reason = too_few(len(rows), float(target.sum()))
         trial = RoutingTrial(Undefined(reason), auroc(level[rows], target), Undefined(reason))
         return _fitted(columns, judged, rows, target, trial, None, reason, notes)
-    found = cross_validated(columns.values[rows], target, prior_of(columns), rng)
+    found = cross_validated(columns.values[rows], target, _prior_of(columns), rng)
     tried = rows[found.rows]
     trial = RoutingTrial(
         auroc(found.scores, target[found.rows]),
@@ -280,8 +298,13 @@ def routing(
 def expected_errors(
     found: Routing, columns: Features, next_rows: Codes, rng: np.random.Generator
 ) -> Figure:
-    """Errors that labelling these examples is expected to find, with a 95 % predictive interval:
-    over the coefficients' posterior, and then over which of the labels are wrong."""
+    """Predict how many errors labelling these examples will find.
+
+    Args:
+        found, columns: the routing, and its features.
+        next_rows: (m,) places.
+        rng: source of coefficients and labels.
+    Returns: the number with a 95 % predictive interval, or Undefined if m is 0."""
     if not len(next_rows):
         return Undefined("no example is left to label")
     value = float(np.nansum(found.probability[next_rows]))
@@ -293,7 +316,7 @@ def expected_errors(
     return Estimate(value, len(next_rows), float(low), float(high))
 
 
-def prior_of(columns: Features) -> Floats:
+def _prior_of(columns: Features) -> Floats:
     """BPDE alone."""
     prior = np.zeros(len(columns.names))
     prior[0] = PRIOR
@@ -301,6 +324,10 @@ def prior_of(columns: Features) -> Floats:
 
 
 def too_few(n: int, n_wrong: float) -> str:
+    """Say that there are too few errors or right labels to learn from.
+
+    Args: n, n_wrong: labelled examples, and errors among them.
+    Returns: the sentence."""
     return (
         f"the {n} labelled examples hold {n_wrong:g} errors of the judge and {n - n_wrong:g} "
         f"right labels; {FEWEST} of each are needed to learn from"
@@ -317,10 +344,10 @@ def _fitted(
     reason: str,
     notes: list[str],
 ) -> Routing:
-    """The fit of what routes: all columns, or BPDE alone where there is a reason for it."""
+    """Fit what routes: all columns, or BPDE alone if there is a reason for it."""
     width = 1 if reason else len(columns.names)
     strength = RIDGES[2] if reason or ridge is None else ridge
-    values, prior = columns.values[:, :width], prior_of(columns)[:width]
+    values, prior = columns.values[:, :width], _prior_of(columns)[:width]
     every = np.ones((1, len(rows)))
     fit = ridge_fits(values[rows], target, every, np.array([strength]), prior)
     return Routing(
@@ -342,7 +369,7 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
     if isinstance(advantage, Undefined):
         return advantage.reason
     if ridge == RIDGES[-1]:
-        return "beside BPDE no feature told the judge's errors from its right labels"
+        return "no feature other than BPDE told the judge's errors from its right labels"
     if advantage.value > bar * advantage.standard_error:
         return ""
     errors = "the standard error" if bar == 1 else "two standard errors"
@@ -355,14 +382,14 @@ def _not_better(advantage: AurocDifference | Undefined, ridge: float, bar: int) 
 
 
 def _bare(value: float) -> str:
-    """As papers set it, and as AUROC stands beside it."""
+    """Format as papers do, without the leading zero."""
     return f"{value:.3f}".removeprefix("0")
 
 
 def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
     """Whether even the weakest ridge's fit puts each error above each right label."""
     every, weakest = np.ones((1, len(rows))), np.array([RIDGES[0]])
-    fit = ridge_fits(columns.values[rows], target, every, weakest, prior_of(columns))
+    fit = ridge_fits(columns.values[rows], target, every, weakest, _prior_of(columns))
     logits = fit.linear(columns.values[rows])[0]
     return bool(logits[target > 0].min() > logits[target < 1].max())
 
@@ -370,7 +397,9 @@ def _separated(columns: Features, rows: Codes, target: Floats) -> bool:
 def _notes(columns: Features, unjudged: int) -> list[str]:
     notes = []
     if BPDE in columns.constant:
-        notes.append("BPDE is the same everywhere, so it tells nothing of where this judge errs")
+        notes.append(
+            "BPDE is the same for all examples, so it says nothing about where this judge errs"
+        )
     if left_out := [name for name in columns.constant if name != BPDE]:
         notes.append(f"left out, since it is the same everywhere: {', '.join(left_out)}")
     for name, n in columns.missing:

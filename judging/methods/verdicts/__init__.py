@@ -1,4 +1,3 @@
 """From samples to a verdict: calibrated scores, label, BPDE, and position effects.
 
-How right a verdict is belongs to `agreement`.
-"""
+How right a verdict is belongs to `agreement`."""

@@ -1,8 +1,7 @@
 """Verdicts of a million examples at once, equal to `verdicts.verdict` to the last bit.
 
 Scores are integers in units of 1/scale, so that sums and comparisons are exact; the entropy of
-each distinct set of shares is computed once, by the exact function.
-"""
+each distinct set of shares is computed once, by the exact function."""
 
 from __future__ import annotations
 
@@ -22,11 +21,10 @@ _TALLIES = 5
 
 @dataclass(frozen=True, slots=True)
 class VerdictArrays:
-    """One entry an example; where `judged` is False, scores and BPDE are NaN.
+    """(N,) arrays; scores and BPDE (in nats, 0 to ln 3) are NaN if `judged` is False.
 
-    sign: 1 win, 0 tie, -1 lose; meaningless where `judged` is False.
-    outcomes: (N, orders, k) of 1, 0, -1; meaningless where the sample is not valid.
-    """
+    sign: meaningless if `judged` is False. n_valid: valid samples.
+    outcomes: (N, orders, k) signs, meaningless if the sample is not valid."""
 
     judged: Booleans
     sign: NDArray[np.int8]
@@ -39,13 +37,14 @@ class VerdictArrays:
 
 
 def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> VerdictArrays:
-    """CS, label and BPDE of N examples.
+    """Return CS, label and BPDE of N examples, equal to those of `verdict` to the last bit.
 
-    scores: (N, orders, k, 2) integers in units of 1/scale, of responses 1 and 2; any number where
-        the sample is not valid.
-    valid: (N, orders, k).
-    Raises ValueError where the scores are so large that float results could be rounded twice.
-    """
+    Args:
+        scores: (N, orders, k, 2) integers in units of 1/scale, of responses 1 and 2.
+        valid: (N, orders, k) bool, which samples count; one order or two.
+        scale: units per point.
+    Returns: the arrays.
+    Raises: ValueError for other orders, or scores so large that floats could be rounded twice."""
     n, orders, k = valid.shape
     if orders not in (1, 2):
         raise ValueError(f"a method asks for one order or two, not {orders}")
@@ -91,7 +90,7 @@ def verdict_arrays(scores: Integers, valid: Booleans, scale: int = 1) -> Verdict
 
 
 def _entropies(wins: Counts, losses: Counts, total: Counts) -> Floats:
-    """Entropy of the shares wins/total, ties/total and losses/total; 0 where not judged."""
+    """Return the entropies of the shares of wins, ties and losses; 0 if not judged."""
     base = int(total.max(initial=0)) + 1
     keys = (total * base + wins) * base + losses
     if base**3 <= LARGEST_TABLE:

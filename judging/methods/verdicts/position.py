@@ -1,8 +1,8 @@
-"""How much the judge follows positions instead of contents (FairEval §2.2, PORTIA §4.2).
+"""How much the judge follows positions instead of contents.
 
-Outcomes have the shape (N, 2, k): original and swapped order, 1 win, 0 tie, -1 lose, already
-turned back to responses 1 and 2.  `valid` of the same shape says which are there.
-"""
+FairEval (arXiv:2305.17926) §2.2, PORTIA (arXiv:2310.01432) §4.2. Outcomes have the shape (N, 2, k):
+original and swapped order, signs already turned back to responses 1 and 2. `valid` of the same
+shape says which samples count."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats, Integers, Signs
+from judging.methods.arrays import Booleans, Counts, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     all_differ,
-    bootstrap_estimate,
+    bootstrap_mean,
     effective_size,
+    questions_at,
     share,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
@@ -28,17 +29,30 @@ ONE_SAMPLE = "no example has two samples of one order"
 
 
 def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
-    """(N, 2) label of the mean within each order, and whether the order has a valid sample.
+    """Return the label of the mean within each order.
 
-    difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
-    """
+    Args:
+        difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
+        valid: (N, 2, k) bool.
+    Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample."""
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
     return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
 
 
+def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
+    """Count outcomes by order.
+
+    Args: outcomes, valid: (N, orders, k) signs, and which samples count.
+    Returns: (N, orders, 3) int64 wins, ties and losses."""
+    columns = [((outcomes == sign) & valid).sum(axis=2) for sign in (1, 0, -1)]
+    return np.stack(columns, axis=2)
+
+
 @dataclass(frozen=True, slots=True)
 class Conflicts:
-    """How often the verdicts of the two orders contradict each other."""
+    """How often the verdicts of the two orders contradict each other.
+
+    strict_conflict_rate: a win against a lose. consistency: 1 less the conflict rate."""
 
     conflict_rate: Figure
     strict_conflict_rate: Figure
@@ -46,9 +60,12 @@ class Conflicts:
 
 
 def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None) -> Conflicts:
-    """Conflict: another label when swapped.  Strict: a win against a lose."""
+    """Return how often the orders disagree.
+
+    Args: labels, there, question: (N, 2) from `order_labels`, and (N,) codes or None.
+    Returns: shares, 0 to 1, of the examples with both labels."""
     rows = there.all(axis=1)
-    both, of = labels[rows], None if question is None else np.asarray(question)[rows]
+    both, of = labels[rows], questions_at(question, rows)
     differ, strict = both[:, 0] != both[:, 1], both[:, 0] * both[:, 1] < 0
     figures = (share(values, of, reason=NO_PAIR) for values in (differ, strict, ~differ))
     return Conflicts(*figures)
@@ -57,25 +74,23 @@ def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None)
 def win_rate_by_position(
     labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> tuple[Figure, Figure]:
-    """Win rate of response 1 (a tie is 1/2) when it is shown first, and when second."""
+    """Return the win rate of response 1, a tie as 1/2, when shown first and when second.
 
-    def rate(order: int) -> Figure:
-        rows = there[:, order]
-        return bootstrap_estimate(
-            lambda counts, values: counts @ (1 + values[:, 0]) / 2 / counts.sum(axis=1),
-            (labels[rows, order],),
-            rng,
-            question=None if question is None else np.asarray(question)[rows],
-            reason="the judge has given no verdict in this order",
-            limits=(0, 1),
-        )
+    Args: labels, there, rng, question: as in `conflicts` and `bootstrap_estimate`.
+    Returns: two win rates, 0 to 1."""
 
-    return rate(0), rate(1)
+    points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
+    reason = "the judge has given no verdict in this order"
+    first, second = (
+        bootstrap_mean(column, rng, question=question, reason=reason, limits=(0, 1))
+        for column in points.T
+    )
+    return first, second
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPosition:
-    """Of the examples in which one position won in both orders, how often it was the first."""
+    """rate: how often the first position won, if one position won in both orders."""
 
     rate: Figure
     p: float | None
@@ -84,14 +99,17 @@ class FirstPosition:
 def first_position(
     labels: Signs, there: Booleans, question: ArrayLike | None = None
 ) -> FirstPosition:
-    """Exact binomial test against 1/2, two-sided; where questions repeat, Wilson's on as many
-    examples as they are worth."""
+    """Test whether the first position wins more often than the second if one wins in both orders.
+
+    Args: labels, there, question: as in `conflicts`.
+    Returns: share and two-sided p against 1/2: exact binomial, or, if questions repeat, Wilson's on
+        as many examples as they are worth."""
     first = (labels[:, 0] == 1) & (labels[:, 1] == -1)
     rows = there.all(axis=1) & (first | ((labels[:, 0] == -1) & (labels[:, 1] == 1)))
     won, n = first[rows], int(rows.sum())
     if not n:
         return FirstPosition(Undefined("no position won in both orders of any example"), None)
-    of = None if question is None else np.asarray(question)[rows]
+    of = questions_at(question, rows)
     rate = share(won, of, exact=True)
     if of is None or all_differ(of):
         return FirstPosition(rate, float(scipy.stats.binomtest(int(won.sum()), n).pvalue))
@@ -103,8 +121,8 @@ def first_position(
 
 
 def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
-    """Per example P(two samples of different orders differ), P(two of one order differ); NaN."""
-    counts = np.stack([((outcomes == s) & valid).sum(axis=2) for s in (1, 0, -1)], axis=2)
+    """Return (N,) P(samples of different orders differ), and the same within an order."""
+    counts = outcome_counts(outcomes, valid)
     n = counts.sum(axis=2).astype(np.float64)
     pairs_across = n.prod(axis=1)
     same_across = counts.prod(axis=1).sum(axis=1)
@@ -121,38 +139,26 @@ def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
 def position_effect(
     outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """P(samples of different orders disagree) - P(samples of the same order disagree).
+    """Return P(samples of different orders disagree) - P(samples of the same order disagree).
 
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
-    """
+
+    Args: outcomes, valid, rng, question: (N, 2, k) each, and as in `bootstrap_estimate`.
+    Returns: difference, -1 to 1, or Undefined without two samples of one order."""
     across, within = _disagreement(outcomes, valid)
-    return _mean(across - within, rng, question, ONE_SAMPLE, (-1, 1))
+    difference = across - within
+    return bootstrap_mean(difference, rng, question=question, reason=ONE_SAMPLE, limits=(-1, 1))
 
 
 def repetition_stability(
     outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
 ) -> Figure:
-    """Share of pairs of samples of one order that agree."""
+    """Return the share of pairs of samples of one order that agree.
+
+    Args: outcomes, valid, rng, question: as in `position_effect`.
+    Returns: share, 0 to 1, or Undefined as there."""
     _, within = _disagreement(outcomes, valid)
-    return _mean(1 - within, rng, question, ONE_SAMPLE, (0, 1))
-
-
-def _mean(
-    values: Floats,
-    rng: np.random.Generator,
-    question: ArrayLike | None,
-    reason: str,
-    limits: tuple[float, float],
-) -> Figure:
-    rows = np.isfinite(values)
-    return bootstrap_estimate(
-        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
-        (values[rows],),
-        rng,
-        question=None if question is None else np.asarray(question)[rows],
-        reason=reason,
-        limits=limits,
-    )
+    return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +174,17 @@ class GapBin:
 def conflict_by_gap(
     difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1
 ) -> list[GapBin]:
-    """Conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
+    """Return the conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
 
     With the same samples in both, a small gap and a conflict are partly the same event: examples
-    that are all alike show a falling curve.  With the gap from one half of the slots of each
-    order and the conflict from the other half (then the halves exchanged) they do not.
-    difference: as in `order_labels`, in units of 1/scale.  edges: ascending limits of the bins.
-    """
+    that are all alike show a falling curve. With the gap from one half of the samples of each
+    order and the conflict from the other half (then the halves exchanged) they don't.
+
+    Args:
+        difference, valid: as in `order_labels`, in units of 1/scale.
+        edges: ascending limits of the bins.
+        scale: units per point.
+    Returns: the bins."""
     limits = np.asarray(edges, dtype=np.float64)
     half = valid.shape[2] // 2
     first, second = slice(0, half), slice(half, None)
@@ -193,7 +203,7 @@ def conflict_by_gap(
         if not n:
             return Undefined("no example in this bin")
         rate = sum(int(part.sum()) for part in inside) / n
-        # The halves of an example are no two examples; one alone may have but one here.
+        # The halves of an example are not two examples; an example may have only one here.
         size = max(n / len(parts), 1.0)
         found = wilson(rate * size, size)
         return replace(found, value=rate, n=ceil(size)) if isinstance(found, Estimate) else found

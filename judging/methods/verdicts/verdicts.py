@@ -1,8 +1,7 @@
-"""From what a judge said in one sample to a pair of scores and an outcome.
+"""From samples to a verdict, and from verdicts to an order of review.
 
-A pair holds the score of response 1 and of response 2, as exact fractions, already turned back
-from the order in which the judge saw them.
-"""
+FairEval (arXiv:2305.17926), §3. A pair holds the scores of responses 1 and 2 as exact fractions,
+already turned back from the order in which the judge saw them."""
 
 from __future__ import annotations
 
@@ -11,20 +10,24 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+
+from judging.core.enums import LabelledEnum
 
 ScorePair = tuple[Fraction, Fraction]
 Number = Fraction | Decimal | int
 
 LIKERT_SUM = 8
 HALF = Fraction(1, 2)
+SamplesByOrder = Sequence[tuple[Number, Number] | None]
+Shares = tuple[Fraction, Fraction, Fraction]
+NO_BAND = Fraction(0)
 
 
-class Label(StrEnum):
-    """Win, tie or lose of response 1: a sample's outcome, a verdict, a vote or a final label."""
+class Label(LabelledEnum):
+    """What a sample, a verdict, a vote or a final label says of response 1 (FairEval, 4.1)."""
 
     WIN = "win"
     TIE = "tie"
@@ -46,17 +49,27 @@ _POINTS = {Label.WIN: Fraction(1), Label.TIE: HALF, Label.LOSE: Fraction(0)}
 
 
 def score_pair_from_scores(score_1: Number, score_2: Number) -> ScorePair:
-    """Form `score`: the two scores of one completion."""
+    """Read the form `score`: the two scores of one completion.
+
+    Args: score_1, score_2: exact numbers.
+    Returns: the pair."""
     return Fraction(score_1), Fraction(score_2)
 
 
 def score_pair_from_outcome(outcome: Label) -> ScorePair:
-    """Form `relation`, and imports that hold outcomes only: (1, 0), (1/2, 1/2) or (0, 1)."""
+    """Read the form `relation`, and imports that hold outcomes only.
+
+    Args: outcome: of response 1.
+    Returns: (1, 0), (1/2, 1/2) or (0, 1)."""
     return outcome.points, 1 - outcome.points
 
 
 def score_pair_from_rating(rating: Number) -> ScorePair:
-    """Form `likert`: rating 1 to 7, turned so that a higher one favours response 1."""
+    """Read the form `likert`, turned so that a higher rating favours response 1.
+
+    Args: rating: 1 to 7.
+    Returns: (r, 8 - r).
+    Raises: ValueError for another rating."""
     exact = Fraction(rating)
     if not 1 <= exact <= 7:
         raise ValueError(f"a likert rating lies between 1 and 7, not {rating}")
@@ -64,7 +77,11 @@ def score_pair_from_rating(rating: Number) -> ScorePair:
 
 
 def score_pair_from_probability(p_1: Number) -> ScorePair:
-    """Form `choice`: the probability that the judge prefers response 1."""
+    """Read the form `choice`.
+
+    Args: p_1: probability that the judge prefers response 1.
+    Returns: (P, 1 - P).
+    Raises: ValueError outside 0 to 1."""
     exact = Fraction(p_1)
     if not 0 <= exact <= 1:
         raise ValueError(f"a probability lies between 0 and 1, not {p_1}")
@@ -72,10 +89,12 @@ def score_pair_from_probability(p_1: Number) -> ScorePair:
 
 
 def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
-    """FairEval eq. 3.  `band`: a difference of at most this much is a tie.
+    """Return the outcome of a pair (FairEval equation 3).
 
-    For a probability within b of 1/2 the difference P - (1-P) lies within 2b, so pass 2b.
-    """
+    Args:
+        pair: scores of responses 1 and 2.
+        band: a difference of at most this is a tie; for P within b of 1/2 it is 2b.
+    Returns: win, tie or lose of response 1."""
     difference = pair[0] - pair[1]
     if abs(difference) <= band:
         return Label.TIE
@@ -83,43 +102,42 @@ def outcome_of(pair: ScorePair, band: Fraction = Fraction(0)) -> Label:
 
 
 def entropy(shares: Iterable[Fraction]) -> float:
-    """-sum p ln p over the exact shares, in sorted order so that equal shares are equal floats."""
+    """Return -sum p ln p (FairEval equation 4), in sorted order: equal shares give equal floats.
+
+    Args: shares: exact, they sum to 1.
+    Returns: nats, 0 or more."""
     terms = (float(p) * math.log(float(p)) for p in sorted(shares) if p)
     return -sum(terms) + 0.0
 
 
 def smoothed_entropy(shares: Iterable[Fraction], n: int) -> float:
-    """Entropy of (n p + 1/3) / (n + 1): what runs that stop early are ranked by.
+    """Return the entropy of (n p + 1/3) / (n + 1), by which runs that stop early are ranked.
 
-    `n` is the number of valid samples behind the shares.  Without it an example that stopped
-    after two equal samples would look as certain as one that was asked six times.
-    """
+    Without it an example that stopped after two equal samples would look as certain as one that
+    was asked six times.
+
+    Args: shares, n: of win, tie and lose, and number of valid samples behind them.
+    Returns: nats, above 0."""
     return entropy((n * p + Fraction(1, 3)) / (n + 1) for p in shares)
 
 
-SamplesByOrder = Sequence[tuple[Number, Number] | None]
-Shares = tuple[Fraction, Fraction, Fraction]
-
-NO_BAND = Fraction(0)
-
-
-class VerdictState(StrEnum):
+class VerdictState(LabelledEnum):
     """How far the judge has come with an example."""
 
     PENDING = "pending"
+    JUDGED = "judged"
     UNJUDGED = "unjudged"
     INCONSISTENT = "inconsistent"
-    JUDGED = "judged"
 
 
 @dataclass(frozen=True, slots=True)
 class VerdictFigures:
     """What the samples of one example say.
 
-    `outcomes` holds one tuple per order, None for a sample without a verdict; `shares` are the
-    position-balanced shares of win, tie and lose.  Scores, shares, label and BPDE are None where
-    the state is pending or unjudged; an inconsistent example lacks the label only.
-    """
+    outcomes: one tuple per order, None for a sample without a verdict.
+    shares: position-balanced shares of win, tie and lose. bpde: in nats.
+    Scores, shares, label and BPDE are None if the state is pending or unjudged; an inconsistent
+    example lacks only the label."""
 
     state: VerdictState
     outcomes: tuple[tuple[Label | None, ...], ...]
@@ -153,15 +171,16 @@ def verdict(
     probabilities: bool = False,
     must_agree: bool = False,
 ) -> VerdictFigures:
-    """Scores, label and BPDE from the samples of each order that the method asks for.
+    """Return scores, label and BPDE from one example's samples (FairEval equations 2 to 5).
 
-    original, swapped: one pair of scores a sample, turned back to responses 1 and 2; None for a
-        sample that was asked and has no verdict.  Without `swapped` the method asks one order.
-    k: samples that each order shall get; with fewer the example is pending.  None: all is asked.
-    band: largest difference of the scores that is a tie.
-    probabilities: the pairs are (P, 1-P), and BPDE is the entropy of the mean P.
-    must_agree: an example whose orders give different labels is inconsistent (PORTIA §2.4).
-    """
+    Args:
+        original, swapped: one pair of scores per sample, turned back to responses 1 and 2; None: a
+            sample without a verdict. Without `swapped` the method asks one order.
+        k: samples that each order shall get; with fewer the example is pending. None: all asked.
+        band: largest difference of the scores that is a tie.
+        probabilities: the pairs are (P, 1-P), and BPDE is the entropy of the mean P.
+        must_agree: an example whose orders give different labels is inconsistent (PORTIA §2.4).
+    Returns: the verdict and its state."""
     orders = [_exact(original)] + ([] if swapped is None else [_exact(swapped)])
     outcomes = tuple(
         tuple(None if pair is None else outcome_of(pair, band) for pair in order)
@@ -222,8 +241,7 @@ def _counts(order: Sequence[Label | None]) -> tuple[int, int, int]:
 def _balanced_shares(counts: tuple[tuple[int, int, int], ...]) -> Shares:
     """Shares of win, tie and lose within each order, averaged over the orders.
 
-    counts: of wins, ties and loses, one triple an order; no order is without any.
-    """
+    counts: of wins, ties and loses, one triple an order; no order is without any."""
     within = [[Fraction(count, sum(order)) for count in order] for order in counts]
     win, tie, lose = map(_mean, zip(*within, strict=True))
     return win, tie, lose
@@ -234,7 +252,7 @@ _STATE_ORDER = {VerdictState.UNJUDGED: 0, VerdictState.INCONSISTENT: 1, VerdictS
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What an example is ranked by.  `bpde` may be another routing score: larger comes first."""
+    """What an example is ranked by. `bpde` may be another routing score: larger comes first."""
 
     external_id: str
     state: VerdictState
@@ -244,11 +262,15 @@ class Candidate:
 
 
 def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False) -> list[int]:
-    """Indices of the candidates, the first to be reviewed first.  Pending ones are left out.
+    """Order the candidates for review; pending ones are left out.
 
     Unjudged first, then inconsistent, then larger BPDE, fewer valid samples, smaller gap, and
-    the SHA-256 of "{seed}:{external_id}".  In paper mode import order decides after BPDE.
-    """
+    the SHA-256 of "{seed}:{external_id}".
+
+    Args:
+        candidates, seed: examples, and the run's seed.
+        paper_mode: let import order decide after BPDE.
+    Returns: their places, the first to be reviewed first."""
     gaps = sorted({c.gap for c in candidates if c.gap is not None})
     gap_order = {gap: position for position, gap in enumerate(gaps)}
 
@@ -266,12 +288,19 @@ def rank(candidates: Sequence[Candidate], seed: int, *, paper_mode: bool = False
 
 
 def tie_breaker(seed: int, external_id: str) -> str:
-    """A random order that anyone can repeat from the run's seed and the example's id."""
+    """Return a random order that anyone can repeat.
+
+    Args: seed, external_id: of the run and of the example.
+    Returns: 64 hexadecimal digits to sort by."""
     return hashlib.sha256(f"{seed}:{external_id}".encode()).hexdigest()
 
 
 def cut(n: int, beta: Number) -> int:
-    """How many of n examples the top beta percent are: floor(beta n / 100 + 1/2)."""
+    """Return how many of n examples the top beta percent are: floor(beta n / 100 + 1/2).
+
+    Args: n, beta: number of examples, and exact percent.
+    Returns: 0 to n.
+    Raises: ValueError unless 0 <= beta <= 100."""
     # Before the exact arithmetic, in which 1e9999999 and its inverse have ten million digits.
     if not 0 <= beta <= 100:
         raise ValueError(f"beta lies between 0 and 100 percent, not {beta}")

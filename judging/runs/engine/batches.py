@@ -15,7 +15,7 @@ from typing import Any
 from django.db.models import Count
 from django.utils import timezone
 
-from judging.core.errors import stop_requested
+from judging.core.processes import stop_requested
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import COMPLETED, GONE, BatchClient, BatchError, BatchState
 from judging.llm.client.errors import CallFailure, sentence

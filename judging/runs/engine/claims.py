@@ -16,15 +16,17 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import Q, Sum
+from django.db import transaction
+from django.db.models import F, Max, Q, QuerySet, Sum
 from django.utils import timezone
 
-from judging.core.processes import boot, is_dead
+from judging.core import leases
+from judging.core.leases import boot, is_dead
 from judging.core.sql import statements
+from judging.core.sql.statements import Changed, prepared, prepared_update
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import PriceSnapshot
 from judging.runs import lifecycle
@@ -35,17 +37,6 @@ from judging.runs.samples import Ask
 ZERO = Decimal(0)
 # What the columns hold, so that a sum of rounded amounts equals the sum of the rows.
 SMALLEST = Decimal("1e-10")
-
-# Sent with each batch of calls: the ORM would take longer than the database.
-RESERVE = """
-    UPDATE judging_run SET reserved_usd = reserved_usd + %s
-    WHERE id = %s AND holder = %s AND state = 'running'
-    AND (budget_usd IS NULL OR budget_usd >= spent_usd + reserved_usd + %s)
-"""
-RECONCILE = """
-    UPDATE judging_run SET reserved_usd = reserved_usd - %s, spent_usd = spent_usd + %s
-    WHERE id = %s
-"""
 
 
 def rounded_up(usd: Decimal) -> Decimal:
@@ -59,19 +50,29 @@ def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
     that was given up for dead. Call it in the transaction that claims.
     """
     n = len(amounts)
-    with connection.cursor() as cursor:
-        while n:
-            total = sum((amount or ZERO for amount in amounts[:n]), ZERO)
-            cursor.execute(RESERVE, [total, run_id, holder, total])
-            if cursor.rowcount:
-                return n
-            n //= 2
+    while n:
+        total = sum((amount or ZERO for amount in amounts[:n]), ZERO)
+        if _reserved.count(run=run_id, holder=holder, total=total):
+            return n
+        n //= 2
     return 0
 
 
+@prepared_update()
+def _reserved(run: Any, holder: Any, total: Any) -> Changed:
+    affordable = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + total)
+    ours = Run.objects.filter(affordable, pk=run, holder=holder, state=Run.State.RUNNING)
+    return ours, {"reserved_usd": F("reserved_usd") + total}
+
+
 def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(RECONCILE, [released, spent, run_id])
+    _reconciled.count(run=run_id, released=released, spent=spent)
+
+
+@prepared_update()
+def _reconciled(run: Any, released: Any, spent: Any) -> Changed:
+    sums = {"reserved_usd": F("reserved_usd") - released, "spent_usd": F("spent_usd") + spent}
+    return Run.objects.filter(pk=run), sums
 
 
 def recount(run_id: int) -> None:
@@ -86,10 +87,7 @@ def recount(run_id: int) -> None:
 
 NO_ANSWER = "The batch ended without this answer. It may have been billed."
 Place = tuple[int | None, int | None, str]
-LAST_SEQS = """
-    SELECT example_id, point_item_id, part, MAX(seq) FROM judging_call
-    WHERE run_id = %s AND ({}) GROUP BY example_id, point_item_id, part
-"""
+PLACE = ("example_id", "point_item_id", "part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,23 +145,35 @@ def claim(
 def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[int]]:
     """Return for each part of a subject the numbers of its next calls."""
     seqs: defaultdict[Place, Iterator[int]] = defaultdict(count)
-    examples, items = zip(*map(place, asks), strict=True) if asks else ((), ())
-    about = [
-        f"{column} IN ({', '.join(map(str, ids))})"
-        for column, ids in (
-            ("example_id", set(examples) - {None}),
-            ("point_item_id", set(items) - {None}),
-        )
-        if ids
-    ]
-    if any(place(ask) == (None, None) for ask in asks):
-        about.append("(example_id IS NULL AND point_item_id IS NULL)")
-    if about:
-        with connection.cursor() as cursor:
-            cursor.execute(LAST_SEQS.format(" OR ".join(about)), [run_id])
-            for example_id, item_id, part, seq in cursor.fetchall():
-                seqs[example_id, item_id, part] = count(seq + 1)
+    places = {place(ask) for ask in asks}
+    examples = [example for example, _ in places if example is not None]
+    items = [item for _, item in places if item is not None]
+    taken = _last_of_examples.all(run=run_id, ids=examples) if examples else []
+    taken += _last_of_items.all(run=run_id, ids=items) if items else []
+    taken += _last_of_inputs.all(run=run_id) if (None, None) in places else []
+    for *of, seq in taken:
+        seqs[tuple(of)] = count(seq + 1)
     return seqs
+
+
+@prepared
+def _last_of_examples(run: Any, ids: list[int]) -> QuerySet[Call, Any]:
+    return _last(Call.objects.filter(run=run, example__pk__in=ids))
+
+
+@prepared
+def _last_of_items(run: Any, ids: list[int]) -> QuerySet[Call, Any]:
+    return _last(Call.objects.filter(run=run, point_item__pk__in=ids))
+
+
+@prepared
+def _last_of_inputs(run: Any) -> QuerySet[Call, Any]:
+    """Calls about content-free inputs, which belong to no example."""
+    return _last(Call.objects.filter(run=run, example=None, point_item=None))
+
+
+def _last(calls: QuerySet[Call]) -> QuerySet[Call, Any]:
+    return calls.order_by().values(*PLACE).annotate(last=Max("seq")).values_list(*PLACE, "last")
 
 
 def place(ask: Ask) -> tuple[int | None, int | None]:
@@ -326,7 +336,7 @@ def recover(run: Run) -> bool:
         return send_again(run)
     sent = calls_sent_by(run.pk, run.holder)
     with transaction.atomic():
-        ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lifecycle.abandoned(run))
+        ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
         if not ownerless.update(
             state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
         ):
@@ -342,18 +352,14 @@ def sweep() -> int:
     """Send abandoned runs to workers again, and return their number. Workers call it every 15 s."""
     held = Run.objects.filter(state__in=AFTER_A_DEATH)
     recovered = sum(recover(run) for run in held)
-    waiting = Run.objects.filter(unheard(), state=State.QUEUED)
+    waiting = Run.objects.filter(leases.over(), state=State.QUEUED)
     return recovered + sum(send_again(run) for run in waiting)
-
-
-def unheard() -> Q:
-    return Q(lease_until=None) | Q(lease_until__lt=timezone.now())
 
 
 def send_again(run: Run) -> bool:
     """Wake a worker for a waiting run whose message or worker was lost."""
     with transaction.atomic():
-        same = Run.objects.filter(unheard(), pk=run.pk, state=run.state, holder=run.holder)
+        same = Run.objects.filter(leases.over(), pk=run.pk, state=run.state, holder=run.holder)
         if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
             return False
         lifecycle.send(run.pk)

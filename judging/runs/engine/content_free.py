@@ -1,6 +1,6 @@
-"""What calibration needs beyond the run: settings, and answers about contents that say nothing.
+"""What calibration needs beyond the run: settings, and answers about content-free inputs.
 
-CC and DC divide by what the judge says about contents that say nothing. These are calls of the run,
+CC and DC divide by what the judge says about content-free inputs. These are calls of the run,
 under its own template, IDs and in-context examples, and are paid and recorded like all others.
 """
 
@@ -12,14 +12,13 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.llm.prompts.templates import token_probability
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on
 from judging.runs.models import Call, Form, Method, Parse, Run
 
-NOTHING_PART = "cc:X0"
-RANDOM_PART = "dc:{}:X0"
+NOTHING_PART = str(PromptVariant("X0", input="cc"))
 ASKED_BY = {"cc": "cc:", "cc_softmax": "cc:", "dc": "dc:"}
 WHOLE = 100
 # DC's words are drawn from at most this many examples.
@@ -58,6 +57,11 @@ def keep(run: Run, **parameters: Any) -> None:
     merge(run, "parameters", lambda kept: {**kept, **parameters})
 
 
+def random_part(n: int) -> str:
+    """Return the part of DC's input n."""
+    return str(PromptVariant("X0", input=f"dc:{n}"))
+
+
 def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
     """Return by part the texts that these methods ask about."""
     wanted: dict[str, list[str]] = {}
@@ -74,7 +78,7 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
         except ValueError:
             raise UserError("The examples hold no words to draw DC's inputs from.") from None
         for n, texts in enumerate(drawn):
-            wanted[RANDOM_PART.format(n)] = [texts.question, texts.response_1, texts.response_2]
+            wanted[random_part(n)] = [texts.question, texts.response_1, texts.response_2]
     return wanted
 
 
@@ -118,12 +122,15 @@ def lacking(run: Run) -> bool:
 
 def answers(run: Run) -> dict[str, float]:
     """Return P(t1) by part."""
-    rows = Parse.objects.rows_that_count(run, None, "p_first")
-    return {part: token_probability(p, part) for _, part, _, p in rows if p is not None}
+    return {
+        part: PromptVariant.parse(part).token_probability(p_first)
+        for _, part, _, p_first in Parse.objects.rows_that_count(run, None, "p_first")
+        if p_first is not None
+    }
 
 
 def by_kind(answered: dict[str, float]) -> tuple[list[float], list[float]]:
     """Return CC's answer, and DC's in the order of their inputs."""
     nothing = [p for part, p in answered.items() if part == NOTHING_PART]
-    parts = [RANDOM_PART.format(n) for n in range(INPUTS)]
+    parts = [random_part(n) for n in range(INPUTS)]
     return nothing, [answered[part] for part in parts if part in answered]

@@ -9,12 +9,12 @@ from judging.core.errors import UserError
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
-from judging.llm.client.limits import RetryPolicy
+from judging.llm.client.limits import DEFAULT_RETRY, RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import Usage
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
 from judging.runs.engine.content_free import keep
-from judging.runs.engine.working import LOCAL_RETRY, USUAL_RETRY, live_endpoint
+from judging.runs.engine.working import LOCAL_RETRY, live_endpoint
 from judging.runs.forms.likelihood import Text, task_of, texts_of_pair
 from judging.runs.models import Form, Run, TextLikelihood
 from judging.runs.planning.start import choose_model, default_concurrency
@@ -110,7 +110,7 @@ async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
 
 
 def retry_of(endpoint: Endpoint) -> RetryPolicy:
-    return LOCAL_RETRY if endpoint.is_local else USUAL_RETRY
+    return LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY
 
 
 async def ask(

@@ -17,8 +17,8 @@ from typing import Any
 from django.db import connections
 from django.utils import timezone
 
-from judging.core.errors import stop_requested
 from judging.core.incidents import DATABASE_AWAY
+from judging.core.processes import stop_requested
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.judge_client import JudgeClient
 from judging.llm.client.limits import GaveUp, Limits, Pause, SharedLimits

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from judging.core.sql import statements
+from judging.core.sql.statements import prepared
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.messages import Choice, Reply, TokenLogprobs
 from judging.llm.parsing.parse import PARSER_VERSION, Parsed, Status, parse, turn_back
@@ -18,7 +20,7 @@ from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
 from judging.runs.engine import claims
 from judging.runs.engine.claims import ZERO, Claim
-from judging.runs.models import Call, Parse, Sample
+from judging.runs.models import Call, Parse, Run, Sample
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
 
@@ -95,10 +97,6 @@ CALL_RESULT = (
     "error_kind", "error",
 )  # fmt: skip
 LONGEST_ERROR = 2000
-# Sent with each batch of arrivals: the ORM would take longer than the database.
-STILL_CLAIMED = """
-    SELECT id FROM judging_call WHERE id IN ({}) AND holder = %s AND state = 'claimed'
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +145,21 @@ def record(
 
 def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
     """Return the calls not marked lost; none can be before the transaction ends."""
-    with connection.cursor() as cursor:
-        if connection.features.has_select_for_update:
-            # All writers lock the run before its calls, so that no two wait for each other.
-            cursor.execute("SELECT id FROM judging_run WHERE id = %s FOR UPDATE", [run_id])
-        cursor.execute(STILL_CLAIMED.format(", ".join(map(str, ids))), [holder])
-        return {pk for (pk,) in cursor.fetchall()}
+    if connection.features.has_select_for_update:
+        # All writers lock the run before its calls, so that no two wait for each other.
+        _locked_run.all(run=run_id)
+    return {pk for (pk,) in _still_claimed.all(ids=list(ids), holder=holder)}
+
+
+@prepared
+def _locked_run(run: Any) -> QuerySet[Run, Any]:
+    return Run.objects.select_for_update().filter(pk=run).values_list("pk")
+
+
+@prepared
+def _still_claimed(ids: list[int], holder: Any) -> QuerySet[Call, Any]:
+    ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+    return ours.values_list("pk")
 
 
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:

@@ -16,7 +16,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from judging.core import waking
+from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.core.models import Worker
@@ -97,7 +97,7 @@ def values(parse: Parse) -> tuple[object, ...]:
 log = logging.getLogger(__name__)
 
 # A chunk takes a second or two, so a reader that is silent for this long is dead.
-SILENT_AFTER = timedelta(seconds=60)
+LEASE = leases.Lease(timedelta(seconds=60), "progress__rereading__token", "progress__rereading__at")
 WAITING, READING, DONE, FAILED = "waiting", "reading", "done", "failed"
 
 
@@ -125,7 +125,7 @@ class Rereading:
     def silent(self) -> bool:
         """True if its worker died or none was told of it, so that another one may take it up."""
         heard = datetime.fromisoformat(self.at)
-        return self.under_way and timezone.now() - heard > SILENT_AFTER
+        return self.under_way and leases.is_over(heard + LEASE.length)
 
     @property
     def worker_missing(self) -> bool:
@@ -179,12 +179,8 @@ def take_up(run: Run) -> bool:
         return False
     token, moment = uuid.uuid4().hex, timezone.now().isoformat()
     anew = replace(before, token=token, state=WAITING, at=moment)
-    as_it_was = Run.objects.filter(
-        pk=run.pk,
-        state__in=RESUMABLE,
-        progress__rereading__token=before.token,
-        progress__rereading__at=before.at,
-    )
+    ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE)
+    as_it_was = LEASE.unchanged(ended, before.token, before.at)
     with transaction.atomic():
         taken = as_it_was.update(progress={"rereading": asdict(anew)}) == 1
         if taken:
@@ -221,11 +217,6 @@ def failure_reason(run: Run) -> str:
 
 def note(run: Run, now: Rereading, before: str = READING) -> None:
     kept = asdict(replace(now, at=timezone.now().isoformat()))
-    ours = Run.objects.filter(
-        pk=run.pk,
-        state__in=RESUMABLE,
-        progress__rereading__token=now.token,
-        progress__rereading__state=before,
-    )
-    if not ours.update(progress={"rereading": kept}):
+    ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress__rereading__state=before)
+    if not LEASE.held_by(ended, now.token).update(progress={"rereading": kept}):
         raise ReadingTakenOver

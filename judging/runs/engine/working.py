@@ -14,14 +14,20 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from judging.core import processes
+from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
-from judging.core.processes import room_for
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits
+from judging.llm.client.limits import (
+    DEFAULT_RETRY,
+    Limits,
+    ProcessLimits,
+    RetryPolicy,
+    SharedLimits,
+    room_for,
+)
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
@@ -36,7 +42,6 @@ from judging.runs.models import Run
 
 log = logging.getLogger(__name__)
 
-USUAL_RETRY = RetryPolicy()
 # A small, busy machine takes minutes for a call, and still finishes it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 # A batch is polled again soon anyway.
@@ -56,7 +61,7 @@ def work_on(
     If the database goes away, the run is queued again or its lease runs out, and the sweep resumes
     it. Any other error would most likely come again, so it fails the run.
     """
-    holder = processes.new_holder()
+    holder = leases.new_holder()
     if not claims.take_over(run, holder):
         return False
     run.refresh_from_db()
@@ -108,7 +113,7 @@ async def call_pump(
             key_of(endpoint),
             Limits(places, run.rpm, run.tpm),
             shared=limiter,
-            retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+            retry=LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
             learned={run.model: store.known or EndpointCapabilities()},
         ) as client:
@@ -120,7 +125,7 @@ async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[...
 
     Otherwise a batch could come back hours later with every line refused for one parameter.
     """
-    async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
+    async with JudgeClient(endpoint, key_of(endpoint), retry=DEFAULT_RETRY) as client:
         for claim in await in_thread(store.next_claims, 1):
             outcome = await client.complete(claim.request)
             store.breaker.note(outcome)

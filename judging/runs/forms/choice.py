@@ -28,7 +28,7 @@ from judging.llm.client.judge_client import JudgeClient, LogprobSupport, probe_l
 from judging.llm.client.limits import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.parsing.choice import UnusableIds, check_ids
-from judging.llm.prompts.templates import Shot, Template, token_probability
+from judging.llm.prompts.templates import PromptVariant, Shot, Template
 from judging.projects.models import Project
 from judging.runs import endpoints
 from judging.runs.endpoints import key_of
@@ -175,7 +175,7 @@ def token_table(run: Run, ids: NDArray[np.intp]) -> tuple[Table, Table]:
     samples: defaultdict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
     for example, part, p_first, mass in rows.iterator(chunk_size=5000):
         if example in place:
-            probability = token_probability(p_first, part)
+            probability = PromptVariant.parse(part).token_probability(p_first)
             cell = place[example], columns[part]
             samples[cell].append((probability, np.nan if mass is None else mass))
     table = np.full((len(ids), len(columns)), np.nan)

@@ -11,10 +11,9 @@ from decimal import Decimal, InvalidOperation
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
 from judging.llm.endpoint import Endpoint
-from judging.llm.prompts.templates import JudgeForm, Scale, Template, UnknownTemplate
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, Scale, Template, UnknownTemplate
 from judging.llm.prompts.templates import template as shipped
 from judging.projects.models import Project
-from judging.runs.models import ITEM
 from judging.runs.templates import choose_template
 
 GENERAL = "ohi-any"
@@ -142,7 +141,7 @@ def read_scale(text: str) -> Scale | None:
 
 
 def part_of(criterion: str) -> str:
-    return f"{ITEM}{criterion}"
+    return str(PromptVariant(criterion=criterion))
 
 
 def check_form(form: str, scale: str, shots_from: str, *, shots_random: bool) -> None:

@@ -23,9 +23,9 @@ from judging.llm.prompts.marks import disarm
 from judging.llm.prompts.templates import (
     UNSPLIT,
     NoResponseBlocks,
+    PromptVariant,
     Template,
     response_blocks,
-    stage_of,
     stage_parts,
 )
 from judging.llm.sentence_models import load_sentence_model
@@ -324,7 +324,7 @@ def standing_of_recorded(stages: Sequence[Stage], results: Results) -> StageProg
 
 
 def begun_stages(parts: Iterable[str]) -> set[Stage]:
-    return {Stage(stage_of(part)) for part in parts}
+    return {Stage(PromptVariant.parse(part).stage) for part in parts}
 
 
 def label_of(pairs: Sequence[Pair | None]) -> Label | None:
@@ -422,7 +422,7 @@ def last_stages(run: Run) -> dict[int, str]:
     places = {stage: place for place, stage in enumerate(run.stages)}
     last: dict[int, int] = {}
     for pk, part in asked.distinct().order_by():
-        last[pk] = max(last.get(pk, 0), places.get(stage_of(part), 0))
+        last[pk] = max(last.get(pk, 0), places.get(PromptVariant.parse(part).stage, 0))
     return settled | {pk: run.stages[place] for pk, place in last.items()}
 
 
@@ -448,7 +448,7 @@ def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[Show
     settings = PortiaSettings.of(run)
     if settings is None:
         return ()
-    stages = dict.fromkeys(stage_of(part) for part in parts)
+    stages = dict.fromkeys(PromptVariant.parse(part).stage for part in parts)
     try:
         today = splitter(settings.tokens)
     except UserError:

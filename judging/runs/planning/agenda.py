@@ -23,11 +23,11 @@ from judging.llm.client.judge_client import TOP_LOGPROBS
 from judging.llm.client.messages import JudgeRequest, Message
 from judging.llm.prompts.templates import (
     UNSPLIT,
+    PromptVariant,
     Template,
     render,
     render_parts,
     render_point,
-    stage_of,
     stage_parts,
 )
 from judging.methods.agreement.fewer_samples import (
@@ -50,7 +50,7 @@ from judging.runs.forms.portia import (
     label_of,
     stage_due,
 )
-from judging.runs.models import BY_LOGPROBS, ITEM, Form, Method, Run, Subject, shown_texts
+from judging.runs.models import BY_LOGPROBS, Form, Method, Run, Subject, shown_texts
 from judging.runs.samples import (
     Agenda,
     Ask,
@@ -321,7 +321,7 @@ class PortiaAgenda(Agenda):
         The stage of the answers themselves has been asked already.
         """
         examples = {ask.subject.pk: ask.subject for ask in answered}
-        asked = {(ask.subject.pk, stage_of(ask.part)) for ask in answered}
+        asked = {(ask.subject.pk, PromptVariant.parse(ask.part).stage) for ask in answered}
         return [
             Ask(examples[pk], part, tuple(slots), attempt)
             for pk, (due, histories) in self.due(list(examples.values())).items()
@@ -418,16 +418,18 @@ class Questioner:
     def quoted(self, subject: Subject, part: str) -> tuple[str, ...]:
         """Return the texts that the judge is shown: a verdict quoted from them is not its own."""
         texts = shown_texts(subject)
-        if stage_of(part) == UNSPLIT:
+        stage = PromptVariant.parse(part).stage
+        if stage == UNSPLIT:
             return texts
-        shown = aligned(subject, stage_of(part), self.portia)
+        shown = aligned(subject, stage, self.portia)
         # Another version of the splitter may find nothing to split although parts were shown.
         return (*texts, *shown.parts_1, *shown.parts_2) if shown else texts
 
     def messages(self, example: Subject, part: str) -> list[Message]:
         """Return the prompt: one response alone, or both, whole or by PORTIA's aligned parts."""
+        variant = PromptVariant.parse(part)
         if isinstance(example, PointItem):
-            criterion = part.removeprefix(ITEM)
+            criterion = variant.criterion
             return render_point(
                 self.template,
                 example.input,
@@ -436,8 +438,8 @@ class Questioner:
                 shots=self.point_shots.before(example, criterion),
             )
         filled = {"reference": example.reference, "criteria": self.criteria}
-        if stage_of(part) != UNSPLIT:
-            alignment = aligned(example, stage_of(part), self.portia)
+        if variant.stage != UNSPLIT:
+            alignment = aligned(example, variant.stage, self.portia)
             if alignment is None:
                 raise UserError(
                     f"The responses of {example.external_id} can no longer be split as this run "

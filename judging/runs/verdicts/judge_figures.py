@@ -15,8 +15,7 @@ from numpy.typing import ArrayLike
 
 from judging.core.caching import cached
 from judging.dataset.models import Label, questions_of
-from judging.llm.prompts.templates import is_swapped, stage_of
-from judging.llm.prompts.templates import order as order_of
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.arrays import Floats, Signs
 from judging.methods.intervals.estimates import Figure
 from judging.methods.verdicts.position import Conflicts, FirstPosition, conflicts, first_position
@@ -157,13 +156,13 @@ def _order_figures(run: Run) -> OrderFigures:
         .annotate(total=Sum(difference(run)), n=Count("pk"))
     )
     parts = run.parts if run.stages else run.counted_parts
-    columns = {part: run.orders.index(order_of(part)) for part in parts}
+    columns = {part: run.orders.index(PromptVariant.parse(part).order) for part in parts}
     last = last_stages(run) if run.stages else {}
     places: dict[int, int] = {}
     cells: list[tuple[int, int, float, int]] = []
     for example, part, total, n in rows.iterator(chunk_size=5000):
-        counts_for_stage = not last or last.get(example, stage_of(part)) == stage_of(part)
-        if part in columns and counts_for_stage:
+        stage = PromptVariant.parse(part).stage
+        if part in columns and last.get(example, stage) == stage:
             place = places.setdefault(example, len(places))
             cells.append((place, columns[part], total, n))
     sums, counts = np.zeros((len(places), 2)), np.zeros((len(places), 2))
@@ -208,7 +207,7 @@ def difference(run: Run) -> Case:
 
 def preference(parts: tuple[str, ...]) -> Case:
     """Return P of response 1 less P of response 2, from P of the response shown first."""
-    swapped = [part for part in parts if is_swapped(part)]
+    swapped = [part for part in parts if PromptVariant.parse(part).swapped]
     turned = When(
         sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
     )

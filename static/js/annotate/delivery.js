@@ -54,7 +54,7 @@
       if (answer.state === "gone" && !isHere(token)) return "dropped";
       if (answer.state === "down") { clearTimeout(retry); retry = setTimeout(resume, RETRY); }
       if (answer.state !== "refused" || isHere(token)) explain(answer);
-      else say(`The pair before: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
+      else say(`Previous pair: ${answer.text}`, true, link("Show it", vote.url.replace(/\/vote$/, "")));
       if (answer.state !== "refused") return "waiting";
       votes.drop(token);
       if (answer.status !== 409) drafts.put(token, { fields: vote.fields });
@@ -73,7 +73,7 @@
         stored += isNew;
       }
       if (stored > 0 && became.every((each) => each === "stored")) {
-        say(stored === 1 ? "The vote that was waiting is stored." : `${stored} votes that were waiting are stored.`);
+        say(stored === 1 ? "The waiting vote is now stored." : `${stored} waiting votes are now stored.`);
       }
       return !became.includes("waiting");
     }

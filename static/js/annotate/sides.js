@@ -73,7 +73,7 @@
       try {
         if (!kept.has(view)) await load(view);
       } catch {
-        say("The texts could not be fetched. Nothing is lost; try again.", true);
+        say("The texts could not be loaded. Nothing is lost. Try again.", true);
         return;
       }
       parts().forEach((part, i) => part.replaceWith(kept.get(view)[i].cloneNode(true)));

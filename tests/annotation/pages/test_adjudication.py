@@ -38,7 +38,7 @@ def list_of(round_):
 
 def test_the_list_names_what_waits(as_researcher, round_, split):
     page = as_researcher.get(list_of(round_)).text
-    assert "2 items wait" in page
+    assert "2 items need a decision" in page
     assert all(page_of(round_, item) in page for item in split)
     waiting = round_.items.exclude(pk__in=[item.pk for item in split]).get()
     assert page_of(round_, waiting) not in page
@@ -84,7 +84,7 @@ def test_a_later_decision_replaces_the_first_and_both_stay(as_researcher, round_
     assert "why win" in page
     assert "why tie" in page
     assert page.index("why tie") < page.index("why win")
-    assert "replaced since" in page
+    assert "replaced later" in page
 
 
 def test_what_still_waits_for_votes_cannot_be_decided(as_researcher, round_):
@@ -93,7 +93,7 @@ def test_what_still_waits_for_votes_cannot_be_decided(as_researcher, round_):
     assert "Decide" not in as_researcher.get(page).text.split("</header>")[-1]
     refused = as_researcher.post(page, {"label": "win", "reason": "so"})
     assert refused.status_code == 422
-    assert "still waits for votes" in refused.text
+    assert "still waiting for votes" in refused.text
     assert not Adjudication.objects.exists()
 
 

@@ -48,7 +48,7 @@ def test_the_list_shows_every_round_with_its_counts(as_researcher, round_):
 
 def test_the_list_of_a_new_project_says_what_to_do(as_researcher, project):
     page = as_researcher.get(reverse("rounds", args=[project.slug])).text
-    assert "Nobody was asked yet" in page
+    assert "No round yet" in page
     assert reverse("plan", args=[project.slug]) in page
 
 
@@ -63,10 +63,10 @@ def test_the_page_follows_the_work_until_the_round_is_closed(as_researcher, roun
 def test_it_warns_while_too_few_people_can_vote(as_researcher, round_, project):
     page = as_researcher.get(address(round_)).text
     # The researcher who looks may vote as well.
-    assert "Only one person can vote here, too few for 3 items that need 2 votes" in page
+    assert "Only one person can vote in this round, but 3 items need 2 votes" in page
     assert "Owners and researchers are counted" in page
     make_annotator(project)
-    assert "can vote here" not in as_researcher.get(address(round_)).text
+    assert "can vote in this round" not in as_researcher.get(address(round_)).text
 
 
 def test_nobody_can_vote_where_those_who_are_named_have_gone(as_researcher, project):
@@ -74,10 +74,10 @@ def test_nobody_can_vote_where_those_who_are_named_have_gone(as_researcher, proj
     ana = make_annotator(project)
     settings = RoundSettings(everything=True, votes=1, annotators=[ana])
     round_ = open_round(project, None, None, settings)
-    assert "can vote here" not in as_researcher.get(address(round_)).text
+    assert "can vote in this round" not in as_researcher.get(address(round_)).text
     project.memberships.filter(user=ana.user).delete()
     page = as_researcher.get(address(round_)).text
-    assert "Nobody can vote here, too few for 3 items that need 1 vote." in page
+    assert "No one can vote in this round, but 3 items need 1 vote." in page
     assert "Owners and researchers are counted" not in page
 
 
@@ -152,7 +152,10 @@ def test_a_round_on_everything_claims_no_selection(as_researcher, project):
     run = make_run(project)
     make_verdict(run, *make_examples(project, 1), 0.9, rank=1)
     for settings, said in (
-        (RoundSettings(everything=True, votes=1), "on every example, for the final labels of"),
+        (
+            RoundSettings(everything=True, votes=1),
+            "Every example is labelled, for the final labels of",
+        ),
         (RoundSettings(beta=Decimal(100), votes=1), "selected by the ranking of"),
     ):
         round_ = open_round(project, None, run, settings)
@@ -204,7 +207,7 @@ def test_the_page_says_on_which_items_fleiss_kappa_stands(as_researcher, project
     page = as_researcher.get(f"/p/{project.slug}/rounds/1").content.decode()
     kappa = page.partition("kappa</dt><dd>")[2].partition("</dd>")[0]
     assert "1.000" in kappa
-    assert "on the 2 with 2&nbsp;votes" in kappa
+    assert "on the 2 items with 2&nbsp;votes" in kappa
 
 
 def test_a_closed_round_leads_to_the_results_of_its_run(as_researcher, routed):

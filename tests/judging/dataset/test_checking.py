@@ -28,7 +28,7 @@ def test_a_summary_says_what_was_found(tmp_path):
     assert found.acceptable
     assert (found.n_rows, found.n_problems) == (4, 0)
     assert found.columns["external_id"] == "id"
-    assert found.unused == ("colour",)
+    assert found.unused == ["colour"]
     assert found.gold == {"win": 1, "tie": 0, "lose": 1}
     notices = {notice.kind: (notice.count, notice.lines) for notice in found.notices}
     assert notices == {
@@ -83,8 +83,8 @@ def test_the_columns_that_are_missing_are_named_for_the_mapping(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("id,question,mine,theirs\n1,q,a,b\n", encoding="utf-8")
     found = check([path])
-    assert found.missing == ("response_1", "response_2")
-    assert found.unused == ("mine", "theirs")
+    assert found.missing == ["response_1", "response_2"]
+    assert found.unused == ["mine", "theirs"]
 
 
 def test_memory_stays_flat_however_long_the_file(tmp_path):

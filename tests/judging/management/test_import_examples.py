@@ -96,8 +96,8 @@ def test_a_mapping_that_can_not_be_meant_is_refused(run, pairs, text):
 def test_conflicts_are_listed_and_the_rest_is_imported(run, pairs):
     run("vicuna", pairs({"id": 1}))
     text = run("vicuna", pairs({"id": 1, "response_1": "x"}, {"id": 2}))
-    assert "the id '1' is in the project with another response_1" in text
-    assert "there with other content, left as it is: 1" in text
+    assert "the ID '1' is in the project with another response_1" in text
+    assert "in the project with other content: 1" in text
 
 
 def test_an_import_is_undone_by_its_number(run, pairs):

@@ -150,4 +150,4 @@ def test_pages_hold_fifty(page, project):
 
 def test_an_empty_project_says_what_to_do(page):
     assert "No examples yet." in page().content.decode()
-    assert "No example is like that." in page(q="x").content.decode()
+    assert "No example matches these filters." in page(q="x").content.decode()

@@ -122,7 +122,7 @@ def test_a_file_of_which_nothing_can_be_read_has_no_columns_to_map(
     html = page(as_researcher, project)
     assert "This file can't be imported." in html
     assert "Columns are missing" not in html
-    assert "Which column is what" not in html
+    assert "Which column holds what?" not in html
 
 
 def test_columns_that_are_not_recognised_can_be_mapped(upload, act, as_researcher, project):
@@ -233,7 +233,7 @@ def test_a_file_with_nothing_new_in_it_is_not_offered(upload, act, worked, as_re
     worked(lambda: act("import_begin"))
     upload(pair(1))
     html = as_researcher.get(reverse("import_detail", args=[project.slug, 2])).content.decode()
-    assert "There is nothing new in it." in html
+    assert "This file contains nothing new." in html
     assert reverse("import_begin", args=[project.slug, 2]) not in html
 
 

@@ -76,8 +76,8 @@ def test_a_live_run_polls_and_says_how_far_it_is(page, project, examples, server
 def test_a_paused_run_that_judged_nothing_draws_nothing(page, project, examples):
     make_run(project, state=Run.State.PAUSED, finished_at=timezone.now())
     html = page()
-    assert "no label of the judge yet" in html
-    assert "Where the judge contradicts itself" not in html
+    assert "no verdict yet" in html
+    assert "How often does the judge contradict itself?" not in html
     assert "<dt>Paused</dt>" in html
 
 
@@ -93,8 +93,8 @@ def test_evidences_are_awaited_only_of_a_judge_that_writes_them(
     page, project, examples, form, shown
 ):
     make_run(project, form=form, state=Run.State.QUEUED, ranked_at=None)
-    assert ("Last evidences" in page()) is shown
-    assert ("Last evidences" in page("run_progress")) is shown
+    assert ("Latest evidence" in page()) is shown
+    assert ("Latest evidence" in page("run_progress")) is shown
 
 
 def test_a_worker_that_was_heard_of_is_not_missing(page, project, examples, server):
@@ -121,7 +121,7 @@ def test_a_live_run_shows_waits_and_the_last_evidences(page, project, examples, 
     )
     html = page("run_progress")
     assert html.lstrip().startswith('<div id="progress"')
-    assert "The endpoint asked to wait" in html
+    assert "The endpoint asked FairJudge to wait" in html
     assert f"HTTP 429: {escape(HOSTILE)}" in html
     assert "16 of 16 samples" in html
     assert "3 <small>of 4</small>" in html
@@ -134,7 +134,7 @@ def test_a_live_run_shows_waits_and_the_last_evidences(page, project, examples, 
     [
         (4, 4, "4 <small>of 4</small>"),
         (1, 2, "1 <small>of 2, slowed down from 4</small>"),
-        (2, 1, "2 <small>going down to 1, slowed down from 4</small>"),
+        (2, 1, "2 <small>reducing to 1, slowed down from 4</small>"),
     ],
 )
 def test_a_run_that_was_slowed_down_says_from_where(
@@ -172,16 +172,16 @@ def test_the_judges_page_holds_what_its_verdicts_say(page, project, examples, se
     assert f"{conflicts / 4:.3f}".removeprefix("0") in html
     assert run.template_hash in html
     assert escape(run.template_text) in html
-    assert "An example judged" in html
-    assert "the project’s primary run" in html
+    assert "Per judged example" in html
+    assert "the project's primary run" in html
     assert f"{reverse('examples', args=[project.slug])}?run=1&amp;sort=rank" in html
 
 
 def test_the_cut_is_the_readers(page, project, examples, server):
     finish(project)
-    assert "Filled: the top 20 % of all 4, 1 example, down to" in page()
-    assert "Filled: the top 50 % of all 4, 2 examples, down to" in page(beta="50")
-    assert "Filled: the top 20 %" in page(beta="sNaN")
+    assert "Filled bars: the top 20 % of all 4 examples (1 example), down to" in page()
+    assert "Filled bars: the top 50 % of all 4 examples (2 examples), down to" in page(beta="50")
+    assert "Filled bars: the top 20 %" in page(beta="sNaN")
 
 
 def test_failures_are_counted_by_kind_and_never_as_verdicts(page, project, examples, settings):
@@ -213,7 +213,10 @@ def test_of_a_stopped_run_the_cut_is_of_all_examples_and_says_what_is_ranked(
 ):
     run = finish(project)
     run.verdicts.filter(rank__gt=1).update(state="pending", rank=None, bpde=None)
-    said = "Filled: the top 50 % of all 4, 2 examples, of which 1 is ranked so far; they hold"
+    said = (
+        "Filled bars: the top 50 % of all 4 examples (2 examples), of which 1 is ranked so far. "
+        "They contain"
+    )
     assert said in page(beta="50")
 
 
@@ -237,7 +240,7 @@ def test_lost_calls_are_called_possibly_billed(page, project, examples):
         state=Call.State.LOST,
         claimed_at=timezone.now(),
     )
-    assert "1 lost: possibly billed" in page()
+    assert "1 lost (may still be billed)" in page()
 
 
 def test_a_recorded_run_is_shown_without_what_asks_again(page, project, examples):

@@ -100,14 +100,14 @@ def test_the_primary_run_is_chosen_and_one_without_verdicts_is_not(act, project,
 def test_a_run_that_judged_no_example_is_no_primary_one(page, act, project, examples):
     run = make_run(project, ranked_at=timezone.now())
     make_verdict(run, examples[0], None)
-    assert "Make it the primary run" not in page()
+    assert "Make this the primary run" not in page()
     refused = act("run_primary")
     assert refused.status_code == 422
     assert "has no verdicts yet. Nothing was changed." in refused.content.decode()
     project.refresh_from_db()
     assert project.primary_run is None
     make_verdict(run, examples[1], 0.5)
-    assert "Make it the primary run" in page()
+    assert "Make this the primary run" in page()
 
 
 def test_a_failed_run_offers_to_cancel_what_its_endpoint_still_has(page, act, project, examples):

@@ -55,7 +55,7 @@ def test_strangers_see_no_project_and_annotators_no_runs(
 def test_whoever_may_not_spend_can_start_nothing(client, project, researcher, examples, name):
     researcher.user_permissions.clear()
     client.force_login(researcher)
-    assert "ask the operator" in get(client, project).content.decode()
+    assert "Ask the operator" in get(client, project).content.decode()
     assert client.post(reverse(name, args=[project.slug]), FIELDS).status_code == 403
     assert not Run.objects.exists()
 
@@ -82,7 +82,7 @@ def test_a_project_of_single_responses_alone_can_start_a_run(
     assert f'href="{reverse("run_start", args=[project.slug])}">Start a run' in page
     assert "No run yet." in page
     page = get(as_researcher, project, "run_start").content.decode()
-    assert "asked about 1 single response:" in page
+    assert "about 1 single response." in page
     overview = as_researcher.get(reverse("project", args=[project.slug])).content.decode()
     assert "single response" in overview
     assert "nothing imported yet" not in overview
@@ -108,7 +108,7 @@ def test_the_list_tells_single_responses_and_choices_apart(as_researcher, projec
     make_run(project, form="choice", parameters={"permutations": ["X0", "X2"]}, name="letters")
     html = as_researcher.get(reverse("runs", args=[project.slug])).content.decode()
     assert "<td>single responses</td>" in html
-    assert "<td>choice under X0, X2</td>" in html
+    assert "<td>choice with X0, X2</td>" in html
     assert "VANILLA" not in html
     assert "not yet" not in html
 
@@ -270,7 +270,7 @@ def test_the_cost_is_said_before_anything_is_sent(post, examples, server):
 
 def test_the_estimate_of_an_unknown_price_is_unknown(post, examples, server):
     html = post("run_estimate", part=True, model="m1").content.decode()
-    assert "unknown, as the price is" in html
+    assert "unknown, because the price is unknown" in html
 
 
 def test_the_estimate_says_what_is_wrong_and_works_without_script(post, examples, server):

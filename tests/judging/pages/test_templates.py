@@ -68,17 +68,17 @@ def test_trying_out_shows_the_prompt_and_the_reading_and_keeps_nothing(write, pr
     assert not JudgeTemplate.objects.exists()
     assert "Say &lt;b&gt;[·[A]]&lt;/b&gt;" in html
     assert html.count('class="label win"') == html.count('class="label lose"') == 1
-    assert "PORTIA can show it in parts" in html
+    assert "PORTIA can show the responses in parts" in html
 
 
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
         ({"text": TEXT.replace("{second}", "")}, "The slot {second} is missing."),
-        ({"text": TEXT + " {first}"}, "stands 2 times"),
-        ({"text": TEXT + " {secret}"}, "{secret} is no slot of the form relation"),
+        ({"text": TEXT + " {first}"}, "occurs 2 times"),
+        ({"text": TEXT + " {secret}"}, "{secret} is not a slot of the form relation"),
         ({"text": TEXT.replace("[[A]]", "A")}, "must ask for an answer with “[[A]]”"),
-        ({"sample_reply": "Both are fine."}, "holds no verdict that can be read: it is unparsed"),
+        ({"sample_reply": "Both are fine."}, "contains no readable verdict. It is unparsed"),
         ({"reply": "score_pair", "low": "9", "high": "2"}, "lowest number must be below"),
         ({"name": "faireval-table3"}, "ships with FairJudge"),
         ({"name": "not a slug"}, "valid"),
@@ -146,7 +146,7 @@ def test_the_list_names_own_and_shipped_ones_by_as_many_queries(
         write(name=f"mine-{n}")
     with django_assert_max_num_queries(8):
         html = researching.get(reverse("templates", args=[project.slug])).content.decode()
-    assert html.count("Copy this one") == 7
+    assert html.count("Copy this template") == 7
     assert "mine-4" in html
 
 

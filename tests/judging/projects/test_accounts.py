@@ -44,11 +44,11 @@ def test_no_link_into_projects_that_are_not_the_owners(project, owner, annotator
     Membership.objects.create(project=elsewhere, user=annotator, role=role)
     Membership.objects.create(project=elsewhere, user=make_user(), role=Role.OWNER)
     mine = Membership.objects.create(project=elsewhere, user=owner, role=Role.RESEARCHER)
-    with pytest.raises(UserError, match="only an operator"):
+    with pytest.raises(UserError, match="Only an operator"):
         reset_link(membership_of(project, annotator), owner)
     # Nor where the owner owns both: one of them may end at any time.
     Membership.objects.filter(pk=mine.pk).update(role=Role.OWNER)
-    with pytest.raises(UserError, match="only an operator"):
+    with pytest.raises(UserError, match="Only an operator"):
         reset_link(membership_of(project, annotator), owner)
 
 
@@ -58,14 +58,14 @@ def test_no_link_into_rights_that_the_owner_does_not_have(project, owner, annota
     assert reset_link(membership_of(project, annotator), owner)
     owner.user_permissions.clear()
     owner = type(owner).objects.get(pk=owner.pk)
-    with pytest.raises(UserError, match="only an operator"):
+    with pytest.raises(UserError, match="Only an operator"):
         reset_link(membership_of(project, annotator), owner)
 
 
 def test_no_link_for_a_superuser(project, owner):
     chief = make_user(is_superuser=True)
     Membership.objects.create(project=project, user=chief, role=Role.ANNOTATOR)
-    with pytest.raises(UserError, match="only an operator"):
+    with pytest.raises(UserError, match="Only an operator"):
         reset_link(membership_of(project, chief), owner)
 
 

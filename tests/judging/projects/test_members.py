@@ -53,9 +53,9 @@ def test_who_was_removed_meanwhile_is_told_so(project, owner, researcher):
     # As a second click finds them.
     looked_at = Membership.objects.get(user=researcher)
     remove_member(Membership.objects.get(user=researcher), owner)
-    with pytest.raises(UserError, match="no member"):
+    with pytest.raises(UserError, match="no longer a member"):
         remove_member(looked_at, owner)
-    with pytest.raises(UserError, match="no member"):
+    with pytest.raises(UserError, match="no longer a member"):
         change_role(looked_at, owner, Role.ANNOTATOR)
     assert AuditEvent.objects.filter(action="member removed").count() == 1
 
@@ -91,7 +91,7 @@ def test_the_printed_link_sets_a_password_once(client, capsys, transactional_db)
     link = capsys.readouterr().out.splitlines()[1]
     path = link[link.index("/password/") :]
     form = client.get(path, follow=True)
-    assert 'You log in as <strong dir="auto">nina</strong>' in form.content.decode()
+    assert 'You will log in as <strong dir="auto">nina</strong>' in form.content.decode()
     new = {"new_password1": "a long enough one", "new_password2": "a long enough one"}
     assert client.post(form.redirect_chain[-1][0], new)["Location"] == "/"
     assert client.session["_auth_user_id"]

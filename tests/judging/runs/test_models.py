@@ -63,7 +63,7 @@ def asked(run, part, attempt, **about):
     Parse.objects.create(sample=sample, version=1, status="valid")
 
 
-def test_single_responses_and_contents_that_say_nothing_have_slots_too(project):
+def test_single_responses_and_content_free_inputs_have_slots_too(project):
     run = make_run(project, form=Form.POINTWISE, k=1)
     source = make_import(project)
     one, two = (

@@ -1,4 +1,4 @@
-"""calibrate PROJECT --run RUN: calibrations of a choice run, against the mean of permutations."""
+"""calibrate PROJECT --run RUN: calibrate a choice run, and compare with the plain mean."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
@@ -31,23 +31,23 @@ class Command(FairJudgeCommand):
             "--method",
             action="append",
             choices=[*NAMES, ALL],
-            help=f"may be repeated; usually {', '.join(USUAL)}. cc and dc ask the judge about "
-            "contents that say nothing, which costs 1 and 20 calls, once",
+            help=f"may be repeated; default: {', '.join(USUAL)}. cc and dc ask the judge about "
+            "content-free texts, which costs 1 and 20 calls, once",
         )
         parser.add_argument(
             "--estimation-share",
             type=share,
             default=Decimal(content_free.WHOLE),
             metavar="PERCENT",
-            help="fit on so much of the data, and judge on the rest; 100 fits on all, and judges "
-            "each fifth by a fit on the others",
+            help="share of the data to fit on; the rest evaluates the fit. 100: fit on all, and "
+            "evaluate each fifth with a fit on the others",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         run = find_run(project, options["run"])
-        given = options["method"] or list(USUAL)
-        methods = list(NAMES) if ALL in given else given
+        chosen = options["method"] or list(USUAL)
+        methods = list(NAMES) if ALL in chosen else chosen
         content_free.check(run, methods, options["estimation_share"])
         self.ask(run, methods)
         content_free.keep_settings(run, methods, options["estimation_share"])
@@ -64,7 +64,7 @@ class Command(FairJudgeCommand):
         if now > asked:
             cost = run.spent_usd - before if run.price is not None else None
             said = "unknown" if cost is None else f"{cost:.6f} USD"
-            self.stdout.write(f"{now - asked} answers about nothing. Cost: {said}.")
+            self.stdout.write(f"{now - asked} answers about content-free texts. Cost: {said}.")
 
 
 def share(text: str) -> Decimal:

@@ -23,7 +23,7 @@ WRITTEN = (".html", ".zip", ".json")
 
 
 class Command(FairJudgeCommand):
-    help = "Print what can be said of a run: coverage, agreement, position, cost."
+    help = "Print a run's results: coverage, agreement, position bias, cost."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -60,7 +60,7 @@ class Command(FairJudgeCommand):
         self.tell(report(analysis), path)
 
     def pointwise(self, run: Run, path: Path | None) -> None:
-        """Single responses have scores and no verdicts: their report is the judge's alone."""
+        """Tell the report of a run over single responses, which have scores and no verdicts."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
         self.tell(whole_report(run), path)

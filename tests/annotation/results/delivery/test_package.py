@@ -253,7 +253,7 @@ def test_votes_that_come_in_meanwhile_are_in_both_or_in_neither(
     call_command("report", project.slug, output=path)
     assert path.is_file()
     states = iter("abcdef")
-    with pytest.raises(CommandError, match="came in while the report was written"):
+    with pytest.raises(CommandError, match="came in while the report was being written"):
         call_command("report", project.slug, output=tmp_path / "another.html")
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
 

@@ -97,8 +97,8 @@ def test_a_reply_that_was_asked_again_no_longer_counts(page, project, example):
     sample = Sample.objects.create(call=call, index=0, slot=0, attempt=1, raw_text="new")
     Parse.objects.create(sample=sample, version=1, status="valid", outcome="tie")
     html = page(run="1")
-    assert html.count("replaced by a later one") == 1
-    assert html.index("truncated") < html.index("replaced by a later one")
+    assert html.count("replaced by a later sample") == 1
+    assert html.index("truncated") < html.index("replaced by a later sample")
 
 
 def test_people_and_the_final_label_are_as_they_are_now(page, project, example):

@@ -51,7 +51,7 @@ def test_results_of_a_run_that_judged_nothing_have_no_empty_head(client, owner, 
     page = client.get("/p/vicuna/results").content.decode()
     assert "no human labels" in page
     assert "At a glance" not in page
-    assert "People saw what the rounds" not in page
+    assert "People labelled the examples in this run" not in page
 
 
 def test_a_new_project_is_told_what_to_do_first(client, owner, project):

@@ -47,7 +47,9 @@ def test_the_plan_says_of_k_what_is_known(client, owner, judged):
         "k": judged.k,
     }
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
-    beside = f"with k = {judged.k} has no accuracy yet, for want of labels, and an unknown cost."
+    beside = (
+        f"With k = {judged.k}, the judge has an unknown cost. The judge's accuracy isn't known yet"
+    )
     assert beside in preview
 
 
@@ -58,7 +60,7 @@ def test_the_plan_leads_to_the_invitations_where_too_few_can_vote(
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "3", "audit": "0"}
     preview = " ".join(client.get("/p/vicuna/plan/preview", sent).content.decode().split())
     said = (
-        "Only 2 people can vote.</strong> 3 votes an example need 3 people; owners and researchers"
+        "Only 2 people can vote.</strong> 3 votes per example need 3 people. Owners and researchers"
     )
     assert said in preview
     assert 'href="/p/vicuna/people"' in preview
@@ -73,7 +75,7 @@ def test_looks_are_chosen_with_the_plan(client, owner, judged):
     client.force_login(owner)
     sent = {"run": judged.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "4"}
     preview = client.get("/p/vicuna/plan/preview", sent | {"looks": "2, 4"}).content.decode()
-    assert "over all looks" in preview
+    assert "over all checks together" in preview
     for looks in ("4, 2", "two", "2, 5", "0, 2"):
         refused = client.post("/p/vicuna/plan", sent | {"looks": looks})
         assert refused.status_code == 422
@@ -84,7 +86,7 @@ def test_looks_are_chosen_with_the_plan(client, owner, judged):
 
 @pytest.mark.parametrize(
     ("n", "more", "shown"),
-    [(40, {}, "What to expect"), (10, {"k": "3"}, "The judge with k = 3 has an accuracy")],
+    [(40, {}, "What to expect"), (10, {"k": "3"}, "Its accuracy is")],
 )
 def test_the_planner_unblinds_once_it_says_how_often_the_judge_is_right(
     client, owner, project, tmp_path, n, more, shown

@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Item, Round
+from annotation.models import Draft, Item, Round, Vote
 from annotation.queue.queue import claim_next
 from annotation.results.report import cache
 from annotation.results.report.cache import Shown, current_report, fingerprint, shown_report
@@ -101,8 +101,8 @@ def swap(rows, name, one, other):
         (Example, "category", ("maths", "prose")),
         (Example, "model_1", ("maple", "birch")),
         (Example, "is_check", (True, False)),
-        (Annotation, "label", ("win", "tie")),
-        (Annotation, "left_response", (1, 2)),
+        (Vote, "label", ("win", "tie")),
+        (Vote, "left_response", (1, 2)),
         (Verdict, "label", ("win", "lose")),
         (Verdict, "rank", (1, 2)),
     ],

@@ -155,7 +155,7 @@ def test_calibrate_asks_about_nothing_once_and_stores_its_answers(project, setti
     assert about_nothing.count() == 21
     assert about_nothing.get(part="cc:X0").state == Call.State.DONE
     printed = capsys.readouterr().out
-    assert "21 answers about nothing" in printed
+    assert "21 answers about content-free texts" in printed
     assert "Recommended:" in printed
     assert "Contextual calibration (CC)" in printed
     # N/A against N/A: what is left is position and token, a logit of 2.
@@ -189,7 +189,7 @@ def test_accuracy_is_shown_only_where_there_are_labels(
         project.examples.update(gold_label="")
     client.force_login(owner)
     page = client.get(f"/p/{project.slug}/results?run={run.number}").content.decode()
-    assert "choice under X0" in page
+    assert "choice with permutations X0" in page
     assert "Fleiss’ kappa" in page
     assert ("Gain over the plain mean" in page) is labelled
     call_command("calibrate", project.slug, "--run", str(run.number), "--method", "uncalibrated")

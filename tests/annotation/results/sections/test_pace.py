@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Item
+from annotation.models import Item, Vote
 from annotation.results.data.figures import as_svg
 from annotation.results.delivery.package import Unpacked, pack
 from annotation.results.report.report import report
@@ -74,7 +74,7 @@ def test_the_people_page_loads_it_and_strangers_do_not(client, owner, outsider, 
 
 def test_the_axis_of_votes_counts_whole_ones(project, timed):
     """Between 6 and 11 votes there is no vote 6.2."""
-    for vote in Annotation.objects.order_by("pk")[13:]:
+    for vote in Vote.objects.order_by("pk")[13:]:
         vote.delete()
     drawn = as_svg(pace_plot({"pace": by_person(times_of(project))}))
     axis = drawn.partition("X-axis titled")[2].partition("Y-axis titled")[0]

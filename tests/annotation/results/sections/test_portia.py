@@ -86,7 +86,7 @@ def test_without_the_unsplit_prompt_there_is_no_fixed_coverage_but_for_a_run_bes
         alone = portia_of(run)
         judged(project, form="relation", k=1, name="whole")
     assert alone["unsplit_from"] is None
-    assert "ask it first, or in a run beside" in alone["fixed_coverage"]["coverage"]["reason"]
+    assert "ask it first, or in another run" in alone["fixed_coverage"]["coverage"]["reason"]
     assert alone["fixed_coverage"]["coverage"]["value"] is None
     beside = portia_of(run)
     assert beside["unsplit_from"] == "whole"
@@ -170,7 +170,7 @@ def test_the_pages_show_the_parts_the_stages_and_the_section(settings, client, p
     assert "By length: response 2 shown first" in page
     # The same words wherever a stage is named.
     assert '<th scope="row">By length</th>' in page
-    assert "stages whole responses, by length, by what is alike" in page
+    assert "stages: whole responses, by length, by what is alike" in page
     assert "<dd>By length</dd>" in example
     results = client.get(reverse("results", args=[project.slug])).content.decode()
     assert '<section id="portia">' in results

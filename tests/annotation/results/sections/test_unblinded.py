@@ -7,10 +7,15 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.queue.settling import settle_unblinded
 from annotation.results.delivery.verify import verify
-from annotation.results.merge.final_labels import merged, merged_one, people_alone, people_for_run
+from annotation.results.merge.final_labels import (
+    human_labels,
+    human_labels_for_run,
+    merged,
+    merged_one,
+)
 from annotation.results.report.cache import current_report, fingerprint
 from annotation.results.report.page import in_short
 from annotation.results.tables.exports import ExportRequest, export
@@ -93,7 +98,7 @@ def test_a_final_label_is_the_majority_of_the_votes_that_count(run):
 
 def test_every_reading_of_people_follows(run):
     run = leave_out(run)
-    asked, alone = people_for_run(run), people_alone(run.project)
+    asked, alone = human_labels_for_run(run), human_labels(run.project, None)[0]
     for one in merged(run.project, run):
         again = merged_one(one.example, run)
         assert (again.label, again.source, again.rule) == (one.label, one.source, one.rule)
@@ -135,7 +140,7 @@ def test_the_setting_alone_is_another_state_of_the_data(run):
 
 
 def test_a_report_of_blind_votes_alone_says_nothing_of_it(run):
-    Annotation.objects.update(unblinded=False)
+    Vote.objects.update(unblinded=False)
     report = current_report(run.project, run)
     assert not [one for one in in_short(report) if "unblinded" in one.text]
 

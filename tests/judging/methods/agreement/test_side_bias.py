@@ -36,8 +36,8 @@ def test_one_arrangement_only_can_not_be_tested():
 
 def test_imported_votes_without_sides_are_said_to_be_that():
     nothing = np.zeros((2, 2), dtype=np.int64)
-    assert "sides are known" in side_bias({"a": nothing})["a"].reason
-    assert "sides are known" in pooled_side_bias([nothing]).reason
+    assert "known sides" in side_bias({"a": nothing})["a"].reason
+    assert "known sides" in pooled_side_bias([nothing]).reason
 
 
 def test_mantel_and_haenszel_pool_the_annotators():

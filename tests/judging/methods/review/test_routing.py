@@ -133,7 +133,7 @@ def test_where_bpde_never_differs_nothing_is_said_of_it():
         found = learned(columns, np.zeros(600), wrong)
         assert found.used == (name != "noise")
         assert "bpde" not in [one.name for one in found.coefficients]
-        assert any("BPDE is the same everywhere" in note for note in found.notes)
+        assert any("BPDE is the same for all examples" in note for note in found.notes)
 
 
 def test_what_the_judge_gave_no_label_teaches_nothing():

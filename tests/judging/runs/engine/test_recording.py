@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 from django.db import IntegrityError
 
-from judging.core import processes
+from judging.core import leases
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, Reply
@@ -35,7 +35,7 @@ def store(run):
 
 
 def taken(run) -> RunStore:
-    holder = processes.new_holder()
+    holder = leases.new_holder()
     assert claims.take_over(run, holder)
     run.refresh_from_db()
     return RunStore(run, holder)

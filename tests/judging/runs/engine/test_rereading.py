@@ -210,7 +210,7 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     url = reverse("run_reparse", args=[project.slug, run.number])
     page = reverse("run", args=[project.slug, run.number])
     as_part = {"HX-Request": "true"}
-    assert "Read again" in client.get(page).content.decode()
+    assert "Re-parse<" in client.get(page).content.decode()
     assert client.post(url).url == page
     part = client.get(url, headers=as_part).content.decode()
     assert part.lstrip().startswith('<div id="rereading"')
@@ -224,19 +224,19 @@ def test_the_page_begins_it_follows_it_and_says_what_came_of_it(
     silent = kept | {"at": "2020-01-01T00:00:00+00:00"}
     Run.objects.update(progress={"rereading": silent})
     part = client.get(url, headers=as_part).content.decode()
-    assert "another one goes on within a minute" in part
+    assert "another worker continues within a minute" in part
     assert 'hx-trigger="every 1s"' in part
     Run.objects.update(progress={"rereading": kept})
     reparse_run(*messages[0])
     assert client.get(url, headers=as_part).headers["HX-Refresh"] == "true"
     assert client.get(url).url == page
     html = client.get(page).content.decode()
-    assert "24 replies were read again, 24 differently." in html
+    assert "24 replies were re-parsed, 24 with a different result." in html
     assert 'hx-trigger="every 1s"' not in html
     client.post(url)
     reparse_run(*messages[1])
     html = client.get(page).content.decode()
-    assert "parser had read every reply already" in html
+    assert "parser had already read every reply" in html
     assert "0 replies" not in html
 
 

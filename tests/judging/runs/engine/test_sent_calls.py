@@ -8,8 +8,8 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from judging.core import processes
-from judging.core.processes import ProcessIdentity, boot
+from judging.core import leases
+from judging.core.leases import ProcessIdentity, boot
 from judging.runs.engine import claims
 from judging.runs.engine.claims import SentCalls, calls_sent_by, path_of
 from judging.runs.engine.working import work_on
@@ -41,7 +41,7 @@ def dead_holder():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = ProcessIdentity.of(process.pid).started
         process.kill()
-    host = processes.new_holder().partition(":")[0]
+    host = leases.new_holder().partition(":")[0]
     return f"{host}:{process.pid}:{started}:abc"
 
 
@@ -54,7 +54,7 @@ def test_what_a_killed_process_began_to_send_is_known(folder, dead_holder):
 
 
 def test_of_a_living_process_nothing_is_certain_yet(folder):
-    me = processes.new_holder()
+    me = leases.new_holder()
     SentCalls(RUN, me).add(12)
     assert calls_sent_by(RUN, me) is None
 
@@ -82,7 +82,7 @@ def test_a_file_that_can_not_grow_is_removed(folder, dead_holder):
 def test_the_next_holder_takes_the_earlier_files_away(folder, dead_holder):
     SentCalls(RUN, dead_holder)
     SentCalls(RUN + 70, dead_holder)
-    with SentCalls(RUN, processes.new_holder()):
+    with SentCalls(RUN, leases.new_holder()):
         assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"7", "77"}
     assert [path.name for path in folder.iterdir()] == ["77-abc"]
 
@@ -147,5 +147,5 @@ def test_claims_of_a_holder_that_is_not_known_to_be_dead_are_all_lost(folder, pr
     run = make_run(make_judged_project(3), state=Run.State.RUNNING, holder=elsewhere)
     claimed(run, elsewhere)
     SentCalls(run.pk, elsewhere)
-    assert claims.take_over(run, processes.new_holder())
+    assert claims.take_over(run, leases.new_holder())
     assert states_of(run) == {"lost": 3}

@@ -53,7 +53,7 @@ def test_the_page_says_when_the_judge_meant_to_write_no_score(
     client.force_login(researcher)
     page = client.get(f"/p/{project.slug}/runs/{run.number}").content.decode()
     assert shown_points(run)["score_mass"] > 0.5
-    assert "of the probability on average." in page
+    assert "of the probability." in page
     assert "mostly about" not in page
     with loopback(settings, judge=PointJudge(shares={4: 0.03, 3: 0.01})):
         doubtful = judged(project, form="pointwise", name="doubtful")

@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from judging.core.errors import stop_requested
+from judging.core.processes import stop_requested
 from judging.llm.prompts.marks import disarm
 from judging.methods.portia.alignment import length_aligned
 from judging.methods.portia.splitting import boundaries

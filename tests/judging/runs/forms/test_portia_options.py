@@ -166,7 +166,7 @@ def test_a_template_from_a_file_is_kept_with_the_run_and_shows_parts(settings, t
     [
         ("form = ", "is no judge template. The template file is not TOML"),
         (OWN.replace("{R2}", "") % "", "The slot {second} is missing."),
-        (OWN.replace('[[B]]"', 'fine"') % "", "holds no verdict that can be read"),
+        (OWN.replace('[[B]]"', 'fine"') % "", "contains no readable verdict"),
         ("\x00", "is no judge template"),
         (None, "can't be read: No such file or directory"),
         (OWN.replace("[The End of B]", "") % "", "can't show a response in parts"),

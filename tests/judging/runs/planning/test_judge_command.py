@@ -176,7 +176,7 @@ def test_a_reading_asks_again_only_what_is_named(project, settings, capsys):
     with loopback(settings, [completion("8 or so", finish_reason="length")]) as server:
         judge("--endpoint", "loop", "--k", "1")
         for asking in (["--max-tokens", "1200"], ["--budget", "0"], ["--background"]):
-            with pytest.raises(CommandError, match=f"asks nothing, .* {asking[0]}"):
+            with pytest.raises(CommandError, match=f"sends no requests, .* {asking[0]}"):
                 judge("--resume", "latest", "--reparse", *asking)
         assert (server.requests, Run.objects.get().max_tokens) == (6, 1024)
         judge("--resume", "1", "--reparse", "--retry", "truncated", "--max-tokens", "1200")
