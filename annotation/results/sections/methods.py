@@ -338,9 +338,9 @@ class FewerRow:
 
     run: str
     differs: dict[str, tuple[str, str]]
+    bpc: bool
     accuracy: Figure
     kappa: Figure
-    bpc: bool
 
 
 @dataclass(frozen=True)
@@ -369,7 +369,7 @@ def ablation(
     All samples are the run as it is, so that row has the intervals of its labels `alone`.
     """
     rows: list[FewerRow | RunRow] = [
-        FewerRow(run.name, {"k": (str(run.k), str(one.k))}, one.accuracy, one.kappa, one.bpc)
+        FewerRow(run.name, {"k": (str(run.k), str(one.k))}, one.bpc, one.accuracy, one.kappa)
         for one in fewer
     ]
     if fewer and _same(fewer[-1].accuracy, alone.accuracy):
