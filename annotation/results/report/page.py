@@ -240,22 +240,15 @@ _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", 
 def page_context(run: Run, report: Report) -> Json:
     reason = no_people(report)
     shown = said_once(report, reason) if reason else report
-    cost = report.cost
-    # The names of `Costs`, which the page shows before there is a report.
-    renamed = {
-        "by_hand_one": cost.by_hand_one_vote_usd,
-        "by_hand_same": cost.by_hand_same_votes_usd,
-        "n_votes": cost.votes,
-    }
     return {
         "run": run,
         "report": shown,
         "no_people": reason,
         "in_short": in_short(report),
         "contents": contents(report),
-        "templates": [one.template for one in SECTIONS if one.template],
+        "templates": [section.template for section in SECTIONS],
         "betas": by_beta(shown.hitlc),
-        "costs": vars(cost) | renamed,
+        "costs": report.cost,
     }
 
 

@@ -1,13 +1,12 @@
-"""The report of a run: its sections, their figures, and its plots.
+"""The report of a run: its figures, its sections on the page, and its plots.
 
-A section adds its fields to `Report`, and docs/report.md says what their keys mean. Plots read the
-report and nothing else, so that a plot and the table under it cannot differ.
+To add a section: a module in `annotation.results.sections`, its figures in `Report` and `report`,
+its place on the page in `SECTIONS`, and its keys in docs/report.md. Plots read the report and
+nothing else, so that a plot and the table under it cannot differ.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from dataclasses import dataclass, replace
 
 from annotation.results.data.figures import (
     HollowEstimate,
@@ -23,66 +22,20 @@ from annotation.results.data.figures import (
     y_axis,
 )
 from annotation.results.data.runs import Costs
-from annotation.results.sections import routing
-from annotation.results.sections.analysis import Analysis, Section
-from annotation.results.sections.calibration import (
-    CalibrationFigures,
+from annotation.results.sections import (
     calibration,
-    calibration_accuracy,
-    calibration_curves,
-    read_calibration,
-)
-from annotation.results.sections.judge_card import JudgeCard, judge_card, read_card
-from annotation.results.sections.methods import (
-    FewerRow,
-    MethodRow,
-    RunRow,
-    ablation,
-    is_adaptive,
+    judge_card,
     methods,
-)
-from annotation.results.sections.people import NAME, Pace, PeopleFigures, pace, pace_plot, people
-from annotation.results.sections.people import read as read_pace
-from annotation.results.sections.portia import PortiaFigures, portia, read_portia
-from annotation.results.sections.position import (
-    BpdeBar,
-    Orders,
-    Position,
-    conflict_by_gap,
-    distribution,
-    orders,
-)
-from annotation.results.sections.review import (
-    Expectation,
-    ReviewCurves,
-    Unforeseen,
-    expectation,
-    hitlc,
-)
-from annotation.results.sections.review_gain import (
-    NoReview,
-    ReviewDone,
-    TieConventions,
+    people,
+    portia,
+    position,
     review,
-    ties,
-)
-from annotation.results.sections.routing import CascadeRow, RoutingFigures, cascades, jury_rows
-from annotation.results.sections.trust import (
-    AlternativeTest,
-    CertificateFigures,
-    Unblinded,
-    alt_test,
-    certificate,
-)
-from annotation.results.sections.win_rates import (
-    CategoryFigures,
-    ModelRanking,
-    Preference,
-    WinRates,
-    by_category,
-    models,
+    review_gain,
+    routing,
+    trust,
     win_rates,
 )
+from annotation.results.sections.analysis import Analysis, Section
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
 from judging.runs.models import Run
@@ -142,22 +95,8 @@ class Coverage:
     labels: Mapping[str, int]
     final_labels: Mapping[str, int]
     basis: str
-    unblinded: Unblinded
+    unblinded: trust.Unblinded
     known: int | Undefined
-
-
-@dataclass(frozen=True)
-class CostFigures:
-    """As in `Costs`; None is unknown, and never 0."""
-
-    judge_usd: Decimal | None
-    human_usd: Decimal
-    total_usd: Decimal | None
-    paper_usd: Decimal | None
-    by_hand_one_vote_usd: Decimal
-    by_hand_same_votes_usd: Decimal
-    votes: int
-    votes_an_example: int
 
 
 @dataclass(frozen=True)
@@ -167,30 +106,30 @@ class Report:
     project: ProjectName
     run: RunDescription
     coverage: Coverage
-    methods: Sequence[MethodRow]
-    position: Position
+    methods: Sequence[methods.MethodRow]
+    position: position.Position
     conflict_by_gap: Sequence[GapBin]
-    orders: Orders
-    portia: PortiaFigures | Undefined
-    calibration: CalibrationFigures | Undefined
-    ablation: Sequence[FewerRow | RunRow]
-    hitlc: ReviewCurves
-    ties: TieConventions
-    review: ReviewDone | NoReview
-    distribution: Sequence[BpdeBar]
-    expected: Expectation | Unforeseen
-    length: Preference
-    judge_card: JudgeCard
-    win_rate: WinRates
-    certificate: CertificateFigures
-    alt_test: AlternativeTest | Undefined
-    routing: RoutingFigures | Undefined
-    cascades: Sequence[CascadeRow]
-    models: ModelRanking
-    people: PeopleFigures
-    pace: Sequence[Pace]
-    by_category: Sequence[CategoryFigures]
-    cost: CostFigures
+    orders: position.Orders
+    portia: portia.PortiaFigures | Undefined
+    calibration: calibration.CalibrationFigures | Undefined
+    ablation: Sequence[methods.FewerRow | methods.RunRow]
+    hitlc: review.ReviewCurves
+    ties: review_gain.TieConventions
+    review: review_gain.ReviewDone | review_gain.NoReview
+    distribution: Sequence[position.BpdeBar]
+    expected: review.Expectation | review.Unforeseen
+    length: win_rates.Preference
+    judge_card: judge_card.JudgeCard
+    win_rate: win_rates.WinRates
+    certificate: trust.CertificateFigures
+    alt_test: trust.AlternativeTest | Undefined
+    routing: routing.RoutingFigures | Undefined
+    cascades: Sequence[routing.CascadeRow]
+    models: win_rates.ModelRanking
+    people: people.PeopleFigures
+    pace: Sequence[people.Pace]
+    by_category: Sequence[win_rates.CategoryFigures]
+    cost: Costs
 
 
 def review_curve_plot(report: Report) -> Plot:
@@ -341,113 +280,86 @@ def win_rates_plot(report: Report) -> Plot:
     return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
 
 
-def _method(row: MethodRow) -> str:
+def _method(row: methods.MethodRow) -> str:
     beta = f", β {row.beta:g} %" if row.beta else ""
     return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"
 
 
-def _methods(of: Analysis) -> dict[str, Any]:
-    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
-    rows = methods(of.sheet, of.run, *given, of.rng)
-    reviewed = next((n for n, row in enumerate(rows) if row.beta), len(rows))
-    return {"methods": [*rows[:reviewed], *jury_rows(of), *rows[reviewed:]]}
-
-
-def _routing(of: Analysis) -> dict[str, Any]:
-    return {"routing": routing.figures(of), "cascades": cascades(of)}
-
-
-def _position(of: Analysis) -> dict[str, Any]:
-    return {
-        "position": of.position,
-        "conflict_by_gap": conflict_by_gap(of.samples, of.run),
-        "orders": orders(of.sheet, of.samples, of.rng),
-    }
-
-
-def _ablation(of: Analysis) -> dict[str, Any]:
-    return {"ablation": ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng)}
-
-
-def _review(of: Analysis) -> dict[str, Any]:
-    return {
-        "hitlc": hitlc(of.sheet, of.samples, of.review, of.band),
-        "ties": ties(of),
-        "review": review(of),
-        "distribution": distribution(of.sheet),
-        "expected": expectation(of.sheet, of.review, of.rng),
-    }
-
-
-def _trust(of: Analysis) -> dict[str, Any]:
-    claim = certificate(of.sheet, of.audit, of.unchecked)
-    return {"certificate": claim, "alt_test": alt_test(of.sheet)}
-
-
 SECTIONS = (
-    Section("methods", _methods, "results/_methods.html", plots=(cost_plot,)),
-    Section("position", _position, "results/_position.html", plots=(score_gap_plot,)),
-    Section("portia", lambda of: {"portia": portia(of)}, "results/_portia.html", read=read_portia),
+    Section("methods", "results/_methods.html", plots=(cost_plot,)),
+    Section("position", "results/_position.html", plots=(score_gap_plot,)),
+    Section("portia", "results/_portia.html", read=portia.read_portia),
     Section(
         "calibration",
-        lambda of: {"calibration": calibration(of)},
         "results/_calibration.html",
-        read=read_calibration,
+        read=calibration.read_calibration,
         plots=(
-            lambda report: calibration_accuracy(report.calibration),
-            lambda report: calibration_curves(report.calibration),
+            lambda report: calibration.calibration_accuracy(report.calibration),
+            lambda report: calibration.calibration_curves(report.calibration),
         ),
     ),
-    Section("ablation", _ablation, "results/_ablation.html"),
+    Section("ablation", "results/_ablation.html"),
+    Section("review", "results/_review.html", plots=(review_curve_plot, distribution_plot)),
+    Section("length", "results/_length.html"),
+    Section("judge_card", "results/_judge_card.html", read=judge_card.read_card),
+    Section("win_rate", "results/_win_rate.html", plots=(win_rates_plot,)),
+    Section("trust", "results/_trust.html"),
+    Section("routing", "results/_routing.html", read=routing.read_routing),
+    Section("models", "results/_models.html"),
+    Section("people", "results/_agreement.html", plots=(agreement_plot,)),
     Section(
-        "review", _review, "results/_review.html", plots=(review_curve_plot, distribution_plot)
-    ),
-    Section("length", lambda of: {"length": of.length}, "results/_length.html"),
-    Section(
-        "judge_card",
-        lambda of: {"judge_card": judge_card(of)},
-        "results/_judge_card.html",
-        read=read_card,
-    ),
-    Section(
-        "win_rate",
-        lambda of: {"win_rate": win_rates(of.sheet)},
-        "results/_win_rate.html",
-        plots=(win_rates_plot,),
-    ),
-    Section("trust", _trust, "results/_trust.html"),
-    Section("routing", _routing, "results/_routing.html", read=routing.read_routing),
-    Section("models", lambda of: {"models": models(of.sheet, of.rng)}, "results/_models.html"),
-    Section(
-        "people",
-        lambda of: {"people": people(of.sheet, of.rng)},
-        "results/_agreement.html",
-        plots=(agreement_plot,),
-    ),
-    Section(
-        NAME,
-        lambda of: {"pace": pace(of)},
+        people.NAME,
         "results/_pace.html",
-        read=read_pace,
-        plots=(lambda report: pace_plot(report.pace),),
+        read=people.read,
+        plots=(lambda report: people.pace_plot(report.pace),),
     ),
-    Section(
-        "categories",
-        lambda of: {"by_category": by_category(of.sheet, of.samples, of.rng)},
-        "results/_categories.html",
-        plots=(categories_plot,),
-    ),
-    Section("cost", lambda of: {"cost": cost(of.costs)}),
+    Section("categories", "results/_categories.html", plots=(categories_plot,)),
 )
 
 
-def report(analysis: Analysis) -> Report:
-    """Everything that the results page, the files and `report --json` say of a run."""
-    project, figures = analysis.project, {}
-    for section in SECTIONS:
-        figures |= section.figures(analysis)
-    name = ProjectName(project.slug, project.name)
-    return Report(name, described(analysis.run), coverage(analysis), **figures)
+def report(of: Analysis) -> Report:
+    """Everything that the results page, the files and `report --json` say of a run.
+
+    Each section has a generator of its own from the run's seed, so that none changes another.
+    """
+    return Report(
+        project=ProjectName(of.project.slug, of.project.name),
+        run=described(of.run),
+        coverage=coverage(of),
+        methods=_methods(of),
+        position=of.position,
+        conflict_by_gap=position.conflict_by_gap(of.samples, of.run),
+        orders=position.orders(of.sheet, of.samples, of.rng),
+        portia=portia.portia(of),
+        calibration=calibration.calibration(of),
+        ablation=methods.ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng),
+        hitlc=review.hitlc(of.sheet, of.samples, of.review, of.band),
+        ties=review_gain.ties(of),
+        review=review_gain.review(of),
+        distribution=position.distribution(of.sheet),
+        expected=review.expectation(of.sheet, of.review, of.rng),
+        length=of.length,
+        judge_card=judge_card.judge_card(of),
+        win_rate=win_rates.win_rates(of.sheet),
+        certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
+        alt_test=trust.alt_test(of.sheet),
+        routing=routing.figures(of),
+        cascades=routing.cascades(of),
+        models=win_rates.models(of.sheet, of.rng),
+        people=people.people(of.sheet, of.rng),
+        pace=people.pace(of),
+        by_category=win_rates.by_category(of.sheet, of.samples, of.rng),
+        # Rows of the database do not belong in what is kept.
+        cost=replace(of.costs, runs=()),
+    )
+
+
+def _methods(of: Analysis) -> list[methods.MethodRow]:
+    """The juries stand between the judge alone and what people review."""
+    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
+    rows = methods.methods(of.sheet, of.run, *given, of.rng)
+    reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
+    return [*rows[:reviewed], *routing.jury_rows(of), *rows[reviewed:]]
 
 
 def report_json(analysis: Analysis) -> Json:
@@ -470,7 +382,7 @@ def described(run: Run) -> RunDescription:
         endpoint=run.endpoint,
         model=run.model,
         k=run.k,
-        adaptive=is_adaptive(run),
+        adaptive=methods.is_adaptive(run),
         portia=run.parameters.get("portia"),
         permutations=run.parameters.get("permutations"),
         temperature=str(run.temperature),
@@ -492,17 +404,4 @@ def coverage(analysis: Analysis) -> Coverage:
         basis=analysis.sheet.basis,
         unblinded=analysis.unblinded,
         known=known if isinstance(known, Undefined) else len(known.rows),
-    )
-
-
-def cost(costs: Costs) -> CostFigures:
-    return CostFigures(
-        judge_usd=costs.judge_usd,
-        human_usd=costs.human_usd,
-        total_usd=costs.total_usd,
-        paper_usd=costs.paper_usd,
-        by_hand_one_vote_usd=costs.by_hand_one,
-        by_hand_same_votes_usd=costs.by_hand_same,
-        votes=costs.n_votes,
-        votes_an_example=costs.votes_an_example,
     )

@@ -1,4 +1,4 @@
-"""What a section of the report is made of; `annotation.results.report` says how to add one."""
+"""What the sections of the report are made of; the module `report` says how to add one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -187,16 +187,14 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Section:
-    """figures: the section's fields of the `Report`, computed without a database.
+    """template: its part of the results page and of the HTML file.
 
-    template: its part of the results page and of the HTML file; empty where another shows it.
     read: what it needs beside the analysis' own data, had by `analysis.own(name, read)`; an
     Undefined says why it has none. Packed into the ZIP, and found there again by `verify`.
     plots: each makes a drawing from the whole report; one without rows is left out.
     """
 
     name: str
-    figures: Callable[["Analysis"], dict[str, Any]]
-    template: str = ""
+    template: str
     read: Callable[["Analysis"], Data | Undefined] | None = None
     plots: tuple[Callable[[Any], Plot], ...] = ()
