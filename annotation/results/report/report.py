@@ -8,6 +8,7 @@ nothing else, so that a plot and the table under it cannot differ.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from annotation.results import sections
 from annotation.results.data.figures import (
     HollowEstimate,
     Json,
@@ -101,34 +102,37 @@ class Coverage:
 
 @dataclass(frozen=True)
 class Report:
-    """All figures of a run, in the order of the keys of `report --json`."""
+    """All figures of a run, in the order of the keys of `report --json`.
+
+    Types are named by `sections`, since fields have the names of modules.
+    """
 
     project: ProjectName
     run: RunDescription
     coverage: Coverage
-    methods: Sequence[methods.MethodRow]
-    position: position.Position
+    methods: Sequence[sections.methods.MethodRow]
+    position: sections.position.Position
     conflict_by_gap: Sequence[GapBin]
-    orders: position.Orders
-    portia: portia.PortiaFigures | Undefined
-    calibration: calibration.CalibrationFigures | Undefined
-    ablation: Sequence[methods.FewerRow | methods.RunRow]
-    hitlc: review.ReviewCurves
-    ties: review_gain.TieConventions
-    review: review_gain.ReviewDone | review_gain.NoReview
-    distribution: Sequence[position.BpdeBar]
-    expected: review.Expectation | review.Unforeseen
-    length: win_rates.Preference
-    judge_card: judge_card.JudgeCard
-    win_rate: win_rates.WinRates
-    certificate: trust.CertificateFigures
-    alt_test: trust.AlternativeTest | Undefined
-    routing: routing.RoutingFigures | Undefined
-    cascades: Sequence[routing.CascadeRow]
-    models: win_rates.ModelRanking
-    people: people.PeopleFigures
-    pace: Sequence[people.Pace]
-    by_category: Sequence[win_rates.CategoryFigures]
+    orders: sections.position.Orders
+    portia: sections.portia.PortiaFigures | Undefined
+    calibration: sections.calibration.CalibrationFigures | Undefined
+    ablation: Sequence[sections.methods.FewerRow | sections.methods.RunRow]
+    hitlc: sections.review.ReviewCurves
+    ties: sections.review_gain.TieConventions
+    review: sections.review_gain.ReviewDone | sections.review_gain.NoReview
+    distribution: Sequence[sections.position.BpdeBar]
+    expected: sections.review.Expectation | sections.review.Unforeseen
+    length: sections.win_rates.Preference
+    judge_card: sections.judge_card.JudgeCard
+    win_rate: sections.win_rates.WinRates
+    certificate: sections.trust.CertificateFigures
+    alt_test: sections.trust.AlternativeTest | Undefined
+    routing: sections.routing.RoutingFigures | Undefined
+    cascades: Sequence[sections.routing.CascadeRow]
+    models: sections.win_rates.ModelRanking
+    people: sections.people.PeopleFigures
+    pace: Sequence[sections.people.Pace]
+    by_category: Sequence[sections.win_rates.CategoryFigures]
     cost: Costs
 
 

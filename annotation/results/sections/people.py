@@ -196,9 +196,8 @@ def _pooled(ballots: Ballots) -> PooledSideBias:
     if isinstance(found, Undefined):
         return PooledSideBias(odds_ratio=found)
     ratio = found.odds_ratio
-    if not isinstance(ratio, Undefined):
-        ratio = Number(float(ratio))
-    return PooledSideBias(odds_ratio=ratio, p=found.p)
+    odds = ratio if isinstance(ratio, Undefined) else Number(float(ratio))
+    return PooledSideBias(odds_ratio=odds, p=found.p)
 
 
 NAME = "pace"
