@@ -49,7 +49,9 @@ def _better(report: Report) -> Iterator[Sentence]:
         whom = "by the known labels" if report.coverage.basis == "gold" else "for people"
         yield Sentence(f"{_verdict(found, names)} {whom}: win rate {short(found)}.", "win-rate")
         return
-    reason = rate.people.reason
+    people = rate.people
+    # All examples of one question have a win rate, and no interval to judge it by.
+    reason = people.reason if isinstance(people, Undefined) else people.note
     if isinstance(rate.judge, Undefined):
         yield Sentence(f"Who is better cannot be said ({reason}).", "win-rate", warns=True)
         return

@@ -14,6 +14,9 @@ from annotation.models import Item, RoutingScores
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.dataset.scores import import_scores
+from judging.runs.engine.likelihoods import ask_likelihoods
+from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import PortiaOptions
 from tests.annotation.results.choosing import make_choice_run, make_graded_project
 from tests.annotation.results.learning import biased_run, go_on, gold, label_all
@@ -27,6 +30,7 @@ from tests.factories import (
 )
 from tests.judging.runs.judging import judged, loopback
 from tests.judging.runs.portia_pairs import make_pairs
+from tests.loopback import PointJudge
 from tests.loopback.portia import StagedJudge, first_when_whole, longer_wins
 
 DOCS = Path(__file__).resolve().parents[4] / "docs" / "report.md"
@@ -51,21 +55,29 @@ MORE = {
 }
 
 
-def documented():
-    """The keys of the page with their types."""
-    rows = [line.split(" | ") for line in DOCS.read_text().splitlines() if line.startswith("| `")]
+def documented(part):
+    """The keys of a part of the page with their types."""
+    text = DOCS.read_text().split("## Runs over single responses")[part]
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| `")]
     return {row[0].removeprefix("| ").strip("`"): row[1] for row in rows}
 
 
 class Walk:
     """What is wrong with reports by the page, and which of its keys they have."""
 
-    def __init__(self):
-        self.types, self.seen, self.problems = documented(), set(), set()
+    def __init__(self, part):
+        self.types, self.seen, self.problems = documented(part), set(), set()
         self.inner = {}
         for path in self.types:
             parent, _, name = path.rpartition(".")
             self.inner.setdefault(parent, {})[name] = path
+
+    def report(self, figures):
+        self.keys(json.loads(json.dumps(figures, allow_nan=False)), "")
+
+    def check(self):
+        assert sorted(self.problems) == []
+        assert sorted(self.types.keys() - self.seen) == []
 
     def keys(self, value, parent):
         """An object against the keys listed below it."""
@@ -216,7 +228,7 @@ def of_a_review_among_known_labels():
 
 @pytest.mark.django_db(transaction=True)
 def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_path):
-    walk = Walk()
+    walk = Walk(0)
     for runs in (
         of_nothing(),
         of_no_labels(),
@@ -228,7 +240,23 @@ def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_p
     ):
         for run in runs:
             run.refresh_from_db()
-            figures = report_json(Analysis(run.project, run))
-            walk.keys(json.loads(json.dumps(figures, allow_nan=False)), "")
-    assert sorted(walk.problems) == []
-    assert sorted(walk.types.keys() - walk.seen) == []
+            walk.report(report_json(Analysis(run.project, run)))
+    walk.check()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_so_is_every_key_of_a_run_over_single_responses(project, settings, tmp_path):
+    walk, path = Walk(1), tmp_path / "scores.csv"
+    rows = [f"<y>{n}</y>,Text {n}.,fluency,ana,{1 + (n * 3) % 5}" for n in range(24)]
+    path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
+    import_scores(project, None, path)
+    choices = {"form": "pointwise", "criteria": "fluency", "template": "ohi-any"}
+    with loopback(settings, judge=PointJudge(), likelihoods="echo"):
+        first = judged(project, **choices)
+        walk.report(whole_report(first))
+        ask_likelihoods(first, endpoint="loop")
+        second = judged(project, **choices, shots_from="1")
+    walk.report(whole_report(second))
+    first.delete()
+    walk.report(whole_report(second))
+    walk.check()

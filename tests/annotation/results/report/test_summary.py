@@ -72,6 +72,13 @@ def test_an_interval_around_one_half_shows_nothing(figures):
     assert texts(even)["win-rate"].startswith("Neither maple-7b nor birch-3b is shown to be better")
 
 
+def test_a_win_rate_without_an_interval_says_why(figures):
+    alone = Estimate(0.8, 60, note="all examples are of one question")
+    rates = replace(figures.win_rate, people=alone, judge_and_people=alone)
+    said = texts(replace(figures, win_rate=rates))["win-rate"]
+    assert "cannot be said (all examples are of one question)" in said
+
+
 def test_models_that_change_places_are_not_called_by_response_1(project, figures):
     project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
     swapped = report(Analysis(project, project.runs.get()))
