@@ -1,4 +1,4 @@
-"""What judge and people cost so far, beside what labelling everything by hand would cost."""
+"""What the judge and people cost so far, and the project's other runs for comparison."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

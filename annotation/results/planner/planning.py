@@ -1,4 +1,4 @@
-"""What a round would ask of people before it is opened: items, hours, dollars, and who there is."""
+"""What a round would ask of people and bring, before it is opened, and what is advised."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
-"""The state of a project's data, in few aggregates: what was made of it holds while this is equal.
+"""Reports, kept until the state of their project's data changes.
 
-Each row counts with a weight of its own, so that two that change against each other are seen, and
+The state is a hash of few aggregates. Each row counts with a weight of its own, so that two that change against each other are seen, and
 so is an update of many at once, which leaves no time behind. Imported texts alone never change.
 """
 

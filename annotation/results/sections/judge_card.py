@@ -122,7 +122,9 @@ def position_bias(of: Analysis) -> CardEntry:
     else:
         value = by_orders(of)
     if isinstance(value, Undefined) and isinstance(data, Data):
-        value = with_note(by_orders(of), "position and ID token together")
+        value = by_orders(of)
+        if isinstance(value, Estimate):
+            value = replace(value, note="position and ID token together")
     return CardEntry(
         key="position",
         title="Position bias",
@@ -145,10 +147,6 @@ def by_orders(of: Analysis) -> Figure:
     labels, there = order_labels(samples.difference, samples.valid)
     scores = np.where(there, (labels + 1) / 2, np.nan)
     return advantage(scores[:, 0], scores[:, 1], of.rng, question=of.sheet.question)
-
-
-def with_note(found: Figure, note: str) -> Figure:
-    return found if isinstance(found, Undefined) else replace(found, note=note)
 
 
 def token_bias(of: Analysis) -> CardEntry:

@@ -1,4 +1,4 @@
-"""How often labels are right, and how far that goes beyond chance."""
+"""How often labels are right, before and after people review the first of them by rank."""
 
 from collections.abc import Sequence
 from copy import deepcopy

@@ -1,4 +1,4 @@
-"""What the review that took place has bought, and what either convention for ties makes of it."""
+"""What the review that took place achieved, and both conventions for a judge's ties."""
 
 from dataclasses import dataclass
 
