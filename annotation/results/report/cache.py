@@ -1,7 +1,8 @@
 """Reports, kept until the state of their project's data changes.
 
-The state is a hash of few aggregates. Each row counts with a weight of its own, so that two that change against each other are seen, and
-so is an update of many at once, which leaves no time behind. Imported texts alone never change.
+The state is a hash of few aggregates. Each row counts with a weight of its own, so that two that
+change against each other are seen, and so is an update of many at once, which leaves no time
+behind. Imported texts alone never change.
 """
 
 import hashlib
