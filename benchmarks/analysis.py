@@ -183,7 +183,7 @@ def measure() -> None:
         report = current_report(run.project, run)
         spans.append((time.perf_counter() - started, time.process_time() - worked))
     mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    accuracy = report["methods"][-1]["accuracy"]["value"]
+    accuracy = report.methods[-1].accuracy.value
     found = {"first": spans[0], "kept": spans[1], "mib": mib, "accuracy": accuracy}
     sys.stdout.write(json.dumps(found) + "\n")
 

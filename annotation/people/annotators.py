@@ -129,7 +129,7 @@ def assign(
     themselves are not called back.
     """
     if limit is not None and limit < 1:
-        raise UserError("A limit is at least 1 item a person.")
+        raise UserError("A limit is at least 1 item per person.")
     with transaction.atomic():
         locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
         if locked.kind == Round.Kind.IMPORT or locked.state == Round.State.CLOSED:

@@ -1,4 +1,4 @@
-"""What judge and people cost so far, beside what labelling everything by hand would cost."""
+"""What the judge and people cost so far, and the project's other runs for comparison."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from decimal import Decimal
 import numpy as np
 
 from annotation.models import Round, Selection
+from annotation.results.data.figures import Json, usd
 from annotation.results.data.sheet import Sheet, label_sign
 from annotation.results.merge.final_labels import (
     CHUNK,
@@ -64,6 +65,16 @@ class Costs:
     by_hand_one: Decimal
     by_hand_same: Decimal
     votes_an_example: int
+
+    def as_json(self) -> Json:
+        """The `cost` of the report, without the other runs."""
+        names = {
+            "by_hand_one": "by_hand_one_vote_usd",
+            "by_hand_same": "by_hand_same_votes_usd",
+        }
+        amounts = ("judge_usd", "human_usd", "total_usd", "paper_usd", *names)
+        figures: Json = {names.get(name, name): usd(getattr(self, name)) for name in amounts}
+        return figures | {"votes": self.n_votes, "votes_an_example": self.votes_an_example}
 
     @property
     def total_usd(self) -> Decimal | None:

@@ -1,4 +1,7 @@
-"""Why people's labels are lacking, for the figures that cannot be had without them."""
+"""A project and a run as arrays, one row per example, on which all figures are computed.
+
+It also says why people's labels are missing, for the figures that need them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -358,14 +361,9 @@ def sheet_of(project: Project, run: Run) -> Sheet:
     answer, answered = says.labels()
     final, has_final = _finals(verdicts, says)
     selected, audited = _why(says.kinds())
+    columns = {name: value for name, value in vars(examples).items() if "gold" not in name}
     return Sheet(
-        ids=ids,
-        category=examples.category,
-        question=examples.question,
-        models=examples.models,
-        model_1=examples.model_1,
-        model_2=examples.model_2,
-        length=examples.length,
+        **columns,
         **vars(verdicts),
         human=human,
         labelled=labelled,

@@ -30,15 +30,22 @@ from django.utils.html import escape
 import annotation.results
 import judging.methods
 from annotation.models import Vote
-from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
+from annotation.results.data.figures import (
+    NEEDS_CONVERTER,
+    Data,
+    Json,
+    as_svg,
+    can_draw,
+    to_json,
+)
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.report.cache import fingerprint
 from annotation.results.report.page import page_context
-from annotation.results.report.report import SECTIONS, described, plots, report
+from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import SCORES, Audit, sentence
+from annotation.results.sections.trust import SCORES, Audit, CertificateFigures, Unblinded
 from annotation.results.tables.exports import ExportRequest, export, whole_file
 from judging.core.errors import UserError
 from judging.methods.intervals.estimates import Undefined
@@ -74,7 +81,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
     context: Json = {
         "project": {"slug": analysis.project.slug, "name": analysis.project.name},
-        "run": described(analysis.run) | {"orders": list(analysis.run.orders)},
+        "run": to_json(described(analysis.run)) | {"orders": list(analysis.run.orders)},
         "models": list(sheet.models),
         "basis": sheet.basis,
         "unsettled": sheet.unsettled,
@@ -82,7 +89,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "prompt_share": str(analysis.prompt_share),
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
         "statuses": analysis.statuses,
-        "unblinded": analysis.unblinded,
+        "unblinded": to_json(analysis.unblinded),
         "band": str(analysis.run.band),
         "other_votes": _other_votes(analysis),
         "samples": samples.reason if isinstance(samples, Undefined) else None,
@@ -155,7 +162,7 @@ class Unpacked(Analysis):
             self.audit = Audit(**context["audit"], **own)
         self.costs = _costs(context["costs"])
         self.statuses = context["statuses"]
-        self.unblinded = context["unblinded"]
+        self.unblinded = Unblinded(**context["unblinded"])
         self.kept = {
             name: _section(name, plain, arrays) for name, plain in context["sections"].items()
         }
@@ -230,7 +237,7 @@ PACKAGES = ("Django", "numpy", "scipy")
 _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
-def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
+def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Report:
     """Write the report as .html or .zip, by the file's name, and return the figures.
 
     Raises:
@@ -254,7 +261,7 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
         )
 
 
-def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
+def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
     """Return the report as one page with its styles and drawings. It loads nothing else."""
     body = render_to_string("results/report_file.html", page_context(run, figures))
     drawn = _drawings(figures) if with_drawings else ""
@@ -263,7 +270,7 @@ def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
 
 
-def _drawings(figures: Json) -> str:
+def _drawings(figures: Report) -> str:
     if not can_draw():
         return f"<figure><figcaption>{escape(NEEDS_CONVERTER)}</figcaption></figure>"
     return "".join(
@@ -272,20 +279,20 @@ def _drawings(figures: Json) -> str:
     )
 
 
-def methods_text(figures: Json) -> str:
+def methods_text(figures: Report) -> str:
     """Return what was done, for the methods section of a paper."""
-    run, coverage = figures["run"], figures["coverage"]
+    run, coverage = figures.run, figures.coverage
     lines = [
         "# Methods",
         "",
-        f"Judge: `{run['model'] or 'recorded elsewhere'}` at `{run['endpoint'] or '–'}`, "
-        f"method {run['method']}, form {run['form']}, k = {run['k']} samples in each order, "
-        f"temperature {run['temperature']}, seed {run['seed']}.",
-        f"Template: `{run['template'] or '–'}`, SHA-256 {run['template_sha256'] or '–'}.",
-        f"Prices: {run['price_source'] or 'unknown'}.",
-        f"Examples: {coverage['examples']}; compared with: {coverage['basis']}.",
-        *filter(None, [sentence(coverage["unblinded"])]),
-        f"Certificate: {certificate_sentence(figures['certificate'])}",
+        f"Judge: `{run.model or 'recorded elsewhere'}` at `{run.endpoint or '–'}`, "
+        f"method {run.method}, form {run.form}, k = {run.k} samples in each order, "
+        f"temperature {run.temperature}, seed {run.seed}.",
+        f"Template: `{run.template or '–'}`, SHA-256 {run.template_sha256 or '–'}.",
+        f"Prices: {run.price_source or 'unknown'}.",
+        f"Examples: {coverage.examples}; compared with: {coverage.basis}.",
+        *filter(None, [coverage.unblinded.sentence]),
+        f"Certificate: {certificate_sentence(figures.certificate)}",
         "",
         f"Computed with {', '.join(_versions())}.",
         "Intervals are 95 %. Every figure's definition is in FairJudge's documentation.",
@@ -303,13 +310,13 @@ def _versions() -> Iterator[str]:
     yield from (f"{name} {version(name)}" for name in PACKAGES)
 
 
-def certificate_sentence(found: Json) -> str:
-    if not found["issued"]:
-        return f"none ({found['reason']})."
+def certificate_sentence(found: CertificateFigures) -> str:
+    if not found.issued:
+        return f"none ({found.reason})."
     return (
-        f"with confidence {found['confidence']:.0%}, at most {found['epsilon']:.0%} of the "
-        f"{found['n_from_judge']} labels taken from the judge with {SCORES[found['score']]} of at "
-        f"most {found['threshold']:.4f} differ from what this round's people would give. "
+        f"with confidence {found.confidence:.0%}, at most {found.epsilon:.0%} of the "
+        f"{found.n_from_judge} labels taken from the judge with {SCORES[found.score]} of at "
+        f"most {found.threshold:.4f} differ from what this round's people would give. "
         "In at most 5 of 100 projects is such a certificate issued and untrue."
     )
 
@@ -319,7 +326,7 @@ def _write_zip(
     project: Project,
     run: Run,
     user: AbstractUser | None,
-    figures: Json,
+    figures: Report,
     data: bytes,
     context: Json,
 ) -> None:
@@ -331,12 +338,12 @@ def _write_zip(
 
         for what in TABLES:
             add(f"{what}.csv", export(project, run, user, ExportRequest(what)))
-        add("report.json", [as_text(figures).encode()])
+        add("report.json", [as_text(to_json(figures)).encode()])
         add("report.html", [as_html(run, figures).encode()])
         add("methods.md", [methods_text(figures).encode()])
         add("data.npz", [data])
         add("context.json", [as_text(context).encode()])
-        certificate = signed(figures["certificate"], hashes["labels.csv"])
+        certificate = signed(to_json(figures.certificate), hashes["labels.csv"])
         add("certificate.json", [as_text(certificate).encode()])
         archive.writestr(MANIFEST, as_text({"sha256": hashes, "code": code()}))
 

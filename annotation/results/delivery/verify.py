@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from annotation.results.data.figures import Json
+from annotation.results.data.figures import Json, to_json
 from annotation.results.delivery.comparing import (
     compare_labels,
     compare_samples,
@@ -160,12 +160,12 @@ def _unpacked(files: Files) -> Unpacked | str:
 
 def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
     """Compute every number again from the data in the ZIP alone, and compare the texts."""
-    found = json.loads(json.dumps(report(unpacked)))
-    delivered = json.loads(files["report.json"])
-    yield from differences(delivered, found, "")
-    if _text(files["methods.md"].decode()) != _text(methods_text(delivered)):
+    figures = report(unpacked)
+    computed = json.loads(json.dumps(to_json(figures)))
+    yield from differences(json.loads(files["report.json"]), computed, "")
+    if _text(files["methods.md"].decode()) != _text(methods_text(figures)):
         yield "methods.md is not what the report says"
-    page = as_html(unpacked.run, delivered, with_drawings=False)
+    page = as_html(unpacked.run, figures, with_drawings=False)
     if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
         yield "report.html does not show the figures of report.json, or another release made it"
 

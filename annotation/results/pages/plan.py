@@ -14,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.results.data.figures import Json, Plot, colour, plot, tooltip, x_axis, y_axis
+from annotation.results.data.figures import Plot, colour, plot, tooltip, x_axis, y_axis
 from annotation.results.planner.planning import (
     EPSILONS,
     Plan,
@@ -25,6 +25,8 @@ from annotation.results.planner.planning import (
 )
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.report.cache import Shown, shown_report
+from annotation.results.report.report import Report
+from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
@@ -193,18 +195,18 @@ def defaults(project: Project) -> PlanForm:
 CURVE, BAND, CHANCE, CHOSEN = "by BPDE", "at least", "at random", "chosen"
 
 
-def cost_curve(expected: Json, plan: Plan) -> Plot:
+def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
     """Plot accuracy by cost, one point per β; without known labels the plot has no rows.
 
     The lower band holds at all β at once, so that it still holds at the β that you pick from it.
     """
     rows = []
-    if expected["beta"]:
-        first, last = expected["accuracy"][0], expected["accuracy"][-1]
-        for place, beta in enumerate(expected["beta"]):
+    if isinstance(expected, Expectation):
+        first, last = expected.accuracy[0], expected.accuracy[-1]
+        for place, beta in enumerate(expected.beta):
             values = {
-                CURVE: expected["accuracy"][place],
-                BAND: expected["lower_band"][place],
+                CURVE: expected.accuracy[place],
+                BAND: expected.lower_band[place],
                 CHANCE: first + beta / 100 * (last - first),
             }
             usd = float(plan.usd_at(beta))
@@ -300,8 +302,7 @@ def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
     verdict.
     """
     at_k = found.get("at_k")
-    reached = at_k is not None and at_k["accuracy"]["value"] is not None
-    return bool(found.get("expected") or reached or found.get("cascades"))
+    return bool(found.get("expected") or (at_k and at_k.accuracy) or found.get("cascades"))
 
 
 def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
@@ -311,32 +312,29 @@ def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]
     return {"epsilons": epsilons, "looks": may_certify(sizes, epsilons)}
 
 
-def _expected(report: Json, plan: Plan) -> dict[str, Any]:
-    known = report["expected"]
+def _expected(report: Report, plan: Plan) -> dict[str, Any]:
+    known = report.expected
     found = {
         "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
-        "no_expected": known.get("reason", ""),
+        "no_expected": known.reason if isinstance(known, Unforeseen) else "",
     }
     drawn = cost_curve(known, plan)
     return found | ({"plots": [drawn]} if drawn.table else {})
 
 
-def _at_k(report: Json, run: Run | None, k: int | None) -> dict[str, Any]:
+def _at_k(report: Report, run: Run | None, k: int | None) -> dict[str, Any]:
     """Return what the judge would cost and reach with k samples per order."""
     if run is None or not k:
         return {}
     orders = len(run.orders) == 2
-    rows = [row for row in report["methods"] if not row["beta"] and row["bpc"] == orders]
-    return {
-        "at_k": next((row for row in rows if row["k"] == k and "run" in row), None)
-        or next((row for row in rows if row["k"] == k), None),
-        "k": k,
-    }
+    rows = [row for row in report.methods if not row.beta and (row.bpc, row.k) == (orders, k)]
+    # A row of recorded labels before one that is derived from this run's samples.
+    return {"at_k": next(iter(sorted(rows, key=lambda row: row.run is None)), None), "k": k}
 
 
-def _cascade(report: Json, second: Run | None) -> dict[str, Any]:
+def _cascade(report: Report, second: Run | None) -> dict[str, Any]:
     """Return what asking the second judge about the most contested examples achieves and costs."""
     if second is None:
         return {}
-    rows = [row for row in report["cascades"] if row["run"] == second.name]
+    rows = [row for row in report.cascades if row.run == second.name]
     return {"second": second, "cascades": rows}

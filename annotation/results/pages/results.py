@@ -85,7 +85,7 @@ def pace(request: HttpRequest, slug: str) -> HttpResponse:
     people = [] if isinstance(times, Undefined) else by_person(times)
     found = {"report": {"pace": people}, "project": access.project}
     if people:
-        found["plot"] = pace_plot({"pace": people})
+        found["plot"] = pace_plot(people)
     return render(request, "results/_people_pace.html", found)
 
 

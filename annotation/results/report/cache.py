@@ -1,7 +1,8 @@
-"""The state of a project's data, in few aggregates: what was made of it holds while this is equal.
+"""Reports, kept until the state of their project's data changes.
 
-Each row counts with a weight of its own, so that two that change against each other are seen, and
-so is an update of many at once, which leaves no time behind. Imported texts alone never change.
+The state is a hash of few aggregates. Each row counts with a weight of its own, so that two that
+change against each other are seen, and so is an update of many at once, which leaves no time
+behind. Imported texts alone never change.
 """
 
 import hashlib
@@ -16,9 +17,8 @@ from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Item, Round, Slot, Vote
-from annotation.results.data.figures import Json
 from annotation.results.data.sheet import label_sign
-from annotation.results.report.report import report
+from annotation.results.report.report import Report, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
@@ -105,12 +105,12 @@ class Shown:
     waiting: no worker could be woken yet, since the broker does not answer.
     """
 
-    report: Json | None
+    report: Report | None
     renewing: bool = False
     waiting: bool = False
 
 
-def current_report(project: Project, run: Run) -> Json:
+def current_report(project: Project, run: Run) -> Report:
     """A constant number of queries that count, where nothing has changed."""
     state = fingerprint(project)
     return cached("report", run, state, lambda: report(Analysis(project, run)))
@@ -153,6 +153,6 @@ def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
     return cached(name, project, fingerprint(project), make)
 
 
-def _kept(run: Run, state: str) -> Json | None:
+def _kept(run: Run, state: str) -> Report | None:
     found = report_cache.get(cache_key("report", run))
     return found[1] if found and found[0] == state else None

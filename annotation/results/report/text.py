@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from annotation.results.data.figures import Json
 from annotation.results.data.runs import Costs
 from annotation.results.merge.final_labels import Merged
 from annotation.results.sections.analysis import Analysis
@@ -64,12 +63,8 @@ def _line(cells: tuple[str, ...]) -> str:
 _NAME = 46
 
 
-def figure(found: Figure | Json, digits: int = 3) -> str:
+def figure(found: Figure, digits: int = 3) -> str:
     """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
-    if isinstance(found, dict):
-        reason = found.get("reason")
-        given = (found["value"], found.get("n"), found.get("low"), found.get("high"))
-        found = Undefined(reason) if reason else Estimate(*given)
     if isinstance(found, Undefined):
         return f"– ({found.reason})"
     text = decimals(found.value, digits)
@@ -100,7 +95,9 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
 
 def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:
     yield _figures_text_line(f"{name}: accuracy", figure(found.accuracy))
-    yield _figures_text_line("  over all, without a label = not right", figure(found.over_all))
+    yield _figures_text_line(
+        "  over all, without a label = not right", figure(found.accuracy_over_all)
+    )
     yield _figures_text_line("  Cohen's kappa", figure(found.kappa))
 
 
@@ -125,13 +122,13 @@ def _honest(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
 
 def _position(analysis: Analysis) -> Iterator[str]:
     found = analysis.position
-    yield _figures_text_line("conflict rate between the orders", figure(found["conflict_rate"]))
-    yield _figures_text_line("  strict: win against lose", figure(found["strict_conflict_rate"]))
+    yield _figures_text_line("conflict rate between the orders", figure(found.conflict_rate))
+    yield _figures_text_line("  strict: win against lose", figure(found.strict_conflict_rate))
     yield _figures_text_line(
-        "first position preferred, where one is", figure(found["first_position_rate"])
+        "first position preferred, where one is", figure(found.first_position_rate)
     )
-    yield _figures_text_line("position effect", figure(found["position_effect"]))
-    yield _figures_text_line("repetition stability", figure(found["repetition_stability"]))
+    yield _figures_text_line("position effect", figure(found.position_effect))
+    yield _figures_text_line("repetition stability", figure(found.repetition_stability))
 
 
 def _signed(found: Figure) -> str:

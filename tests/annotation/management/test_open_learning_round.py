@@ -29,7 +29,7 @@ def test_the_round_learns_first_and_says_how_it_goes_on(project, run, capsys):
     said = capsys.readouterr().out
     assert "60 items, 1 vote each" in said
     # 20 more make β, and 30 are the audit
-    assert "50 more are selected by what was learned" in said
+    assert "50 more are selected by what they show about the judge" in said
 
 
 def test_large_numbers_are_all_written_one_way(project, run, capsys):

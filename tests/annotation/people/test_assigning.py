@@ -140,7 +140,7 @@ def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
     with pytest.raises(CommandError, match="not a member"):
         call_command(*asked, "--annotator", "nobody")
     for limit in ("0", "99999999999"):
-        with pytest.raises(CommandError, match="from 1 to 1000000 items a person"):
+        with pytest.raises(CommandError, match="from 1 to 1000000 items per person"):
             call_command(*asked, "--limit", limit)
     assert project.rounds.count() == 1
 

@@ -9,7 +9,7 @@ from django.core.management.base import CommandParser
 from annotation.results.data.figures import Json
 from annotation.results.delivery.package import deliver
 from annotation.results.report.page import in_short
-from annotation.results.report.report import report
+from annotation.results.report.report import report, report_json
 from annotation.results.report.text import report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.tables.exports import whole_file
@@ -57,7 +57,7 @@ class Command(FairJudgeCommand):
             for line in report_lines(analysis):
                 self.stdout.write(line)
             return
-        self.tell(report(analysis), path)
+        self.tell(report_json(analysis), path)
 
     def pointwise(self, run: Run, path: Path | None) -> None:
         """Tell the report of a run over single responses, which have scores and no verdicts."""

@@ -8,7 +8,7 @@ import pytest
 from annotation.models import Draft
 from annotation.queue.queue import claim_next
 from annotation.results.data.runs import project_costs
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.report.text import figure, report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.review import Review
@@ -108,7 +108,7 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     # By Clopper and Pearson 3 of 4 are .1941 to .9937; what people reviewed is no chance.
     limits = pytest.approx((0.6 + 0.4 * 0.194120, 0.6 + 0.4 * 0.993691), abs=1e-6)
     assert (found.after().accuracy.low, found.after().accuracy.high) == limits
-    shown = report(found)
+    shown = report_json(found)
     as_done = shown["methods"][-1]
     assert (as_done["done"], as_done["m"], as_done["audited"]) == (True, 2, 4)
     assert as_done["kappa"] == found.after().kappa.as_json()

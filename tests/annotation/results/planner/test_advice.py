@@ -8,6 +8,7 @@ from annotation.results.pages.plan import CHANCE, CHOSEN, CURVE, cost_curve
 from annotation.results.planner.planning import advice, plan
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.review import Unforeseen
 from annotation.rounds.opening import RoundSettings
 from annotation.votes.imports import import_votes
 from judging.methods.review.cost import HumanRate
@@ -112,7 +113,7 @@ def test_a_budget_is_told_what_it_buys(judged, tmp_path):
 
 def test_the_chosen_point_stands_on_the_curve(judged, tmp_path):
     with_votes(judged, tmp_path, lambda n: n < 16)
-    known = report(Analysis(judged.project, judged))["expected"]
+    known = report(Analysis(judged.project, judged)).expected
     rows = cost_curve(known, plan(judged.project, judged, SETTINGS)).table
     by = {line: [row for row in rows if row["line"] == line] for line in (CURVE, CHANCE, CHOSEN)}
     here = next(row for row in by[CURVE] if row["beta"] == 10)
@@ -121,4 +122,4 @@ def test_the_chosen_point_stands_on_the_curve(judged, tmp_path):
     assert here["value"] == pytest.approx(72 / 80)
     at_random = next(row for row in by[CHANCE] if row["beta"] == 10)
     assert at_random["value"] == pytest.approx((64 + 1.6) / 80)
-    assert cost_curve({"beta": []}, plan(judged.project, judged, SETTINGS)).table == []
+    assert cost_curve(Unforeseen((), ""), plan(judged.project, judged, SETTINGS)).table == []

@@ -49,7 +49,7 @@ def test_the_same_state_of_the_data_is_computed_once(project, run, django_assert
     with django_assert_max_num_queries(12):
         assert current_report(project, run) == first
     ranked_again(run)
-    assert current_report(project, run)["coverage"]["labels"]["lose"] == 10
+    assert current_report(project, run).coverage.labels["lose"] == 10
 
 
 def test_a_small_report_is_renewed_while_one_waits(project, run):
@@ -67,14 +67,14 @@ def test_a_large_one_shows_the_last_figures_until_a_worker_has_renewed_them(
     renew_report(run.pk)
     done = client.get("/p/vicuna/results", headers={"HX-Request": "true"})
     assert done["HX-Refresh"] == "true"
-    assert shown_report(project, run).report["coverage"]["labels"]["win"] == 10
+    assert shown_report(project, run).report.coverage.labels["win"] == 10
     ranked_again(run)
     before = shown_report(project, run)
-    assert (before.renewing, before.report["coverage"]["labels"]["win"]) == (True, 10)
+    assert (before.renewing, before.report.coverage.labels["win"]) == (True, 10)
     page = client.get("/p/vicuna/results").content.decode()
     assert "from before the latest votes or verdicts" in page
     renew_report(run.pk)
-    assert shown_report(project, run).report["coverage"]["labels"]["lose"] == 10
+    assert shown_report(project, run).report.coverage.labels["lose"] == 10
 
 
 def test_without_a_worker_the_page_computes_it(project, run, large):

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from annotation.models import Annotator
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.win_rates import by_category
 from annotation.votes.imports import import_votes
@@ -36,12 +36,12 @@ def run(project):
 
 def test_what_is_said_of_position_knows_that_questions_repeat(project, run):
     analysis, page = Analysis(project, run), report_on(run, Decimal(20))
-    shown = report(analysis)["position"]
+    shown = report_json(analysis)["position"]
     assert shown["conflict_rate"] == page.conflict_rate.as_json()
     assert shown["first_position_rate"] == page.first.rate.as_json()
     assert shown["first_position_p"] == page.first.p
     (category,) = by_category(analysis.sheet, analysis.samples, analysis.rng)
-    assert category["conflict_rate"] == shown["conflict_rate"]
+    assert category.conflict_rate.as_json() == shown["conflict_rate"]
     # Two of five, which are less than eight of twenty: .22 to .61.
     assert (shown["conflict_rate"]["value"], shown["conflict_rate"]["n"]) == (0.4, 20)
     assert shown["conflict_rate"]["low"] < 0.12
@@ -58,7 +58,7 @@ def test_both_pages_count_the_last_of_two_valid_attempts(project):
     rebuild_verdicts(run)
     run.refresh_from_db()
     analysis, page = Analysis(project, run), report_on(run, Decimal(20))
-    shown = report(analysis)["position"]
+    shown = report_json(analysis)["position"]
     # The first attempt contradicts the original order, by so much that the mean would as well.
     assert page.conflict_rate.value == 0.0
     assert shown["conflict_rate"] == page.conflict_rate.as_json()
@@ -75,7 +75,7 @@ def test_both_pages_draw_bpde_between_the_same_edges(project):
     ):
         make_verdict(run, example, bpde, rank=rank)
     bars = report_on(run, Decimal(0)).spread.bars
-    shown = report(Analysis(project, run))["distribution"]
+    shown = report_json(Analysis(project, run))["distribution"]
     assert shown == [
         {"low": bar.low, "high": bar.high, "selected": 0, "others": bar.n} for bar in bars
     ]
@@ -83,7 +83,7 @@ def test_both_pages_draw_bpde_between_the_same_edges(project):
 
 
 def test_a_win_rate_has_one_interval_and_it_knows_of_questions_too(project, run):
-    shown = report(Analysis(project, run))
+    shown = report_json(Analysis(project, run))
     judge = shown["win_rate"]["judge"]
     (category,), (pair,) = shown["by_category"], shown["models"]["pairwise"]
     figure = {name: judge[name] for name in ("value", "low", "high", "n")}
@@ -103,7 +103,7 @@ def test_what_another_run_reaches_has_one_interval_too(project, run):
     for example in project.examples.all():
         label = "win" if example.number % 4 else "lose"
         make_verdict(other, example, 0.0, label=label, rank=example.number + 1)
-    shown = report(Analysis(project, run))
+    shown = report_json(Analysis(project, run))
     method = next(row for row in shown["methods"] if row.get("run") == other.name)
     beside = next(row for row in shown["ablation"] if row["run"] == other.name)
     own = next(row for row in shown["methods"] if row.get("run") == run.name)

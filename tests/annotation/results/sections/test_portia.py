@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from annotation.results.delivery.verify import verify
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import Example
 from judging.runs.forms.portia import PortiaOptions
@@ -27,7 +27,7 @@ def by_portia(project, **choices):
 
 
 def portia_of(run):
-    return report(Analysis(run.project, run))["portia"]
+    return report_json(Analysis(run.project, run))["portia"]
 
 
 @db

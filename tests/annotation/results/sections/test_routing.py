@@ -13,11 +13,12 @@ from django.core.management import call_command
 
 from annotation.models import Item
 from annotation.results.delivery.verify import verify
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.routing import sentence
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.methods.intervals.estimates import Estimate
 from judging.methods.review.routing import wrongness
 from tests.annotation.results.learning import biased_run, go_on, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
@@ -50,7 +51,7 @@ def learned(project, run):
 
 
 def routing_of(project, run):
-    return report(Analysis(project, run))["routing"]
+    return report_json(Analysis(project, run))["routing"]
 
 
 def test_the_section_says_what_was_learned_and_what_it_found(project, run, learned):
@@ -101,7 +102,7 @@ def test_other_figures_take_the_sample_and_the_selection_as_selected(project, ru
     # 78 stand for themselves, 30 for the other 42
     assert sorted(set(known.weight.tolist())) == [1.0, 1.4]
     truth = np.mean([sheet.judge[n] == sheet.human[n] for n in range(len(sheet))])
-    figures = report(analysis)
+    figures = report_json(analysis)
     win_rate = figures["win_rate"]["people"]
     right = [gold(one) == "win" for one in project.examples.all()]
     assert win_rate["low"] <= np.mean(right) <= win_rate["high"]
@@ -110,7 +111,7 @@ def test_other_figures_take_the_sample_and_the_selection_as_selected(project, ru
 
 
 def test_the_certificate_goes_by_the_routing_score(project, run, learned):
-    found = report(Analysis(project, run))["certificate"]
+    found = report_json(Analysis(project, run))["certificate"]
     assert found["score"] == "routing"
     assert found["looks"] == [30]
     assert found["issued"] is True
@@ -152,7 +153,7 @@ def test_a_sample_that_led_to_no_selection_stands_for_all_examples(project, run)
     sheet = Analysis(project, run).sheet
     assert not sheet.selected.any()
     assert set(sheet.known.weight.tolist()) == {3.0}
-    accuracy = report(Analysis(project, run))["ties"]["half"]["accuracy"]
+    accuracy = report_json(Analysis(project, run))["ties"]["half"]["accuracy"]
     people = [{"win": 1, "lose": -1}[gold(one)] for one in project.examples.order_by("number")]
     truth = 1 - wrongness(sheet.judge, np.array(people, np.int8)).mean()
     assert accuracy["low"] <= truth <= accuracy["high"]
@@ -208,5 +209,5 @@ def test_with_every_label_known_it_says_what_learning_would_do(project, run):
     ],
 )
 def test_each_feature_is_a_sentence(name, ratio, expected):
-    given = dict(zip(("value", "low", "high"), ratio, strict=True))
-    assert sentence(name, given) == expected.replace("1.2e+02", "120")
+    value, low, high = ratio
+    assert sentence(name, Estimate(value, 60, low, high)) == expected.replace("1.2e+02", "120")

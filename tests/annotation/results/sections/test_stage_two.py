@@ -235,7 +235,7 @@ def test_attention_checks_are_spread_over_both_stages(project, person, tmp_path)
     ("settings", "says"),
     [
         ({"beta": Decimal(20), "learn": 60}, r"smallest β that works is 30.25 %"),
-        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, and 60 of them"),
+        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, of which 60"),
         ({"beta": Decimal(100), "learn": 200}, "Learn from fewer: there are 200"),
         ({"everything": True, "learn": 10}, "nothing to learn a selection for"),
         ({"beta": Decimal(50), "learn": -1}, "cannot be smaller than 0"),

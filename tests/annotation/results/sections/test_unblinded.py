@@ -18,6 +18,7 @@ from annotation.results.merge.final_labels import (
 )
 from annotation.results.report.cache import current_report, fingerprint
 from annotation.results.report.page import in_short
+from annotation.results.sections.trust import Unblinded
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.projects.models import Project
@@ -116,19 +117,19 @@ def test_without_a_majority_the_policy_holds(run, policy, label):
 
 def test_a_report_says_how_many_there_are_and_is_made_anew(run):
     before = current_report(run.project, run)
-    assert before["coverage"]["unblinded"] == {"votes": 12, "left_out": 0, "counted": 6}
+    assert before.coverage.unblinded == Unblinded(12, 0, 6)
     (said,) = [one for one in in_short(before) if "unblinded" in one.text]
     assert said.warns
     assert said.text.startswith("6 of 12 votes were given unblinded, after a look at")
     run = leave_out(run)
     after = current_report(run.project, run)
-    assert after["coverage"]["unblinded"] == {"votes": 12, "left_out": 6, "counted": 0}
+    assert after.coverage.unblinded == Unblinded(12, 6, 0)
     (said,) = [one for one in in_short(after) if "unblinded" in one.text]
     assert (said.text, said.warns) == (
         "6 of 12 votes were given unblinded and are left out.",
         False,
     )
-    assert after["coverage"]["final_labels"] == {"win": 0, "tie": 0, "lose": 2}
+    assert after.coverage.final_labels == {"win": 0, "tie": 0, "lose": 2}
 
 
 def test_the_setting_alone_is_another_state_of_the_data(run):
@@ -146,12 +147,11 @@ def test_a_report_of_blind_votes_alone_says_nothing_of_it(run):
 
 
 def test_votes_that_are_left_out_were_paid_for(run):
-    before = current_report(run.project, run)["cost"]
+    before = current_report(run.project, run).cost
     run = leave_out(run)
-    assert current_report(run.project, run)["cost"] == before
-    assert sum(Decimal(row["human_usd"]) for row in table(run.project, run, "labels")) == Decimal(
-        before["human_usd"]
-    )
+    assert current_report(run.project, run).cost == before
+    rows = table(run.project, run, "labels")
+    assert sum(Decimal(row["human_usd"]) for row in rows) == before.human_usd
 
 
 def test_the_results_page_says_so(client, owner, run):
