@@ -339,7 +339,7 @@ def report(of: Analysis) -> Report:
         methods=_methods(of),
         position=of.position,
         conflict_by_gap=position.conflict_by_gap(of.samples, of.run),
-        orders=position.orders(of.sheet, of.samples, of.rng, of.run),
+        orders=position.orders(of.sheet, of.samples, of.rng),
         portia=portia.portia(of),
         calibration=calibration.calibration(of),
         ablation=methods.ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng),

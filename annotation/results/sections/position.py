@@ -14,6 +14,7 @@ from judging.methods.arrays import Booleans, Signs
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import (
     GapBin,
+    conflicts,
     order_labels,
     position_effect,
     repetition_stability,
@@ -21,7 +22,7 @@ from judging.methods.verdicts.position import (
 )
 from judging.methods.verdicts.position import conflict_by_gap as by_gap
 from judging.runs.models import Form, Run
-from judging.runs.verdicts.judge_figures import bpde_bars, order_figures
+from judging.runs.verdicts.judge_figures import bpde_bars, figures_of_labels
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def position(
         return Position(*[samples] * 7)
     labels, there = order_labels(samples.difference, samples.valid)
     first, second = win_rate_by_position(labels, there, rng, sheet.question)
-    figures = order_figures(run)
+    figures = figures_of_labels(run.orders, labels, there, sheet.question)
     given = (samples.signs, samples.valid, rng, sheet.question)
     # Where the samples of one order bear different option IDs, none repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
@@ -123,9 +124,7 @@ def position(
     )
 
 
-def orders(
-    sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator, run: Run
-) -> Orders:
+def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator) -> Orders:
     """Accuracy of each order's own label, and how often both say the same."""
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
@@ -135,7 +134,7 @@ def orders(
     return Orders(
         _order(sheet, labels[:, 0], there[:, 0], rng),
         _order(sheet, labels[:, 1], there[:, 1], rng),
-        order_figures(run).conflicts.consistency,
+        conflicts(labels, there, sheet.question).consistency,
     )
 
 

@@ -5,6 +5,7 @@ the two orders conflict, how often the first position wins, and how BPDE is dist
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -16,7 +17,7 @@ from numpy.typing import ArrayLike
 from judging.core.caching import cached
 from judging.dataset.models import Label, questions_of
 from judging.llm.prompts.templates import PromptVariant
-from judging.methods.arrays import Floats, Signs
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Figure
 from judging.methods.verdicts.position import Conflicts, FirstPosition, conflicts, first_position
 from judging.methods.verdicts.verdicts import cut
@@ -169,14 +170,27 @@ def _order_figures(run: Run) -> OrderFigures:
     for place, column, total, n in cells:
         sums[place, column] += total
         counts[place, column] += n
-    table, there = signs(run, sums, counts), counts > 0
-    orders = tuple(
-        LabelsByOrder(name, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
-        for c, name in enumerate(run.orders)
-    )
     questions = questions_of(run.project_id, list(places))
+    return figures_of_labels(run.orders, signs(run, sums, counts), counts > 0, questions)
+
+
+def figures_of_labels(
+    orders: Sequence[str], labels: Signs, there: Booleans, questions: Codes
+) -> OrderFigures:
+    """Return the figures of labels by order. The results page has the labels as arrays already.
+
+    Args:
+        orders: The names of the orders.
+        labels: (N, 2) the label of the mean within each order.
+        there: (N, 2) whether the order has a valid sample.
+        questions: (N,) codes of the questions, whose examples are not independent.
+    """
+    by_order = tuple(
+        LabelsByOrder(name, *(int((labels[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
+        for c, name in enumerate(orders)
+    )
     return OrderFigures(
-        orders, conflicts(table, there, questions), first_position(table, there, questions)
+        by_order, conflicts(labels, there, questions), first_position(labels, there, questions)
     )
 
 
