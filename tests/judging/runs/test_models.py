@@ -6,7 +6,7 @@ from django.utils import timezone
 from judging.dataset.models import PointItem
 from judging.runs.models import Call, Form, Parse, Sample
 from tests.factories import make_examples, make_import, make_run
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 

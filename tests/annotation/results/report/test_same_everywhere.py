@@ -15,7 +15,7 @@ from judging.runs.models import Verdict
 from judging.runs.verdicts.judge_figures import report_on
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 from tests.factories import make_examples, make_run, make_verdict
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 
 @pytest.fixture

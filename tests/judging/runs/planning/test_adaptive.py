@@ -212,7 +212,7 @@ def test_a_stored_full_run_is_replayed_without_a_call(settings, small_pilot, cap
         found = replay_run(run, 0.8)
         call_command("judge", project.slug, "--resume", "1", "--adaptive", "0.8", "--estimate")
         assert server.requests == asked
-        with pytest.raises(CommandError, match="in which it was started"):
+        with pytest.raises(CommandError, match="with which it was started"):
             call_command("judge", project.slug, "--resume", "1", "--adaptive")
     assert found.rules
     assert 0 < found.saved < 1
