@@ -102,7 +102,9 @@ def plugin(md: MarkdownIt) -> None:
         language = words[0] if words else ""
         spent = env["code characters"] = env.get("code characters", 0) + len(token.content)
         code = highlight(balance(token.content), language if spent <= _TEXT_CHARACTERS else "")
-        return f'<pre dir="ltr"><code>{code}</code></pre>\n'
+        info = escape(balance(token.info.strip()), quote=False)
+        label = f'<span class="info">{info}</span>' if info else ""
+        return f'<pre dir="ltr">{label}<code>{code}</code></pre>\n'
 
     md.add_render_rule("fence", render_block)
     md.add_render_rule("code_block", render_block)
@@ -117,13 +119,16 @@ MATHEMATICS = frozenset(
 CLASSES = {
     "div": {"plain", "formula"},
     "code": {"formula-source"},
-    "span": {"link", "image"} | CODE_CLASSES,
+    "p": {"note"},
+    "li": {"inside"},
+    "span": {"link", "image", "info"} | CODE_CLASSES,
     "bdi": {"target"},
     "th": {"to-left", "to-right", "to-center"},
     "td": {"to-left", "to-right", "to-center"},
 }
 _ATTRIBUTES = {
     "ol": {"start"},
+    "li": {"value"},
     "math": {"display"},
     "mi": {"mathvariant"},
     "mn": {"mathvariant"},
