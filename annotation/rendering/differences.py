@@ -31,7 +31,9 @@ def differences(left: str, right: str) -> Differences:
     left, right = balance(left), balance(right)
     words = _WORD.findall(left), _WORD.findall(right)
     if _equal_pairs(*words) <= PAIRS:
-        pieces, common = words, _common(*words)
+        pieces = words
+        # Among equally long subsequences the same one is marked, whichever text is on the left.
+        common = _common(*words) if left <= right else _common(*words[::-1])[::-1]
     else:
         pieces = _LINE.findall(left), _LINE.findall(right)
         common = _counterparts(pieces[0], pieces[1]), _counterparts(pieces[1], pieces[0])
