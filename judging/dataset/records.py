@@ -266,12 +266,10 @@ class Cells:
             models: names that mean a win of response 1 or response 2.
         """
         text = self.text(field).strip()
-        if not text:
-            return None
-        label = codes.get(canonical(text)) or winner(text, *models) or word_label(text)
-        if label is None:
-            said = "a code of --labels" if codes else "with --labels, a code such as 1, 0, 2"
-            self.expect(field, f"win, tie, lose or a model's name; or {said}", text)
+        label = read_label(text, codes, models)
+        if text and label is None:
+            known = f"a code of {spelled(codes)}" if codes else "a code that --labels names"
+            self.expect(field, f"win, tie, lose, a model's name or {known}", text)
         return label
 
     def boolean(self, field: str) -> bool:
@@ -472,17 +470,15 @@ CODES = frozenset(code for convention in CONVENTIONS for code in convention)
 Codes = Mapping[str, str]
 
 
-def winner(text: str, model_1: str, model_2: str) -> str | None:
-    """Return the label if the text is the name of one of two different models."""
-    name, first, second = plain(text), plain(model_1), plain(model_2)
-    if not name or first == second or name not in (first, second):
-        return None
-    return "win" if name == first else "lose"
-
-
-def word_label(text: str) -> str | None:
-    """Read a word, such as `model_a` or `tie (bothbad)` of arenas."""
-    return LABELS.get(plain(text))
+def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> str | None:
+    """Return what a code, a model's name or a word says, such as `tie (bothbad)` of arenas."""
+    word, name = canonical(text), plain(text)
+    if word in codes or word in ("win", "tie", "lose"):
+        return codes.get(word, word)
+    first, second = map(plain, models)
+    if name and first != second and name in (first, second):
+        return "win" if name == first else "lose"
+    return LABELS.get(name)
 
 
 def readings(codes: Collection[str]) -> list[dict[str, str]]:
