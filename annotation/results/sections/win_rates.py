@@ -30,6 +30,7 @@ from judging.methods.ranking import (
     PairResult,
     RankedModel,
     bradley_terry,
+    comparable,
     davidson,
     pairwise_results,
 )
@@ -267,8 +268,15 @@ def models(sheet: Sheet, rng: np.random.Generator) -> Json:
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
     given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
     asked = {"question": sheet.question[rows]}
-    ranking = bradley_terry(sheet.models, *given, rng, **asked)
-    with_ties = davidson(sheet.models, *given, rng, **asked)
+    # A model that no label compares yet doesn't keep the others from a ranking.
+    places, met = np.unique(np.stack(given[:2]), return_inverse=True)
+    names = [sheet.models[place] for place in places]
+    among = (*met.reshape(2, -1), given[2])
+    ranking = bradley_terry(names, *among, rng, **asked)
+    with_ties = davidson(names, *among, rng, **asked)
+    compared = comparable(names, *among)
+    apart = () if isinstance(compared, Undefined) else compared.apart
+    unmet = [name for name in sheet.models if name and name not in names]
     pairs = pairwise_results(sheet.models, *given)
     found: Json = {
         "pairwise": [
@@ -282,6 +290,8 @@ def models(sheet: Sheet, rng: np.random.Generator) -> Json:
             }
             for one in pairs
         ],
+        "apart": [{"model": model, "reason": reason} for model, reason in apart]
+        + [{"model": model, "reason": "no label compares it yet"} for model in unmet if names],
         "same_places": len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
         "davidson": {"ranking": [], "reason": with_ties.reason}
         if isinstance(with_ties, Undefined)

@@ -228,7 +228,7 @@ def test_a_table_program_may_have_made_floats_of_ids_sides_and_flags(project, vo
 def test_codes_of_votes_mean_what_is_said_and_nothing_otherwise(project, votes_file):
     make_examples(project, 3)
     path = votes_file("external_id,annotator,label\ne0,kim,0\ne1,kim,1.0\ne2,kim,2\n")
-    with pytest.raises(UserError, match="line 2: label should be .* a code that --labels names"):
+    with pytest.raises(UserError, match=r"line 2: label should be .* a code that --labels names"):
         import_votes(project, None, path)
     call_command("import_votes", project.slug, str(path), "--labels=0=win,1=lose,2=tie")
     assert list(Vote.objects.order_by("pk").values_list("label", flat=True)) == [
