@@ -80,6 +80,7 @@ class MappingForm(forms.Form):
                 label="What do the codes of gold labels mean?",
                 choices=[("", "Choose…"), *((spelled(m), in_words(m)) for m in meanings)],
                 initial="" if summary.get("readings") else spelled(labels),
+                required=False,
             )
         for number, column in enumerate(summary["names"][:MOST_COLUMNS]):
             # A column that names both models is no field's alone.
@@ -95,9 +96,12 @@ class MappingForm(forms.Form):
 
     @property
     def labels(self) -> dict[str, str] | None:
-        """What was said about the codes; None if nothing was asked."""
-        said = self.cleaned_data.get("labels")
-        return codes_of(said) if said else None
+        """What was said about the codes of the column that holds the gold labels."""
+        said, changed = self.cleaned_data.get("labels"), set(self.changed_data)
+        columns = {self.fields[name].initial for name in changed & self.columns.keys()}
+        columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
+        other_column = "gold_label" in columns and "labels" not in changed
+        return codes_of(said) if said and not other_column else None
 
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""
