@@ -113,15 +113,15 @@ def bradley_terry(
         models, model_1, model_2, sign: as in `pairwise_results`.
         rng, question, repeats: as in `resampled_counts`.
     Returns: the strongest first of the `comparable` models, or Undefined if there is no ranking."""
-    found, games = (
-        comparable(models, model_1, model_2, sign),
-        _Games.of(models, model_1, model_2, sign),
-    )
-    if isinstance(games, Undefined) or isinstance(found, Undefined):
-        return games if isinstance(games, Undefined) else found
+    games = _Games.of(models, model_1, model_2, sign)
+    if isinstance(games, Undefined):
+        return games
+    found = comparable(models, model_1, model_2, sign)
+    if isinstance(found, Undefined):
+        return found
     if found.apart:
-        *few, asked = _among(found, models, model_1, model_2, sign, question)
-        return bradley_terry(*few, rng, question=asked, repeats=repeats)
+        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
+        return bradley_terry(names, *rows, rng, question=asked, repeats=repeats)
     m, tables = len(models), _tables(games, len(models))
     wins = (tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)
     table = games.total(wins).reshape(m, m)
@@ -188,7 +188,9 @@ def comparable(
             f"one of these groups of models won every comparison with another: {groups}"
         )
     inside = group == best
-    apart = tuple((models[i], _why_apart(wins, i, inside)) for i in np.flatnonzero(~inside))
+    apart = tuple(
+        (models[i], _why_apart(wins, i, inside)) for i in np.flatnonzero(~inside).tolist()
+    )
     return Comparable(np.flatnonzero(inside), apart)
 
 
@@ -200,7 +202,9 @@ def _components(table: Floats, connection: str) -> tuple[int, Codes]:
 
 def _groups(models: Sequence[str], group: Codes) -> list[str]:
     """The models of each group, as `{a, b}`, in their order."""
-    members = [[models[i] for i in np.flatnonzero(group == k)] for k in dict.fromkeys(group)]
+    members = [
+        [models[i] for i in np.flatnonzero(group == k).tolist()] for k in dict.fromkeys(group)
+    ]
     return ["{" + ", ".join(names) + "}" for names in members]
 
 
@@ -219,7 +223,7 @@ def _among(
     model_2: ArrayLike,
     sign: ArrayLike,
     question: ArrayLike | None,
-) -> tuple[list[str], Codes, Codes, Codes, Codes | None]:
+) -> tuple[list[str], tuple[Codes, Codes, Codes], Codes | None]:
     """The labels among the ranked models, in the places that these have alone."""
     place = np.full(len(models), -1)
     place[found.ranked] = np.arange(len(found.ranked))
@@ -227,7 +231,7 @@ def _among(
     rows = (first >= 0) & (second >= 0)
     asked = None if question is None else np.asarray(question)[rows]
     names = [models[i] for i in found.ranked]
-    return names, first[rows], second[rows], np.asarray(sign)[rows], asked
+    return names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
 
 
 def _fit_bradley_terry(wins: Floats) -> Floats:
@@ -297,8 +301,8 @@ def davidson(
     if isinstance(found, Undefined):
         return found
     if found.apart:
-        *few, asked = _among(found, models, model_1, model_2, sign, question)
-        return davidson(*few, rng, question=asked, repeats=repeats)
+        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
+        return davidson(names, *rows, rng, question=asked, repeats=repeats)
     m = len(models)
     tables = _tables(labels, m).reshape(len(labels.signs), -1)
     observed = labels.total(tables).reshape(1, 2, m, m)
