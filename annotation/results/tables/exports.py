@@ -113,9 +113,10 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
-# Come last, after the criteria, so that scripts that read columns by position keep working.
-UNBLINDED = "unblinded"
+# After the criteria, the mark as the last one, so that scripts that read columns by position keep
+# working.
 IDENTITY = ("vote_id", "protocol_fingerprint")
+UNBLINDED = "unblinded"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
@@ -123,7 +124,7 @@ def vote_columns(project: Project) -> tuple[str, ...]:
     criteria: dict[str, None] = {}
     for asked in Protocol.objects.filter(project=project).order_by("number"):
         criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in asked.criteria)
-    return (*VOTE_COLUMNS, *criteria, UNBLINDED, *IDENTITY)
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, UNBLINDED)
 
 
 def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
