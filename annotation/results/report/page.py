@@ -71,7 +71,7 @@ def _first_of_many(report: Json) -> Iterator[Sentence]:
     low, high = first["strength"]["low"], second["strength"]["high"]
     apart = None not in (low, high) and low > high
     by, more, checked = _resting_on(report)
-    others = [one["model"] for one in found["apart"]]
+    others = [one["model"] for one in found.get("apart", ())]
     if others:
         more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
     yield Sentence(
