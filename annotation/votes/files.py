@@ -5,7 +5,7 @@ the name of the model that won.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,29 +15,35 @@ from judging.core.text import unstorable
 from judging.dataset.files import Records, check_format
 from judging.dataset.models import Label
 from judging.dataset.records import (
+    BOOLEANS,
+    ById,
     Cells,
+    Codes,
     Place,
     Record,
     Refused,
     a_name,
+    canonical,
     expected_sentence,
     is_name,
     listed,
     plain,
+    read_label,
     unstorable_sentence,
 )
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.
 LONGEST_SECONDS = 86_400
-# Tables that hold whole numbers and gaps write 1 as 1.0.
-_MARKS = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False}
-_SIDES = {"1": 1, "1.0": 1, "2": 2, "2.0": 2}
+_SIDES = {"1": 1, "2": 2}
 _FIELDS = (
     "external_id", "id", "idx", "annotator", "label", "left_response", "unblinded",
-    "active_seconds", "submitted_at", "raw_answer", "comment",
+    "active_seconds", "submitted_at", "raw_answer", "comment", "vote_id", "protocol",
+    "protocol_fingerprint", "example_votes_n",
 )  # fmt: skip
-_PANDALM = {"0": Label.TIE, "1": Label.WIN, "2": Label.LOSE}
+_PANDALM = {"0": "tie", "1": "win", "2": "lose"}
+# Before the name of a criterion, so that none is called like a column.
+CRITERION = "criterion:"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,10 @@ class KnownExample:
 
 @dataclass(frozen=True)
 class VoteRow:
-    """One vote, ready to be written."""
+    """One vote, ready to be written.
+
+    vote_id, protocol, fingerprint: of an export of FairJudge, in which `exported` is set.
+    """
 
     place: Place
     example: KnownExample
@@ -64,6 +73,10 @@ class VoteRow:
     submitted_at: datetime | None = None
     answer: dict[str, Any] | None = None
     unblinded: bool = False
+    vote_id: str = ""
+    protocol: str = ""
+    fingerprint: str = ""
+    exported: bool = False
 
     def conflict(self, held: str) -> str | None:
         if held == self.label:
@@ -81,11 +94,13 @@ class VoteReader:
     Args:
         annotator: whose votes they are, for a file that doesn't say it.
         names: plain spelling of a winner → the model's name.
+        labels: what codes mean.
     """
 
     examples: Sequence[KnownExample]
     annotator: str
     names: Mapping[str, str]
+    labels: Codes = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.annotator and not is_name(self.annotator):
@@ -96,7 +111,7 @@ class VoteReader:
         if records.file_format == "labels":
             yield from self._faireval(records)
             return
-        by_id = {example.external_id: example for example in self.examples}
+        by_id = ById((example.external_id, example) for example in self.examples)
         for record in records:
             if refused := record if isinstance(record, Refused) else _unstorable(record):
                 yield refused
@@ -111,26 +126,40 @@ class VoteReader:
         # A list or an object counts as an empty cell: other programs' files hold such columns.
         flat = (name for name, value in record.values.items() if not isinstance(value, list | dict))
         spelled = {plain(name): name for name in flat}
+        spelled |= {plain(name): name for name in _FIELDS if name in record.values}
         columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
         cells = Cells(record, columns)
+        for name, column in columns.items():
+            same = [other for other in record.values if plain(other) == plain(name)]
+            if len(same) > 1 and column != name:
+                cells.complain(name, f"{listed(same)} are the same column. Keep one of them.")
         external_id = cells.text("external_id") or cells.text("id") or cells.text("idx")
         example = by_id.get(external_id)
-        label = self._label(cells.text("label"), example) if example else None
+        said = cells.text("label").strip()
+        label = self._label(said, example) if example else None
         annotator = (cells.text("annotator") or self.annotator).strip()
         if example is None:
             expected = "the ID of an example of this project"
             cells.expect("external_id", expected, external_id)
         elif label is None:
-            cells.expect("label", "win, tie, lose, or a model's name", cells.text("label"))
+            expected = "win, tie, lose, a model's name, or a code that --labels names"
+            cells.expect("label", expected, said)
         if not is_name(annotator):
             cells.expect("annotator", f"{a_name()}, or --annotator NAME", annotator)
         left_response = cells.one_of("left_response", _SIDES, "1, 2 or nothing")
-        unblinded = cells.one_of("unblinded", _MARKS, "true, false or nothing")
+        unblinded = cells.one_of("unblinded", BOOLEANS, "true, false or nothing")
         expected = f"seconds, 0 to {LONGEST_SECONDS}"
         seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
         submitted_at = cells.time("submitted_at")
-        answer = cells.text("raw_answer")
+        answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
+        criteria = {
+            name.removeprefix(CRITERION): value
+            for name, value in record.values.items()
+            if name.startswith(CRITERION) and isinstance(value, str) and value
+        }
         comment = cells.text("comment")
+        vote_id, protocol = cells.text("vote_id"), cells.text("protocol")
+        fingerprint = cells.text("protocol_fingerprint")
         if example is None or label is None or cells.problems:
             return Refused(tuple(cells.problems), record.raw)
         return VoteRow(
@@ -142,21 +171,20 @@ class VoteReader:
             comment=comment,
             active_seconds=None if seconds is None else float(seconds),
             submitted_at=submitted_at,
-            answer={"overall": answer} if answer else None,
+            answer=({"overall": answer} if answer else {})
+            | ({"criteria": criteria} if criteria else {}),
             unblinded=bool(unblinded),
+            vote_id=vote_id,
+            protocol=protocol,
+            fingerprint=fingerprint,
+            exported="example_votes_n" in columns,
         )
 
     def _label(self, text: str, example: KnownExample) -> Label | None:
-        """Read win, tie or lose, or the name of the model that won."""
-        text = text.strip()
-        if text.casefold() in Label.values:
-            return Label(text.casefold())
+        """Read win, tie or lose, the name of the model that won, or a code."""
         name = self.names.get(plain(text), text)
-        if plain(name) == plain(example.model_1) != plain(example.model_2):
-            return Label.WIN
-        if plain(name) == plain(example.model_2) != plain(example.model_1):
-            return Label.LOSE
-        return None
+        label = read_label(name, self.labels, (example.model_1, example.model_2))
+        return None if label is None else Label(label)
 
     def _pandalm(
         self, record: Record, by_id: Mapping[str, KnownExample]
@@ -171,13 +199,13 @@ class VoteReader:
         if not people:
             yield _expected(record, "annotator1", "annotator1 and so on", listed(record.values))
         for name in people:
-            label = _PANDALM.get(str(record.values[name]))
+            label = (self.labels or _PANDALM).get(canonical(str(record.values[name])))
             if not is_name(name):
                 yield _expected(record, "annotator", a_name(), name)
             elif label is None:
                 yield _expected(record, name, "0, 1 or 2", str(record.values[name]))
             else:
-                yield VoteRow(record.place, example, name, label)
+                yield VoteRow(record.place, example, name, Label(label))
 
     def _faireval(self, records: Records) -> Iterator[VoteRow | Refused]:
         """Read one label per line, in the order of the questions."""

@@ -8,6 +8,7 @@ import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from django.contrib.auth.models import AbstractUser
@@ -27,7 +28,7 @@ from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, 
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
-from judging.dataset.records import compare
+from judging.dataset.records import Codes, compare, content_id
 from judging.dataset.whole_files import accepted, record_import
 from judging.projects import access
 from judging.projects.access import next_number
@@ -55,30 +56,25 @@ def import_votes(
     annotator: str = "",
     protocol: str | None = None,
     maps: Sequence[str] = (),
+    labels: Codes | None = None,
 ) -> VotesImported:
     """Read a whole file, then write it. Raises UserError with the lines that are wrong."""
-    asked = protocol_named(project, protocol)
     examples = Example.objects.filter(project=project).visible().order_by("number", "pk")
     known = [
         KnownExample(*row)
         for row in examples.values_list("pk", "external_id", "model_1", "model_2")
     ]
     records = vote_records(path, file_format)
-    rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps)))
+    rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
     with transaction.atomic():
         # Locked for the whole import: another one may hold the same votes.
         Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-        # In the order of the file, so that the same file gives the same pseudonyms.
-        names = dict.fromkeys(row.annotator for row in rows)
-        people = {name: annotator_named(project, name) for name in names}
-        votes = Vote.objects.filter(protocol=asked, annotator__in=people.values())
-        held = {
-            (annotator, example): label
-            for annotator, example, label in votes.values_list("annotator", "example", "label")
-        }
-        found = compare(rows, held, lambda row: (people[row.annotator].pk, row.example.pk))
-        round_ = _import_round(project, user, asked)
-        _write(round_, found.new, people)
+        file = _VotesFile(project, rows, protocol)
+        found = compare(rows, file.held, file.key)
+        for asked in file.protocols:
+            new = [row for row in found.new if file.protocol_of(row) == asked]
+            if new:
+                _write(_import_round(project, user, asked), new, file.people)
         sha256 = records.hashes[0].hex()
         record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
         access.record_event(
@@ -88,25 +84,105 @@ def import_votes(
     filled = sum(
         count_earlier_votes(round_)
         for round_ in Round.objects.filter(
-            protocol=asked, kind=Round.Kind.ROUTED, state__in=[Round.State.OPEN, Round.State.PAUSED]
+            protocol__in=file.protocols,
+            kind=Round.Kind.ROUTED,
+            state__in=[Round.State.OPEN, Round.State.PAUSED],
         )
     )
     return VotesImported(
         added=len(found.new),
         known=found.n_known,
         conflicts=tuple(found.conflicts),
-        annotators=tuple(sorted(people)),
-        protocol=asked.name,
+        annotators=tuple(sorted({row.annotator for row in rows})),
+        protocol=", ".join(asked.name for asked in file.protocols),
         filled=filled,
     )
 
 
+VoteKey = tuple[int, int, int]
+
+
+class _VotesFile:
+    """Whose votes the rows of a file are, and under which protocol.
+
+    An export of the same project is recognised by the IDs of its votes; an older one has none, and
+    is recognised by most of its rows. Its pseudonyms are the project's people.
+    """
+
+    def __init__(self, project: Project, rows: Sequence[VoteRow], protocol: str | None) -> None:
+        self._project, self._asked = project, protocol
+        self.held: dict[VoteKey, str] = {}
+        self._by_vote_id: dict[str, VoteKey] = {}
+        cast: set[tuple[str, int, str, datetime | None]] = set()
+        votes = Vote.objects.filter(example__project=project).select_related("annotator")
+        for vote in votes.only(
+            "annotator__number", "example", "protocol", "label", "submitted_at"
+        ).iterator(chunk_size=5000):
+            key = (vote.protocol_id, vote.annotator_id, vote.example_id)
+            self.held[key] = vote.label
+            self._by_vote_id[vote_id(project, vote.pk)] = key
+            cast.add((vote.annotator.pseudonym, vote.example_id, vote.label, vote.submitted_at))
+        same = sum(
+            (row.annotator, row.example.pk, row.label, row.submitted_at) in cast
+            for row in rows
+            if row.exported and not row.vote_id
+        )
+        self._own = 2 * same > len(rows) or any(self._held_as(row) for row in rows)
+        self._known_protocols = list(Protocol.objects.filter(project=project))
+        # In the order of the file, so that the same file gives the same pseudonyms.
+        strangers = [row for row in rows if not self._held_as(row)]
+        self._protocols = {
+            named: self._protocol(*named)
+            for named in dict.fromkeys((row.fingerprint, row.protocol) for row in strangers)
+        }
+        self.people = {
+            name: self._person(name) for name in dict.fromkeys(row.annotator for row in strangers)
+        }
+        used = {self.key(row)[0] for row in rows}
+        self.protocols = list(Protocol.objects.filter(pk__in=used).order_by("number"))
+
+    def key(self, row: VoteRow) -> VoteKey:
+        """Return the protocol, the annotator and the example of a row."""
+        if held := self._held_as(row):
+            return held
+        return self.protocol_of(row).pk, self.people[row.annotator].pk, row.example.pk
+
+    def protocol_of(self, row: VoteRow) -> Protocol:
+        return self._protocols[row.fingerprint, row.protocol]
+
+    def _held_as(self, row: VoteRow) -> VoteKey | None:
+        key = self._by_vote_id.get(row.vote_id)
+        return key if key and key[2] == row.example.pk else None
+
+    def _protocol(self, fingerprint: str, name: str) -> Protocol:
+        if self._asked is None:
+            for one in self._known_protocols:
+                if one.digest == fingerprint or (
+                    self._own and not fingerprint and one.name == name
+                ):
+                    return one
+        return protocol_named(self._project, self._asked)
+
+    def _person(self, name: str) -> Annotator:
+        there = Annotator.objects.filter(project=self._project)
+        if self._own and not there.filter(name=name).exists():
+            for annotator in there:
+                if annotator.pseudonym == name:
+                    return annotator
+        return annotator_named(self._project, name)
+
+
+def vote_id(project: Project, pk: int) -> str:
+    """Return the ID that a vote has in exports, the same wherever the database is restored."""
+    return content_id(["vote", project.created_at.astimezone(UTC).isoformat(), str(pk)])
+
+
 def _checked_votes(records: Records, reader: VoteReader) -> list[VoteRow]:
     """Return the votes of a file in which no row is wrong and nobody votes twice on an example."""
-    lines: dict[tuple[str, int], int] = {}
+    lines: dict[tuple[str, ...], int] = {}
 
     def second_vote(row: VoteRow) -> str | None:
-        key = (row.annotator, row.example.pk)
+        key = (row.annotator, row.example.external_id, row.fingerprint, row.protocol)
         earlier = lines.get(key)
         lines[key] = row.place.line
         if earlier is None:

@@ -173,6 +173,14 @@ def add_project(parser: CommandParser, more: str = "") -> None:
     )
 
 
+def add_labels(parser: CommandParser) -> None:
+    parser.add_argument(
+        "--labels",
+        metavar="CODE=LABEL,…",
+        help="what codes mean, as labels of response 1, such as 1=win,2=lose,0=tie",
+    )
+
+
 def add_format(parser: CommandParser, formats: Sequence[str]) -> None:
     parser.add_argument(
         "--format", choices=formats, default="auto", help="default: detected from the file"

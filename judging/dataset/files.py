@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,11 +34,14 @@ from judging.core.text import (
     unescape_cell,
 )
 from judging.dataset.records import (
+    BOOLEANS,
     KNOWN,
     Place,
     Problem,
     Record,
     Refused,
+    canonical,
+    expected_sentence,
     kind,
     listed,
     plain,
@@ -103,8 +107,36 @@ def _missing_value(name: str) -> str | None:
     return None if name == "NaN" else name
 
 
+class _Repeating(dict[str, Any]):
+    """A JSON object that has a key more than once."""
+
+    repeated = ""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Keep an object within an object that repeats a key recognisable from outside."""
+    found = dict(pairs)
+    inner = (value for value in found.values() if isinstance(value, dict | list))
+    repeated = next(filter(None, map(_repeated, inner)), "")
+    if len(found) < len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"
+    if repeated:
+        found = _Repeating(found)
+        found.repeated = repeated
+    return found
+
+
+def _repeated(value: Any) -> str:
+    """Return a key that an object has twice, also within lists; "" if there is none."""
+    if isinstance(value, list):
+        return next(filter(None, map(_repeated, value)), "")
+    return value.repeated if isinstance(value, _Repeating) else ""
+
+
 # Numbers keep the text that the file has for them, so that no digit is lost.
-_decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_missing_value)
+_decoder = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=_missing_value, object_pairs_hook=_object
+)
 
 
 def lines(source: Source) -> Iterator[Record | Refused]:
@@ -236,6 +268,9 @@ def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | 
         return _unexpected(place, fault, raw=raw)
     if not isinstance(value, dict):
         return _unexpected(place, kind(value), "a JSON object", raw=raw)
+    if name := _repeated(value):
+        sentence = f"The key {quoted(name)} is there more than once. Keep one of its values."
+        return refusal(place, name, sentence, raw)
     return Record(place, value, raw)
 
 
@@ -267,6 +302,8 @@ class Sheet:
     header: tuple[str, ...]
     header_line: int
     header_raw: str
+    # Blanks between a delimiter and a quote are no part of the cells.
+    blanks: bool = False
 
 
 class _Lines:
@@ -304,7 +341,8 @@ def open_sheet(path: Path, delimiter: str | None = None) -> Sheet | None:
     if first.casefold().startswith("sep=") and len(first) <= 5:
         delimiter, blank = first[4:] or "\t", blank + 1
     choices = (delimiter,) if delimiter else DELIMITERS
-    headers = {mark: _header(lines[blank:], mark) for mark in choices}
+    blanks = {mark: _quotes_after_blanks(lines[blank:], mark) for mark in choices}
+    headers = {mark: _header(lines[blank:], mark, blanks[mark]) for mark in choices}
 
     def fitness(mark: str) -> tuple[int, int]:
         names = headers[mark][0]
@@ -312,7 +350,23 @@ def open_sheet(path: Path, delimiter: str | None = None) -> Sheet | None:
 
     best = max(choices, key=fitness)
     header, raw = headers[best]
-    return Sheet(best, header, blank + 1, "".join(lines[:blank]) + raw)
+    return Sheet(best, header, blank + 1, "".join(lines[:blank]) + raw, blanks[best])
+
+
+def _quotes_after_blanks(lines: Sequence[str], delimiter: str) -> bool:
+    """Return True if a cell begins with blanks and a quote, as in `1, "a, b"`.
+
+    A writer of CSV puts quotes around a cell that holds one, so such a quote is never text.
+    """
+    if not any('"' in line and (f"{delimiter} " in line or line[:1] == " ") for line in lines):
+        return False
+    readers = (csv.reader(lines, delimiter=delimiter, skipinitialspace=s) for s in (False, True))
+    rows = zip_longest(*readers)
+    return any(_without_blanks(kept) != _without_blanks(skipped) for kept, skipped in rows)
+
+
+def _without_blanks(cells: Sequence[str] | None) -> list[str]:
+    return [cell.lstrip(" ") for cell in cells or ()]
 
 
 def _physical(text: str) -> list[str]:
@@ -320,9 +374,9 @@ def _physical(text: str) -> list[str]:
     return list(io.StringIO(text, newline=""))
 
 
-def _header(lines: list[str], delimiter: str) -> tuple[tuple[str, ...], str]:
+def _header(lines: list[str], delimiter: str, blanks: bool) -> tuple[tuple[str, ...], str]:
     kept = _Lines(lines)
-    cells = next(csv.reader(kept, delimiter=delimiter), [])
+    cells = next(csv.reader(kept, delimiter=delimiter, skipinitialspace=blanks), [])
     return tuple(cell.strip() for cell in cells), kept.take()
 
 
@@ -356,7 +410,9 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
     for _ in range(before):
         next(stream)
     lines = _Lines(stream)
-    reader = csv.reader(lines, delimiter=sheet.delimiter, strict=True)
+    mark, blanks = sheet.delimiter, sheet.blanks
+    reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=blanks)
+    names = sorted(map(plain, sheet.header))
     escaped = sheet.header.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in sheet.header else None
     while True:
         place = source.place(before + reader.line_num + 1)
@@ -388,9 +444,29 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
             )
             yield refusal(place, "", sentence, raw)
             continue
-        if escaped is not None and cells[escaped] == ESCAPED:
-            cells = [unescape_cell(cell) for cell in cells]
+        if _is_header(cells, names):
+            yield refusal(place, "", "The header is repeated here. Delete this line.", raw)
+            continue
+        if any(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for cell in cells) and (
+            _quotes_after_blanks([raw], mark)
+        ):
+            sentence = "A cell has blanks before its opening quote. Delete these blanks."
+            yield refusal(place, "", sentence, raw)
+            continue
+        if escaped is not None and cells[escaped].strip():
+            says = BOOLEANS.get(canonical(cells[escaped]))
+            if says is None:
+                sentence = expected_sentence(ESCAPE_COLUMN, f"{ESCAPED} or empty", cells[escaped])
+                yield refusal(place, ESCAPE_COLUMN, sentence, raw)
+                continue
+            cells = [unescape_cell(cell) for cell in cells] if says else cells
         yield Record(place, dict(zip(sheet.header, cells, strict=True)), raw, sheet.header_line)
+
+
+def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
+    """Return True for the header again, in any order, or one like it: files were joined."""
+    found = sorted(map(plain, cells))
+    return found == names or (len(found) > 2 and set(found) <= KNOWN)
 
 
 def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:

@@ -14,9 +14,12 @@ from pathlib import Path
 from judging.core.text import unstorable
 from judging.dataset.files import Records, detect_format
 from judging.dataset.records import (
+    CODES,
+    CONVENTIONS,
     FIELDS,
     IGNORE,
     REQUIRED,
+    Codes,
     Columns,
     ExampleRow,
     Identities,
@@ -25,7 +28,11 @@ from judging.dataset.records import (
     Problem,
     Record,
     Refused,
+    canonical,
+    documented,
     listed,
+    plain,
+    readings,
     recognise,
     refusal,
     to_example,
@@ -39,14 +46,23 @@ Mapped = Mapping[str, str]
 class Reader:
     """Every row of some files, in order; reading them twice gives the same rows twice.
 
-    After the reading `columns` says what was recognised, by the columns' names, and
-    `records.sha256` what was read.
+    After the reading `columns` says what was recognised, by the columns' names, `codes` which
+    codes stood for gold labels in which column, and `records.sha256` what was read.
+
+    Args:
+        labels: what the codes mean; by default, what docs/files.md says.
     """
 
     def __init__(
-        self, paths: Sequence[Path], file_format: str = "auto", mapping: Mapped | None = None
+        self,
+        paths: Sequence[Path],
+        file_format: str = "auto",
+        mapping: Mapped | None = None,
+        labels: Codes | None = None,
     ) -> None:
         self.columns: dict[tuple[str, ...], Columns] = {}
+        self.codes: Counter[tuple[str, str]] = Counter()
+        self._labels = labels or CONVENTIONS[0]
         self.records = Records(paths, file_format)
         self._mapping = mapping or {}
 
@@ -65,8 +81,15 @@ class Reader:
                     unusable.add(record.place.file)
                 yield columns
                 continue
-            row = to_example(record, columns)
+            self._count_code(record, columns)
+            row = to_example(record, columns, self._labels)
             yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
+
+    def _count_code(self, record: Record, columns: Columns) -> None:
+        column = columns.cells.get("gold_label", "")
+        value = record.values.get(column)
+        if isinstance(value, str) and (code := canonical(value)) in CODES | self._labels.keys():
+            self.codes[column, code] += 1
 
     def _recognise(self, record: Record) -> Columns | Refused:
         """Return the record's columns, or refuse names that can't be used: of a table, for good."""
@@ -121,10 +144,6 @@ SENTENCES = {
     "same texts": "{} with the texts of an earlier row under another id.",
     "repeated": "{} word for word like an earlier row, imported once.",
 }
-NO_LOSE = (
-    "No gold label says lose. 1 is read as win, 2 as lose and 0 as tie: "
-    "make sure that the file means this."
-)
 
 
 @dataclass
@@ -145,10 +164,14 @@ class Summary:
     missing: list[str] = field(default_factory=list)
     gold: dict[str, int] = field(default_factory=lambda: {"win": 0, "tie": 0, "lose": 0})
     rows: list[ExampleRow] = field(default_factory=list)
+    # What the codes of gold labels were read as, and what else they can mean. With several
+    # readings nothing may be written before somebody chooses.
+    labels: dict[str, str] = field(default_factory=dict)
+    readings: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def acceptable(self) -> bool:
-        return self.n_rows > 0 and not self.n_problems
+        return self.n_rows > 0 and not self.n_problems and not self.readings
 
     def refuse(self, refused: Refused) -> None:
         self.n_refused += 1
@@ -209,10 +232,6 @@ class _Acceptance:
         for kind, count in self._counts.items():
             sentence = SENTENCES[kind].format("1 row" if count == 1 else f"{count} rows")
             yield Notice(kind, count, tuple(self._lines[kind]), sentence)
-        gold = self._summary.gold
-        # Labels of 0 and 1 may mean the two sides, and no tie.
-        if gold["win"] and gold["tie"] and not gold["lose"]:
-            yield Notice("no lose", sum(gold.values()), (), NO_LOSE)
 
 
 def check(
@@ -220,9 +239,14 @@ def check(
     file_format: str = "auto",
     mapping: Mapped | None = None,
     watch: Callable[[ExampleRow], None] = lambda row: None,
+    labels: Codes | None = None,
 ) -> Summary:
-    """Read the files to their end without writing; `watch` gets each row that can be imported."""
-    reader = Reader(paths, file_format, mapping)
+    """Read the files to their end without writing; `watch` gets each row that can be imported.
+
+    If the codes of gold labels have one meaning and it isn't the documented one, the files must be
+    read again with `summary.labels`.
+    """
+    reader = Reader(paths, file_format, mapping, labels)
     summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
     acceptance = _Acceptance(summary)
     for row in reader:
@@ -242,6 +266,24 @@ def check(
         sentence = "The file holds no rows. Nothing was imported."
         summary.refuse(refusal(start, "", sentence, fatal=True))
     summary.sha256 = reader.records.sha256
+    _settle_codes(summary, reader.codes, labels)
     summary.notices = list(acceptance.notices())
     summary.describe_columns(reader.columns)
     return summary
+
+
+def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Codes | None) -> None:
+    """Say what the codes were read as, and what else they can mean if nobody has said it."""
+    seen = {code for _, code in codes}
+    if labels is not None:
+        summary.labels = {code: label for code, label in labels.items() if code in seen}
+        return
+    # A code that no reading knows is refused by line. The others still need one.
+    found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
+    # A column that is called as docs/files.md says holds what it says, and a single 1 or 2 is the
+    # number of a response.
+    named = all(plain(column) == "goldlabel" for column, _ in codes) and len(seen) != 2
+    if named or (len(seen) == 1 and seen <= {"1", "2"}):
+        found = [reading for reading in found if documented(reading)] or found
+    summary.labels = found[0] if found else {}
+    summary.readings = found if len(found) > 1 else []

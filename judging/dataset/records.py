@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from django.utils.dateparse import parse_datetime
 
+from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, unstorable
 
 Value = TypeVar("Value")
@@ -28,6 +29,8 @@ LONGEST_QUOTE = 60
 LONGEST_NAME = 200
 MOST_LISTED = 20
 LARGEST_INTEGER = 2**31 - 1
+NUMBER = re.compile(r"[+-]?\d+")
+WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 BOOLEANS = {
     "true": True, "1": True, "yes": True, "y": True,
@@ -117,6 +120,37 @@ def listed(names: Collection[str]) -> str:
 def plain(name: str) -> str:
     """Return a name without case, spaces and punctuation: `Response 1` is `response1`."""
     return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def canonical(text: str) -> str:
+    """Return a word as it is compared: tables with gaps write the whole number 1 as 1.0."""
+    text = text.strip().casefold()
+    return WHOLE.sub(r"\1", text)
+
+
+ID = TypeVar("ID")
+
+
+class ById(Mapping[str, ID]):
+    """Values by ID. 7.0 finds the ID 7, and 7 the ID 7.0, unless several IDs are so alike."""
+
+    def __init__(self, values: Iterable[tuple[str, ID]]) -> None:
+        self._values = dict(values)
+        alike = Counter(map(canonical, self._values))
+        self._ids = {
+            canonical(name): name
+            for name in self._values
+            if alike[canonical(name)] == 1 and NUMBER.fullmatch(canonical(name))
+        }
+
+    def __getitem__(self, name: str) -> ID:
+        return self._values[name if name in self._values else self._ids[canonical(name)]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
 
 
 def kind(value: Any) -> str:
@@ -217,12 +251,26 @@ class Cells:
     def one_of(self, field: str, meanings: Mapping[str, Value], expected: str = "") -> Value | None:
         """Return what a word means, whatever its case; None for an empty cell."""
         text = self.text(field).strip()
-        if text and text.casefold() not in meanings:
+        word = canonical(text)
+        if text and word not in meanings:
             self.expect(field, expected or f"one of {', '.join(meanings)}", text)
-        return meanings.get(text.casefold())
+        return meanings.get(word)
 
-    def label(self, field: str) -> str | None:
-        return self.one_of(field, LABELS, "win, tie or lose (or 1, 0, 2)")
+    def label(
+        self, field: str, codes: Mapping[str, str], models: tuple[str, str] = ("", "")
+    ) -> str | None:
+        """Return win, tie or lose of response 1; None for an empty cell.
+
+        Args:
+            codes: what each code of the file means, by its canonical spelling.
+            models: names that mean a win of response 1 or response 2.
+        """
+        text = self.text(field).strip()
+        label = read_label(text, codes, models)
+        if text and label is None:
+            known = f"a code of {spelled(codes)}" if codes else "a code that --labels names"
+            self.expect(field, f"win, tie, lose, a model's name or {known}", text)
+        return label
 
     def boolean(self, field: str) -> bool:
         """Return a flag; an empty cell is False."""
@@ -274,6 +322,13 @@ class Cells:
             moment = parse_datetime(text)
             if moment is not None and moment.tzinfo is not None:
                 return moment.astimezone(UTC)
+            if moment is not None:
+                self.complain(
+                    field,
+                    f"{self.column(field)} {quoted(text)} lacks its offset from UTC. Write "
+                    f"{quoted(moment.isoformat() + '+00:00')} if it is UTC.",
+                )
+                return None
         except (ValueError, OverflowError):
             # OverflowError: the calendar's first and last day have no UTC in some zones.
             pass
@@ -387,20 +442,83 @@ ALIASES = {
     "model_1": ("model1", "modela"),
     "model_2": ("model2", "modelb"),
     "category": ("category", "subset"),
-    "gold_label": ("goldlabel", "gold", "label"),
+    "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
 }
 FIELDS = tuple(ALIASES)
 KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 # A column of PandaLM that names both models at once, `bloom-7b_llama-7b`.
 BOTH_MODELS = "cmp_key"
+# Words by their plain spelling.
 LABELS = {
-    "win": "win", "1": "win", "response_1": "win", "response 1": "win", "model_1": "win",
-    "model 1": "win", "a": "win",
-    "tie": "tie", "0": "tie", "draw": "tie",
-    "lose": "lose", "2": "lose", "response_2": "lose", "response 2": "lose", "model_2": "lose",
-    "model 2": "lose", "b": "lose",
+    "win": "win", "response1": "win", "model1": "win", "a": "win", "modela": "win",
+    "responsea": "win",
+    "tie": "tie", "draw": "tie", "tiebothbad": "tie", "bothbad": "tie",
+    "lose": "lose", "response2": "lose", "model2": "lose", "b": "lose", "modelb": "lose",
+    "responseb": "lose",
 }  # fmt: skip
+# What the codes of public data sets mean. The first is the one that docs/files.md names.
+CONVENTIONS = (
+    {"1": "win", "0": "tie", "2": "lose"},
+    {"0": "win", "1": "lose", "2": "tie"},
+    {"1": "win", "0": "lose", "2": "tie"},
+    {"1": "win", "0": "lose", "0.5": "tie"},
+    {"1": "win", "0": "tie", "-1": "lose"},
+    {"1": "win", "2": "lose", "3": "tie"},
+)
+CODES = frozenset(code for convention in CONVENTIONS for code in convention)
+Codes = Mapping[str, str]
+
+
+def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> str | None:
+    """Return what a code, a model's name or a word says, such as `tie (bothbad)` of arenas."""
+    word, name = canonical(text), plain(text)
+    if word in codes or word in ("win", "tie", "lose"):
+        return codes.get(word, word)
+    first, second = map(plain, models)
+    if name and first != second and name in (first, second):
+        return "win" if name == first else "lose"
+    return LABELS.get(name)
+
+
+def readings(codes: Collection[str]) -> list[dict[str, str]]:
+    """Return what these codes can mean, each reading once, the documented one first if it fits.
+
+    Two codes or more hold a win and a lose, if any reading says so.
+    """
+    fitting = [convention for convention in CONVENTIONS if codes and set(codes) <= set(convention)]
+    found: list[dict[str, str]] = []
+    for convention in fitting:
+        reading = {code: convention[code] for code in sorted(codes)}
+        if reading not in found:
+            found.append(reading)
+    both = [reading for reading in found if {"win", "lose"} <= set(reading.values())]
+    return both if both and len(codes) > 1 else found
+
+
+def documented(codes: Codes) -> bool:
+    """Return True if the codes mean what docs/files.md says."""
+    return codes.items() <= CONVENTIONS[0].items()
+
+
+def spelled(codes: Codes) -> str:
+    """Return a reading as `--labels` takes it: `0=tie,1=win,2=lose`."""
+    return ",".join(f"{code}={label}" for code, label in codes.items())
+
+
+def codes_of(text: str) -> dict[str, str]:
+    """Read `1=win,2=lose,0=tie`. Raises UserError."""
+    codes: dict[str, str] = {}
+    for pair in filter(str.strip, text.split(",")):
+        code, equals, label = pair.rpartition("=")
+        name, label = canonical(code), label.strip().casefold()
+        if not equals or not name or label not in ("win", "tie", "lose") or name in codes:
+            raise UserError(
+                f"--labels {text} should give each code once, as win, tie or lose of response 1: "
+                "1=win,2=lose,0=tie. Nothing was imported."
+            )
+        codes[name] = label
+    return codes
 
 
 @dataclass(frozen=True, slots=True)
@@ -459,7 +577,9 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     )
 
 
-def to_example(record: Record, columns: Columns) -> ExampleRow | Refused:
+def to_example(
+    record: Record, columns: Columns, codes: Codes = CONVENTIONS[0]
+) -> ExampleRow | Refused:
     """Return the pair that a record describes, or all that is wrong with it."""
     cells = Cells(record, columns.cells)
     parts = range(len(columns.sources["question"]))
@@ -467,15 +587,16 @@ def to_example(record: Record, columns: Columns) -> ExampleRow | Refused:
     question = "\n\n".join(text for text in texts if text)
     if not question.strip() and not cells.problems:
         cells.require("question")
+    models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
     row = ExampleRow(
         record.place,
         cells.name("external_id"),
         question,
         cells.text("response_1", present=True),
         cells.text("response_2", present=True),
-        *(_both_models(cells) or (cells.name("model_1"), cells.name("model_2"))),
+        *models,
         category=cells.name("category"),
-        gold_label=cells.label("gold_label"),
+        gold_label=cells.label("gold_label", codes, models),
         is_check=cells.boolean("is_check"),
     )
     if row.is_check and row.gold_label is None and not cells.problems:

@@ -194,8 +194,8 @@ def write_scores(
         number = None
         if project is not None and not dry_run:
             number = _write(project, user, checked, items, found)
-    known = found.n_known + len(found.conflicts)
-    return ScoresImported(number, len(items), len(found.new), known, tuple(found.conflicts))
+    conflicts = tuple(found.conflicts)
+    return ScoresImported(number, len(items), len(found.new), found.n_known, conflicts)
 
 
 def _new_items(project: Project | None, checked: CheckedScores) -> list[ScoreRow]:

@@ -26,7 +26,15 @@ from judging.core.text import detect, encode
 from judging.dataset.files import Records, open_sheet
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Summary, check, mapping_faults
-from judging.dataset.records import IDENTITY_FIELDS, Comparison, ExampleRow, Refused, compare
+from judging.dataset.records import (
+    IDENTITY_FIELDS,
+    Codes,
+    Comparison,
+    ExampleRow,
+    Refused,
+    compare,
+    documented,
+)
 from judging.projects.access import next_number
 from judging.projects.models import Project
 
@@ -233,14 +241,21 @@ def first_pass(
     paths: Sequence[Path],
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
+    labels: Codes | None = None,
 ) -> FirstPass:
-    """Read files once and compare them to the project, if there is one. Nothing is written."""
+    """Read files and compare them to the project, if there is one. Nothing is written.
+
+    Args:
+        labels: what the codes of gold labels mean; by default, what they can only mean.
+    """
     mapping = mapping or {}
     if faults := mapping_faults(mapping):
         raise UserError(f"{' '.join(faults)} Nothing was imported.")
     comparison = ImportComparison(project.pk if project else None)
-    summary = check(paths, file_format, mapping, comparison.watch)
+    summary = check(paths, file_format, mapping, comparison.watch, labels)
     comparison.settle()
+    if labels is None and not summary.readings and not documented(summary.labels):
+        return first_pass(project, paths, file_format, mapping, summary.labels)
     return FirstPass(paths, file_format, mapping, summary, comparison)
 
 
@@ -251,9 +266,10 @@ def record_import(
     *,
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
+    labels: Codes | None = None,
 ) -> Import:
     """Check files and keep what was found, as an import of which nothing is written yet."""
-    return record_checked(project, user, first_pass(project, paths, file_format, mapping))
+    return record_checked(project, user, first_pass(project, paths, file_format, mapping, labels))
 
 
 def record_checked(project: Project, user: AbstractUser | None, checked: FirstPass) -> Import:
@@ -270,9 +286,11 @@ def record_checked(project: Project, user: AbstractUser | None, checked: FirstPa
         )
 
 
-def check_again(imported: Import, file_format: str, mapping: Mapping[str, str]) -> bool:
+def check_again(
+    imported: Import, file_format: str, mapping: Mapping[str, str], labels: Codes | None = None
+) -> bool:
     """Read the files again with another mapping; False if the import has begun already."""
-    checked = first_pass(imported.project, files_of(imported), file_format, mapping)
+    checked = first_pass(imported.project, files_of(imported), file_format, mapping, labels)
     unbegun = Import.objects.filter(pk=imported.pk, state=Import.State.CHECKED)
     return unbegun.update(**_found(checked)) == 1
 

@@ -28,7 +28,7 @@ from judging.core.processes import stop_requested
 from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import
 from judging.dataset.reading import Reader
-from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
+from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
 from judging.dataset.uploads import (
     CHUNK,
     FOLDER,
@@ -186,11 +186,12 @@ def import_files(
     *,
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
+    labels: Codes | None = None,
     skip_invalid: bool = False,
     advance: Advance | None = None,
 ) -> Import:
     """Check files and write them, in this process, as `write_checked` does."""
-    checked = first_pass(project, paths, file_format, mapping)
+    checked = first_pass(project, paths, file_format, mapping, labels)
     return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
 
 
@@ -207,13 +208,15 @@ def write_checked(
     `advance` is told how many rows were settled. Raises UserError, with nothing to be seen in the
     project, if a row is invalid and `skip_invalid` is not set.
     """
-    unfinished = Import.objects.filter(
+    same = Import.objects.filter(
         project=project,
         state__in=(State.WRITING, State.INTERRUPTED),
         sha256=checked.summary.sha256,
         format=checked.file_format,
         mapping=checked.mapping,
-    ).first()
+    )
+    labels = checked.summary.labels
+    unfinished = next((one for one in same if one.summary.get("labels", labels) == labels), None)
     if unfinished:
         imported = look_after(unfinished)
     else:
@@ -242,11 +245,22 @@ def refuse_invalid(imported: Import, skip_invalid: bool) -> None:
         raise UserError(
             "The file can't be read to its end. Nothing was imported. Fix it and import it again."
         )
+    refuse_ambiguous(summary.get("readings", []))
     if summary["n_problems"] and not skip_invalid:
         rows = "1 row is" if imported.n_refused == 1 else f"{imported.n_refused} rows are"
         raise UserError(
             f"{rows} invalid. Nothing was imported. Fix the file, or leave these rows out with "
             "--skip-invalid."
+        )
+
+
+def refuse_ambiguous(readings: Sequence[Codes]) -> None:
+    """Raise UserError if the codes of gold labels have several readings and nobody chose one."""
+    if readings:
+        choices = " or ".join(f"--labels {spelled(codes)}" for codes in readings)
+        raise UserError(
+            "The codes of gold labels can mean more than one thing. Nothing was imported. Say what "
+            f"they mean: {choices}."
         )
 
 
@@ -271,7 +285,8 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
 
 
 def _write(imported: Import, holder: str, advance: Advance) -> None:
-    reader = Reader(files_of(imported), imported.format, imported.mapping)
+    labels = imported.summary.get("labels")
+    reader = Reader(files_of(imported), imported.format, imported.mapping, labels)
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts

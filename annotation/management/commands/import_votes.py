@@ -7,8 +7,9 @@ from django.core.management.base import CommandParser
 
 from annotation.votes.files import FORMATS
 from annotation.votes.imports import import_votes
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.formatting import count, number_of
+from judging.dataset.records import codes_of
 from judging.projects.access import project_for_command
 
 
@@ -19,6 +20,7 @@ class Command(FairJudgeCommand):
         add_project(parser)
         parser.add_argument("file", type=Path, help="the votes, one per row")
         add_format(parser, FORMATS)
+        add_labels(parser)
         parser.add_argument("--annotator", help="whose votes they are, if no column says it")
         parser.add_argument("--protocol", help="what was asked; default: the project's current one")
         parser.add_argument(
@@ -38,6 +40,7 @@ class Command(FairJudgeCommand):
             annotator=options["annotator"] or "",
             protocol=options["protocol"],
             maps=options["map"],
+            labels=codes_of(options["labels"] or ""),
         )
         self.stdout.write(
             f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "

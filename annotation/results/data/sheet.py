@@ -279,7 +279,7 @@ class Sheet(VerdictRows):
     selected, audited: which examples the rounds of this run asked people about, and why.
     answer, answered: what people said there, which is not always what is known.
     unsettled: why labels of people are lacking; empty where none is.
-    people: whose votes the labels rest on; asked: what those asked for this run say, by id.
+    people: who voted, also on what this run asked nobody about; asked: what those asked for this run say, by id.
     """
 
     ids: Codes
@@ -446,5 +446,7 @@ def _known(
     if ids and examples.golden.all():
         gold = examples.gold, examples.golden
         return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
-    says = tuple(asked.get(pk) for pk in ids)
-    return "round", *signs([say.label if say else None for say in says]), says
+    says = [asked.get(pk) for pk in ids]
+    # Votes from elsewhere give no label here, but tell how people agree.
+    people = tuple(asked.get(pk, everywhere.get(pk)) for pk in ids)
+    return "round", *signs([say.label if say else None for say in says]), people

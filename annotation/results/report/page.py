@@ -74,6 +74,9 @@ def _first_of_many(report: Report) -> Iterator[Sentence]:
     low, high = first.strength.low, second.strength.high
     apart = None not in (low, high) and low > high
     by, more, checked = _resting_on(report)
+    others = [one.model for one in found.apart]
+    if others:
+        more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
     yield Sentence(
         f"Of {len(found.ranking)} models {set_apart(first.model)} ranks first by {by}, "
         f"{'clearly' if apart else 'not clearly'} before {set_apart(second.model)}{more}.",

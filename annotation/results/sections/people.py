@@ -139,7 +139,9 @@ def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
         return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
-    return f"{selected} selected by rank, where people disagree most, and {audited} audited"
+    elsewhere = int((asked & ~sheet.selected & ~sheet.audited).sum())
+    more = f", and {elsewhere} with votes from elsewhere" if elsewhere else ""
+    return f"{selected} selected by rank, where people disagree most, and {audited} audited{more}"
 
 
 def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[PairAgreement]:

@@ -32,6 +32,7 @@ from judging.methods.ranking import (
     PairResult,
     RankedModel,
     bradley_terry,
+    comparable,
     davidson,
     pairwise_results,
 )
@@ -316,15 +317,25 @@ class Davidson:
     reason: str | None = optional()
 
 
+@dataclass(frozen=True)
+class ModelApart:
+    """A model that can't be ranked with the others yet, and why."""
+
+    model: str
+    reason: str
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelRanking:
     """Pairs in the order of import, and the Bradley-Terry ranking, a tie half a win each.
 
+    apart: the models that are not yet comparable.
     same_places: whether each model is always response 1, or always response 2.
     reason: why there is no ranking.
     """
 
     pairwise: Sequence[ModelPair]
+    apart: Sequence[ModelApart]
     same_places: bool
     davidson: Davidson
     ranking: Sequence[ModelStrength]
@@ -337,8 +348,15 @@ def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
     given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
     asked = {"question": sheet.question[rows]}
-    ranking = bradley_terry(sheet.models, *given, rng, **asked)
-    with_ties = davidson(sheet.models, *given, rng, **asked)
+    # A model that no label compares yet doesn't keep the others from a ranking.
+    places, met = np.unique(np.stack(given[:2]), return_inverse=True)
+    names = [sheet.models[place] for place in places]
+    among = (*met.reshape(2, -1), given[2])
+    ranking = bradley_terry(names, *among, rng, **asked)
+    with_ties = davidson(names, *among, rng, **asked)
+    compared = comparable(names, *among)
+    apart = () if isinstance(compared, Undefined) else compared.apart
+    unmet = [name for name in sheet.models if name and name not in names] if names else []
     return ModelRanking(
         pairwise=[
             ModelPair(
@@ -351,6 +369,8 @@ def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
             )
             for pair in pairwise_results(sheet.models, *given)
         ],
+        apart=[ModelApart(model, reason) for model, reason in apart]
+        + [ModelApart(model, "no label compares it yet") for model in unmet],
         same_places=len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
         davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)

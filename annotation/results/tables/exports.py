@@ -30,6 +30,8 @@ from django.db.models import OuterRef
 
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
+from annotation.votes.files import CRITERION
+from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
 from judging.core.queries import count_of
 from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
@@ -111,17 +113,18 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
-# Comes last, after the criteria, so that scripts that read columns by position keep working.
+# After the criteria, the mark as the last one, so that scripts that read columns by position keep
+# working.
+IDENTITY = ("vote_id", "protocol_fingerprint")
 UNBLINDED = "unblinded"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
-    """Return the fixed columns, one for each criterion of any protocol, and `unblinded`."""
-    fixed = (*VOTE_COLUMNS, UNBLINDED)
+    """Return the fixed columns, one for each criterion of any protocol, and the last ones."""
     criteria: dict[str, None] = {}
     for asked in Protocol.objects.filter(project=project).order_by("number"):
-        criteria |= dict.fromkeys(str(name) for name in asked.criteria if name not in fixed)
-    return (*VOTE_COLUMNS, *criteria, UNBLINDED)
+        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in asked.criteria)
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, UNBLINDED)
 
 
 def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
@@ -152,12 +155,11 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
             "probability": vote.item.probability,
             "source": vote.source,
             UNBLINDED: vote.unblinded,
+            "vote_id": vote_id(project, vote.pk),
+            "protocol_fingerprint": vote.protocol.digest,
         }
-        yield row | {
-            name: value
-            for name, value in (vote.answer.get("criteria") or {}).items()
-            if name not in row
-        }
+        criteria = vote.answer.get("criteria") or {}
+        yield row | {f"{CRITERION}{name}": value for name, value in criteria.items()}
 
 
 SAMPLE_COLUMNS = (

@@ -16,7 +16,7 @@ from judging.core.models import Worker
 from judging.dataset import writing
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
-from judging.dataset.records import FIELDS, IGNORE
+from judging.dataset.records import FIELDS, IGNORE, Codes, codes_of, readings, spelled
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for
@@ -72,6 +72,16 @@ class MappingForm(forms.Form):
         }
         read = summary["columns"]
         self.columns = {}
+        labels = summary.get("labels", {})
+        if labels:
+            meanings = readings(labels.keys())
+            meanings += [codes for codes in [labels] if codes not in meanings]
+            self.fields["labels"] = forms.ChoiceField(
+                label="What do the codes of gold labels mean?",
+                choices=[("", "Choose…"), *((spelled(m), in_words(m)) for m in meanings)],
+                initial="" if summary.get("readings") else spelled(labels),
+                required=False,
+            )
         for number, column in enumerate(summary["names"][:MOST_COLUMNS]):
             # A column that names both models is no field's alone.
             if column == read.get("model_1") == read.get("model_2"):
@@ -84,6 +94,15 @@ class MappingForm(forms.Form):
                 initial=sources.get(column, IGNORE),
             )
 
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """What was said about the codes of the column that holds the gold labels."""
+        said, changed = self.cleaned_data.get("labels"), set(self.changed_data)
+        columns = {self.fields[name].initial for name in changed & self.columns.keys()}
+        columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
+        other_column = "gold_label" in columns and "labels" not in changed
+        return codes_of(said) if said and not other_column else None
+
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
         """Return what was mapped before, with the form's changes."""
         changed = {
@@ -92,6 +111,11 @@ class MappingForm(forms.Form):
             if name in self.changed_data
         }
         return {**before, **changed}
+
+
+def in_words(codes: Codes) -> str:
+    words = {"win": "response 1 is better", "lose": "response 2 is better", "tie": "tie"}
+    return ", ".join(f"{code}: {words[label]}" for code, label in codes.items())
 
 
 PAGE = 50
@@ -139,7 +163,7 @@ def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     form = MappingForm(imported.summary, request.POST)
     try:
         if form.is_valid():
-            check_again(imported, imported.format, form.mapping(imported.mapping))
+            check_again(imported, imported.format, form.mapping(imported.mapping), form.labels)
             return redirect("import_detail", slug, number)
     except UserError as error:
         form.add_error(None, str(error))

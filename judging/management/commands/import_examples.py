@@ -5,15 +5,15 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import Summary
-from judging.dataset.records import FIELDS, IGNORE, plain
+from judging.dataset.records import FIELDS, IGNORE, codes_of, plain, spelled
 from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
-from judging.dataset.writing import undo, write_checked
+from judging.dataset.writing import refuse_ambiguous, undo, write_checked
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
@@ -25,6 +25,7 @@ class Command(FairJudgeCommand):
         add_project(parser, "; a new project is created")
         parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="a file of pairs")
         add_format(parser, FORMATS)
+        add_labels(parser)
         parser.add_argument(
             "--map",
             metavar="COL=FIELD",
@@ -50,7 +51,8 @@ class Command(FairJudgeCommand):
             raise UserError("No file was named. Nothing was imported.")
         mapping = dict(one_mapping(text) for text in options["map"])
         existing = Project.objects.filter(slug=options["project"]).first()
-        checked = first_pass(existing, paths, options["format"], mapping)
+        labels = None if options["labels"] is None else codes_of(options["labels"])
+        checked = first_pass(existing, paths, options["format"], mapping, labels)
         summary = checked.summary
         self.describe(checked)
         if options["dry_run"]:
@@ -63,6 +65,7 @@ class Command(FairJudgeCommand):
             raise UserError(
                 f"{problem_count(summary)} found. Nothing was imported. Fix the file{hint}."
             )
+        refuse_ambiguous(summary.readings)
         project = project_for_command(options["project"], options["owner"], create=True)
         with self.progress("Importing", summary.n_rows) as progress:
             imported = write_checked(
@@ -82,9 +85,13 @@ class Command(FairJudgeCommand):
                 write(f"  {field} is read from {source}")
         if summary.unused:
             write(f"  not read: {', '.join(summary.unused)}")
-        if any(summary.gold.values()):
+        if any(summary.gold.values()) and not summary.readings:
             shares = ", ".join(f"{count(n)} {label}" for label, n in summary.gold.items())
             write(f"  gold labels: {shares}")
+        if summary.labels:
+            said = "can mean" if summary.readings else "are read as"
+            meant = " or ".join(map(spelled, summary.readings or [summary.labels]))
+            write(f"  codes of gold labels {said} {meant}, of response 1")
         for notice in summary.notices:
             lines = ", ".join(str(line) for line in notice.lines)
             more = ", …" if notice.count > len(notice.lines) else ""

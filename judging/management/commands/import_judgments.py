@@ -5,8 +5,9 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.formatting import count, number_of
+from judging.dataset.records import codes_of
 from judging.projects.access import project_for_command
 from judging.runs.models import Verdict
 from judging.runs.recorded.formats import FORMATS
@@ -26,6 +27,7 @@ class Command(FairJudgeCommand):
             help="a file of samples; all files become one run",
         )
         add_format(parser, FORMATS)
+        add_labels(parser)
         parser.add_argument(
             "--name", metavar="RUN", help="the run's name; default: its model and method"
         )
@@ -39,6 +41,7 @@ class Command(FairJudgeCommand):
                 options["files"],
                 file_format=options["format"],
                 name=options["name"] or "",
+                labels=codes_of(options["labels"] or ""),
                 advance=progress.advance,
             )
         verdicts = Verdict.objects.filter(run=run)

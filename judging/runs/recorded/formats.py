@@ -6,18 +6,20 @@ Every row becomes samples that are turned back to responses 1 and 2, or is refus
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from judging.core.text import storable
 from judging.dataset.files import Records
 from judging.dataset.records import (
-    BOOLEANS,
     Cells,
+    Codes,
     ExampleRow,
     Identities,
     Place,
     Record,
     Refused,
+    canonical,
     listed,
     recognise,
     to_example,
@@ -74,8 +76,8 @@ class RecordedRow:
 Rows = Iterator[RecordedRow | Refused]
 
 
-def judgment_rows(records: Records) -> Rows:
-    """Give every sample of the files, or why a row is none."""
+def judgment_rows(records: Records, labels: Codes) -> Rows:
+    """Give every sample of the files, or why a row is none; `labels`: what codes mean."""
     readers: dict[str, Callable[[Record], Rows]] = {}
     for record in records:
         if isinstance(record, Refused):
@@ -83,28 +85,30 @@ def judgment_rows(records: Records) -> Rows:
             continue
         file = record.place.file
         if file not in readers:
-            readers[file] = _reader_for(record.values, records.file_format)
+            readers[file] = _reader_for(record.values, records.file_format, labels)
         try:
             yield from readers[file](record)
         except BadRow as error:
             yield record.refuse("", str(error))
 
 
-def _reader_for(values: Mapping[str, Any], file_format: str) -> Callable[[Record], Rows]:
+def _reader_for(
+    values: Mapping[str, Any], file_format: str, labels: Codes
+) -> Callable[[Record], Rows]:
     """Choose by the format's name, else by what the first record of a file holds."""
     if file_format == "llmbar" or (file_format in ("auto", "json") and "results" in values):
         return _llmbar_reader()
     if file_format == "pandalm" or (file_format in ("auto", "json") and "gpt_result" in values):
         return _pandalm_rows
-    return _sample_rows
+    return partial(_sample_rows, labels)
 
 
-def _sample_rows(record: Record) -> Rows:
+def _sample_rows(labels: Codes, record: Record) -> Rows:
     """Read the sample in a row of the samples export. Raises BadRow if its columns disagree."""
     cells = Cells(record)
     points = {name: _points(cells, name) for name in ("score_1", "score_2", "rating")}
     p_first, mass = (cells.decimal(name, 0, 1) for name in ("p_first", "mass"))
-    outcome = _choice(cells, "outcome", [label.value for label in Label])
+    outcome = cells.one_of("outcome", {label.value: label.value for label in Label} | dict(labels))
     status = _choice(cells, "status", Status.values)
     stage, order = _choice(cells, "stage", STAGES), _choice(cells, "order", ORDERS)
     part = cells.text("part", longest=60) or cells.text("order")
@@ -125,7 +129,7 @@ def _sample_rows(record: Record) -> Rows:
         prompt_tokens=cells.integer("prompt_tokens"),
         completion_tokens=cells.integer("completion_tokens"),
         usd=_rounded(cells.decimal("usd", 0, MOST_USD)),
-        estimated=BOOLEANS.get(cells.text("estimated").casefold(), False),
+        estimated=cells.boolean("estimated"),
         **points,
     )
     if not row.external_id and not cells.problems:
@@ -193,7 +197,7 @@ def _derived_outcome(row: RecordedRow) -> str | None:
 def _pandalm_rows(record: Record) -> Rows:
     """Read PandaLM's verdict of one judge, asked once; `garbage` is a reply without a verdict."""
     reply = str(record.values.get("gpt_result", "")).strip()
-    outcome = PANDALM_OUTCOMES.get(reply.casefold())
+    outcome = PANDALM_OUTCOMES.get(canonical(reply))
     if "idx" not in record.values:
         raise BadRow("idx is missing.")
     yield RecordedRow(
@@ -245,7 +249,7 @@ def _llmbar_row(example: ExampleRow, part: str, judgment: Any) -> RecordedRow:
     pair = isinstance(completion, list) and len(completion) == 2
     text, finish_reason = completion if pair else (completion, "")
     text = storable(str(text or ""))
-    outcome = LLMBAR_WINNERS.get(str(judgment.get("winner")))
+    outcome = LLMBAR_WINNERS.get(canonical(str(judgment.get("winner"))))
     return RecordedRow(
         example.place,
         example.external_id,

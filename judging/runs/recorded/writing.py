@@ -4,7 +4,7 @@ The files are read twice, since millions of samples are not held in memory in be
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -17,6 +17,7 @@ from django.utils import timezone
 from judging.core.errors import UserError
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records, check_format, combined
+from judging.dataset.records import ById, Codes
 from judging.dataset.whole_files import accepted
 from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
 from judging.methods.calibration.probabilities import PERMUTATIONS
@@ -108,18 +109,19 @@ def import_judgments(
     *,
     file_format: str = "auto",
     name: str = "",
+    labels: Codes | None = None,
     advance: Advance = lambda rows: None,
 ) -> Run:
     """Make one run of all files. Raises UserError, with nothing written, if a row can't be used."""
     check_format(file_format, FORMATS)
-    survey = _check(project, paths, file_format)
+    survey = _check(project, paths, file_format, labels or {})
     run = _begin(project, user, paths, survey, name)
-    examples = dict(project.examples.judged().values_list("external_id", "pk"))
+    examples = ById(project.examples.judged().values_list("external_id", "pk"))
     slots: Counter[OrderKey] = Counter()
     records = Records(paths, file_format)
     rows = (
         row
-        for row in judgment_rows(records)
+        for row in judgment_rows(records, labels or {})
         if isinstance(row, RecordedRow) and row.external_id in examples
     )
     while chunk := list(islice(rows, CHUNK)):
@@ -132,9 +134,9 @@ def import_judgments(
     return run
 
 
-def _check(project: Project, paths: Sequence[Path], file_format: str) -> Survey:
+def _check(project: Project, paths: Sequence[Path], file_format: str, labels: Codes) -> Survey:
     """Read everything once, and refuse the files if any row is wrong."""
-    known = set(project.examples.judged().values_list("external_id", flat=True))
+    known = ById(project.examples.judged().values_list("external_id", "pk"))
     survey, records = Survey(), Records(paths, file_format)
 
     def fault(row: RecordedRow) -> str | None:
@@ -142,7 +144,7 @@ def _check(project: Project, paths: Sequence[Path], file_format: str) -> Survey:
             return f"Project {project.slug} has no example {row.external_id}."
         return survey.add(row)
 
-    for _ in accepted(judgment_rows(records), fault, paths, "judgment"):
+    for _ in accepted(judgment_rows(records, labels), fault, paths, "judgment"):
         pass
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")
@@ -178,7 +180,7 @@ def _begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, n
 
 
 def _write(
-    run: Run, rows: Sequence[RecordedRow], examples: dict[str, int], slots: Counter[OrderKey]
+    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> None:
     """Write a call for each sample, since it is not known how they were asked for."""
     with transaction.atomic():
@@ -202,7 +204,7 @@ def _write(
 
 
 def _calls(
-    run: Run, rows: Sequence[RecordedRow], examples: dict[str, int], slots: Counter[OrderKey]
+    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> Iterator[Call]:
     now = timezone.now()
     for row in rows:

@@ -200,3 +200,44 @@ def test_what_no_database_stores_is_refused_by_line(project, tmp_path, column, t
     path.write_text(json.dumps(vote))
     with pytest.raises(UserError, match=r"line 1: .* holds (the lone surrogate|a NUL)"):
         import_votes(project, None, path)
+
+
+def test_a_time_without_its_offset_is_refused_by_naming_the_offset(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("external_id,annotator,label,submitted_at\ne0,kim,win,2024-05-01T10:00:00\n")
+    with pytest.raises(UserError, match=r"line 2: submitted_at .* lacks its offset from UTC"):
+        import_votes(project, None, path)
+
+
+def test_a_table_program_may_have_made_floats_of_ids_sides_and_flags(project, votes_file):
+    for number, example in enumerate(make_examples(project, 2)):
+        example.external_id = ("7", "8.0")[number]
+        example.save()
+    path = votes_file(
+        "external_id,annotator,label,left_response,unblinded\n"
+        "7.0,kim,model_a,1.0,TRUE\n8,kim,tie (bothbad),2.0,0.0\n"
+    )
+    import_votes(project, None, path)
+    first, second = Vote.objects.order_by("pk")
+    assert (first.label, first.left_response, first.unblinded) == ("win", 1, True)
+    assert (second.label, second.answer, second.unblinded) == (
+        "tie", {"overall": "both_bad"}, False,
+    )  # fmt: skip
+
+
+def test_codes_of_votes_mean_what_is_said_and_nothing_otherwise(project, votes_file):
+    make_examples(project, 3)
+    path = votes_file("external_id,annotator,label\ne0,kim,0\ne1,kim,1.0\ne2,kim,2\n")
+    with pytest.raises(UserError, match=r"line 2: label should be .* a code that --labels names"):
+        import_votes(project, None, path)
+    call_command("import_votes", project.slug, str(path), "--labels=0=win,1=lose,2=tie")
+    assert list(Vote.objects.order_by("pk").values_list("label", flat=True)) == [
+        "win", "lose", "tie",
+    ]  # fmt: skip
+
+
+def test_a_column_twice_in_other_letters_is_refused(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("External ID,annotator,Label,LABEL\ne0,kim,win,lose\n")
+    with pytest.raises(UserError, match="Label, LABEL are the same column"):
+        import_votes(project, None, path)

@@ -144,3 +144,52 @@ def test_an_open_quote_over_many_lines_takes_about_its_own_room(tmp_path):
     assert "never closed" in refused.problems[0].sentence
     # The text has 1.2 MB, and the reader itself 4 bytes a letter; line by line it took 42.
     assert peak < 25_000_000
+
+
+@pytest.mark.parametrize(
+    "again",
+    [HEADER, "ID,Question,Response 1,Response 2\n", "\ufeffid,question,response_1,response_2\n",
+     "question,id,response_1,response_2\n", "idx,prompt,output_a,output_b\n"],
+)  # fmt: skip
+def test_a_header_within_the_file_is_refused_by_line(read, again):
+    first, refused, second = read(HEADER + "1,q,a,b\n" + again + "2,q,a,b\n")
+    assert (first.values["id"], second.values["id"]) == ("1", "2")
+    assert refused.problems[0].place.line == 3
+    assert "header is repeated" in refused.problems[0].sentence
+
+
+def test_blanks_before_quotes_are_no_part_of_the_cells(read):
+    text = (
+        'id, "question", response_1, response_2\n1, "Who, me?", "two\nlines", "a ""b"""\n2, q,a,b\n'
+    )
+    first, second = read(text)
+    assert list(first.values.values()) == ["1", "Who, me?", "two\nlines", 'a "b"']
+    assert second.values["question"] == "q"
+
+
+@pytest.mark.parametrize("text", [" a", ' "a"', 'x, "y"', 'a\n "b"', ' "a", "b"', '"a"'])
+def test_blanks_that_are_text_stay(read, text):
+    cell = '"' + text.replace('"', '""') + '"' if '"' in text else text
+    (record,) = read(HEADER + f"1,q,{cell},b\n")
+    assert record.values["response_1"] == text
+
+
+def test_blanks_before_a_quote_far_down_the_file_are_refused_by_line(read):
+    rows = "".join(f"{n},question {n},a,b\n" for n in range(6000))
+    *records, refused = read(HEADER + rows + 'x,q, "a",b\n')
+    assert len(records) == 6000
+    assert refused.problems[0].place.line == 6002
+    assert "blanks before its opening quote" in refused.problems[0].sentence
+
+
+@pytest.mark.parametrize("mark", ["1", "1.0", "TRUE", "1,0", " 1 "])
+def test_a_table_program_may_have_rewritten_the_mark_of_an_escaped_row(read, mark):
+    header = "id,question,response_1,response_2,fairjudge_escape\n"
+    escaped, plain = read(header + f"1,q,'=1+1,b,\"{mark}\"\n2,q,'=1,b,0.0\n")
+    assert escaped.values["response_1"] == "=1+1"
+    assert plain.values["response_1"] == "'=1"
+
+
+def test_a_mark_of_escape_that_says_nothing_is_refused_by_line(read):
+    (refused,) = read("id,question,fairjudge_escape\n1,'=q,perhaps\n")
+    assert refused.problems[0].column == "fairjudge_escape"

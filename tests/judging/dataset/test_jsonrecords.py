@@ -132,3 +132,17 @@ def test_an_array_reads_the_same_however_it_is_cut_into_chunks(tmp_path_factory,
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "CHUNK", size)
         assert [record.values for record in files.array(files.Source(path))] == rows
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"b": {"a": 1, "a": 1}}', '{"b": [[{"c": 1}, {"a": 1, "a": 2}]]}']
+)
+def test_a_key_twice_in_an_object_is_refused_by_line(lines, array, text):
+    for found in (
+        lines('{"a": 1}\n' + text + '\n{"a": 3}\n'),
+        array(f'[{{"a": 1}},\n{text},\n{{"a": 3}}]'),
+    ):
+        first, refused, last = found
+        assert (first.values["a"], last.values["a"]) == ("1", "3")
+        assert refused.problems[0].place.line == 2
+        assert "'a' is there more than once" in refused.problems[0].sentence

@@ -226,6 +226,17 @@ def of_a_review_among_known_labels():
     yield run
 
 
+def of_models_that_never_met():
+    """Three models that all met, and one that no label compares."""
+    project = make_project()
+    run = make_run(project)
+    games = [("a", "b"), ("b", "c"), ("c", "a")] * 4
+    for n, (one, other) in enumerate([*games, ("e", "e")]):
+        (example,) = make_examples(project, 1, model_1=one, model_2=other)
+        make_verdict(run, example, 0.1, label=("win", "lose", "tie", "win")[n % 4], rank=n + 1)
+    yield run
+
+
 @pytest.mark.django_db(transaction=True)
 def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_path):
     walk = Walk(0)
@@ -237,6 +248,7 @@ def test_every_key_is_documented_and_every_documented_key_occurs(settings, tmp_p
         of_learned_routing(tmp_path),
         of_people(),
         of_a_review_among_known_labels(),
+        of_models_that_never_met(),
     ):
         for run in runs:
             run.refresh_from_db()

@@ -206,4 +206,6 @@ def test_the_mark_is_the_last_column_also_behind_criteria(project, run):
     project.refresh_from_db()
     open_round(project, None, run, RoundSettings(everything=True, votes=1, seed=1))
     data = b"".join(export(project, run, None, ExportRequest("votes", escape=False)))
-    assert data.splitlines()[0].endswith(b"source,depth,unblinded")
+    assert data.splitlines()[0].endswith(
+        b"source,criterion:depth,vote_id,protocol_fingerprint,unblinded"
+    )

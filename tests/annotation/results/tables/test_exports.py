@@ -163,7 +163,7 @@ def test_spreadsheets_get_no_formula_unless_asked(project):
 def test_a_criterion_in_the_header_is_no_formula_either(project):
     current_protocol(project)
     Protocol.objects.update(criteria=["=HYPERLINK(1)"])
-    assert ",'=HYPERLINK(1),unblinded,fairjudge_escape" in read(project, what="votes").decode()
+    assert ",criterion:=HYPERLINK(1),vote_id," in read(project, what="votes").decode()
 
 
 def test_votes_bear_pseudonyms_unless_names_are_asked_for(project, judged):

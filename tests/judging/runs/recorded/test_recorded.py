@@ -227,3 +227,26 @@ def test_what_is_no_probability_is_refused(project, tmp_path, column, value):
         import_judgments(
             project, None, [write_lines(tmp_path / "s.jsonl", [good | {column: value}])]
         )
+
+
+def test_a_table_program_may_have_made_floats_of_ids_flags_and_codes(project, tmp_path):
+    for example in project.examples.all():
+        example.external_id = example.external_id.removeprefix("e")
+        example.save()
+    rows = [
+        {"external_id": "0.0", "order": "original", "outcome": "1.0", "estimated": "1.0", "usd": 1},
+        {"external_id": "1", "order": "original", "outcome": "0.0", "estimated": "FALSE", "usd": 1},
+    ]
+    path = write_csv(tmp_path / "s.csv", rows)
+    with pytest.raises(UserError, match="line 2: outcome should be one of"):
+        import_judgments(project, None, [path])
+    call_command("import_judgments", project.slug, str(path), "--labels=1=lose,0=win")
+    labels = Verdict.objects.order_by("example__number").values_list("label", flat=True)
+    assert list(labels) == ["lose", "win"]
+    assert list(Call.objects.order_by("example").values_list("estimated", flat=True)) == [
+        True,
+        False,
+    ]
+    rows[0]["estimated"] = "perhaps"
+    with pytest.raises(UserError, match="line 2: estimated should be true or false"):
+        import_judgments(project, None, [write_csv(path, rows)], labels={"1": "win", "0": "lose"})
