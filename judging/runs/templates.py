@@ -18,6 +18,7 @@ from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.templates import (
+    LEAST_MASS,
     ORDERS,
     JudgeForm,
     NoResponseBlocks,
@@ -125,6 +126,7 @@ def output_of(chosen: Template) -> dict[str, Any]:
         "ids": list(chosen.ids),
         "task": chosen.task,
         "band": str(chosen.band),
+        "least_mass": chosen.least_mass,
     }
 
 
@@ -144,6 +146,8 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         optional["ids"] = (first, second)
     if "band" in output:
         optional["band"] = Fraction(output["band"])
+    if "least_mass" in output:
+        optional["least_mass"] = float(output["least_mass"])
     return Template(
         name=name,
         text=text,
@@ -238,7 +242,9 @@ def keep(project: Project, user: Any, template: Template, sample_reply: str) -> 
 
 
 def version_hash(text: str, output: dict[str, Any]) -> str:
-    """Of the text and of how replies to it are read."""
+    """Of the text and of how replies to it are read. What older versions don't say is left out."""
+    if output.get("least_mass") == LEAST_MASS:
+        output = {name: value for name, value in output.items() if name != "least_mass"}
     return hashlib.sha256(json.dumps([text, output], sort_keys=True).encode()).hexdigest()
 
 

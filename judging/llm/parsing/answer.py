@@ -157,12 +157,14 @@ class Answer:
 
     `written` is as it came. `folded` is folded, and what repeats a quoted text is blank. In `own`,
     what is in quotation marks or was taken back is blank too. `ended` is true if the judge wrote
-    the end of its turn, so that a cut came after the reply.
+    the end of its turn, so that a cut came after the reply. `offset` is where `written` begins in
+    the reply, None if it is not one piece of it.
     """
 
     written: str
     folded: str
     ended: bool = False
+    offset: int | None = 0
     bare: tuple[Span, ...] = ()
     in_blocks: bool = False
 
@@ -199,9 +201,13 @@ def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> A
         quoted: Texts that the reply may repeat.
         template: The text of the template. The reply ends where a model begins it again.
     """
+    length = len(reply)
     if "\r" in reply or not reply.isascii():
         reply = _LINE_BREAK.sub("\n", reply)
-    written, ended = _turn(reply)
+    written, turn = _turn(reply)
+    ended = turn < len(reply)
+    whole = len(reply) == length and reply.endswith(written, 0, turn)
+    offset = turn - len(written) if whole else None
     folded = fold(written)
     if "_of_box" in folded:
         folded = BOX.sub(lambda match: "*" * len(match[0]), folded)
@@ -210,7 +216,7 @@ def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> A
     end = _restart(folded, template)
     if end is not None:
         written, folded, ended = written[:end], folded[:end], True
-    return Answer(written, folded, ended, copies.bare)
+    return Answer(written, folded, ended, offset, copies.bare)
 
 
 @lru_cache(maxsize=64)
@@ -245,12 +251,12 @@ def without_thinking(reply: str) -> str:
     return _turn(reply)[0]
 
 
-def _turn(reply: str) -> tuple[str, bool]:
+def _turn(reply: str) -> tuple[str, int]:
     """Return the reply without what is between the tags of thinking, up to the end of its turn.
 
     Everything after an opening tag without an end is thinking, and so is everything before a
     closing tag without a beginning. A tag right after a quotation mark is only mentioned, and so
-    is the end of a turn within a sentence. The second value is true if the turn ended.
+    is the end of a turn within a sentence. The second value is where the turn ended.
     """
     folded = fold(reply)
     kept: list[str] = []
@@ -263,7 +269,7 @@ def _turn(reply: str) -> tuple[str, bool]:
             continue
         if tag.re is END_OF_TURN:
             if depth == 0 and _ends_turn(folded, tag):
-                return "".join(kept) + reply[last : tag.start()], True
+                return "".join(kept) + reply[last : tag.start()], tag.start()
             continue
         if tag["open"] is not None:
             if depth == 0:
@@ -274,7 +280,7 @@ def _turn(reply: str) -> tuple[str, bool]:
         else:
             kept.clear()
         last = tag.end()
-    return "".join(kept) + (reply[last:] if depth == 0 else ""), False
+    return "".join(kept) + (reply[last:] if depth == 0 else ""), len(reply)
 
 
 def _ends_turn(folded: str, tag: re.Match[str]) -> bool:

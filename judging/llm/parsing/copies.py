@@ -34,7 +34,7 @@ _ENUMERATED = re.compile(r"^[ \t]*[0-9]{1,2}[.)][ \t]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 _OBJECT = re.compile(r"\{[^{}]*\}")
 _EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
-_SCORE_WORD = re.compile(r"\b(?:scores?|ratings?)\b")
+_SCORE_WORD = re.compile(r"(?<!final )(?<!overall )\b(?:scores?|ratings?)\b")
 _OPENS_OBJECT = re.compile(r"\{[ \t\n]*[\"']?$")
 _CLOSES_OBJECT = re.compile(r"[\"']?[ \t\n]*\}")
 
@@ -223,7 +223,9 @@ def _units(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
                 continue
             found = any(said in source.units for source in sources)
             if not found and len(said) <= LONGEST_UNIT and compared < MOST_COMPARED:
-                near = [one for source in sources for one in source.alike.get(_verdict_in(said), ())]
+                near = [
+                    one for source in sources for one in source.alike.get(_verdict_in(said), ())
+                ]
                 compared += len(near)
                 found = any(_reworded(said, one) for one in near)
             if found:

@@ -27,7 +27,15 @@ from judging.llm.parsing.answer import (
     read_answer,
     turn_back,
 )
-from judging.llm.parsing.choice import is_answered, parse_choice, parse_point
+from judging.llm.parsing.choice import (
+    is_answered,
+    is_left_over,
+    is_spelled,
+    parse_choice,
+    parse_point,
+    score_probabilities,
+    spelled_from,
+)
 from judging.llm.parsing.numbers import (
     NOTHING,
     NUMBER,
@@ -96,29 +104,69 @@ def parse(
     reason = (finish_reason or "").lower()
     if reason in FILTERED:
         return Parsed(Status.FILTERED)
+    answer = read_answer(text or "", quoted, template.text)
+    declined = reason in REFUSED or bool(refusal) or declines(answer.folded)
+    cut = reason in CUT and not answer.ended
+    mass: float | None = None
     if template.reply is ReplyFormat.CHOICE_TOKEN:
         ids = PromptVariant.parse(part).shown_ids(template.ids)
-        found = parse_choice(logprobs, ids)
-        if found is not None:
-            return found
+        found = _choice(template, logprobs, ids, text or "", declined=declined)
         # A choice is asked for in so few tokens that every answer is cut off.
-        if reason in CUT and is_answered(logprobs, ids):
-            reason = ""
-    answer = read_answer(text or "", quoted, template.text)
-    cut = reason in CUT and not answer.ended
-    views = (_read(template, view, cut=cut) for view in answer.views())
-    found = next((parsed for parsed in views if parsed is not None), None)
+        cut = cut and not is_answered(logprobs, ids)
+    else:
+        views = (_read(template, view, cut=cut) for view in answer.views())
+        found = next((parsed for parsed in views if parsed is not None), None)
     if template.form is JudgeForm.POINTWISE:
-        found = parse_point(logprobs, template.scale, found)
+        found = _point(template, logprobs, found, answer, text or "", cut=cut)
     if found is not None:
-        return found
+        mass = found.mass
+        if mass is None or (found.status is Status.VALID and mass >= template.least_mass):
+            return found
+    return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
+
+
+def _failure(reason: str, *, cut: bool, declined: bool) -> Status:
     if cut:
-        return Parsed(Status.TRUNCATED)
+        return Status.TRUNCATED
     if reason in FAILED:
-        return Parsed(Status.ERROR)
-    if reason in REFUSED or refusal or declines(answer.folded):
-        return Parsed(Status.REFUSED)
-    return Parsed(Status.UNPARSED)
+        return Status.ERROR
+    return Status.REFUSED if declined else Status.UNPARSED
+
+
+def _choice(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    ids: tuple[str, str],
+    text: str,
+    *,
+    declined: bool,
+) -> Parsed | None:
+    if logprobs and text.strip() and not is_spelled(logprobs, text):
+        return None
+    found = parse_choice(logprobs, ids)
+    if found is not None and is_left_over(logprobs, ids, declined=declined):
+        return Parsed(Status.UNPARSED, mass=found.mass)
+    return found
+
+
+def _point(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    sampled: Parsed | None,
+    answer: Answer,
+    text: str,
+    *,
+    cut: bool,
+) -> Parsed | None:
+    if sampled is None or sampled.status is not Status.VALID:
+        told = score_probabilities(logprobs, template.scale)
+        return sampled if told is None else Parsed(Status.UNPARSED, mass=min(told.mass, 1.0))
+    start = spelled_from(logprobs or (), text)
+    places = (rating_place(view, template.scale, cut=cut) for view in answer.views())
+    place = next((place for place in places if place is not None), None)
+    if start is None or place is None or answer.offset is None:
+        return parse_point(logprobs, template.scale, sampled, None)
+    return parse_point(logprobs, template.scale, sampled, start + answer.offset + place)
 
 
 def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
@@ -219,7 +267,8 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
         # A correction that was cut off may be incomplete, so the last complete verdict binds.
         corrected = pair if cut else _corrected(pair, scores)
         first, second = sorted(corrected, key=lambda score: score.position)
-        if any(score.final and score.value is None and score.start > pair[1].end for score in scores):
+        later = [score for score in scores if score.final and score.start > pair[1].end]
+        if any(score.value is None for score in later):
             return Parsed(Status.UNPARSED)
         if first.value is None or second.value is None:
             return Parsed(Status.UNPARSED)
@@ -370,6 +419,23 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     if len(numbers) == 1 and cut and chosen + 1 >= answer.own.rstrip().count("\n"):
         return None
     return _scored(numbers, answer, (chosen,))
+
+
+def rating_place(answer: Answer, scale: Scale, *, cut: bool) -> int | None:
+    """Return where the number begins that `parse_rating_line` reads."""
+    lines = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
+    chosen = _chosen(lines)
+    if chosen is None:
+        return None
+    texts = answer.own.split("\n")
+    begin = sum(len(line) + 1 for line in texts[:chosen])
+    line = unwrapped(texts[chosen])
+    label = _LABEL.search(line)
+    behind = label.end() if label else 0
+    for match in _NUMBER.finditer(line, behind):
+        if number(match[0]) in lines[chosen].numbers:
+            return begin + match.start()
+    return None
 
 
 def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
@@ -579,7 +645,9 @@ def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
     if not marks:
         return None
     last = marks[-1]
-    if cut and (_BEGUN_MARK.search(text, last.end) or not (last.closed or text[last.end :].strip())):
+    if cut and _BEGUN_MARK.search(text, last.end):
+        return None
+    if cut and not last.closed and not text[last.end :].strip():
         return None
     start = 0
     for end in _SENTENCE_END.finditer(text, 0, last.start):

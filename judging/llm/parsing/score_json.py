@@ -15,9 +15,9 @@ _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r"\{\s*[\"']")
 # A string that is never closed reaches to the end. Python writes strings with either mark.
-_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]', re.DOTALL)
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]', re.DOTALL)
 _IN_PYTHON = re.compile(
-    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\],]""", re.DOTALL
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]""", re.DOTALL
 )
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*\})', re.DOTALL)
 _SINGLE = re.compile(r"\{\s*'")
@@ -108,15 +108,15 @@ def _end_of_object(text: str, start: int) -> tuple[int | None, int | None]:
     parts = _IN_PYTHON if _SINGLE.match(text, start) else _STRING_OR_BRACE
     match = None
     for match in parts.finditer(text, start):
-        if match[0] in "{[":
+        if match[0] == "{":
             depth += 1
-        elif match[0] in "}]":
+        elif match[0] == "}":
             depth -= 1
             if depth == 0:
                 return match.end(), comma
         elif match[0] == "," and depth == 1:
             comma = match.start()
-    in_string = match is not None and match.end() == len(text) and match[0] not in "{}[],"
+    in_string = match is not None and match.end() == len(text) and match[0] not in "{},"
     if depth == 1 and text[-1].isspace() and not in_string:
         comma = len(text)
     return None, comma

@@ -238,8 +238,8 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
 
 def mean_mass(run: Run) -> float | None:
     """What the score tokens together had of the probability; with little of it, the judge was
-    about to write something else, and its expected score is one over what it did not say."""
-    rows = Parse.objects.filter(current=True, sample__call__run=run, rating__isnull=False)
+    about to write something else, and most of its replies are unparsed."""
+    rows = Parse.objects.filter(current=True, sample__call__run=run, mass__isnull=False)
     return rows.aggregate(mean=Avg("mass"))["mean"]
 
 
