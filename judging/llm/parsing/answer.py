@@ -288,14 +288,16 @@ def _ends_turn(folded: str, tag: re.Match[str]) -> bool:
 
     The final channel of a model with channels follows the end of its thoughts.
     """
-    if tag[0] == "</s>" and "<s>" in folded[folded.rfind("\n", 0, tag.start()) + 1 : tag.start()]:
+    line = folded[max(0, tag.start() - LONGEST_LEAD) : tag.start()].rpartition("\n")[2]
+    if tag[0] == "</s>" and "<s>" in line:
         return False
-    if _HARMONY.match(folded, tag.start()) or not folded[: tag.start()].strip():
+    if _HARMONY.match(folded, tag.start()) or not _NOT_SPACE.search(folded, 0, tag.start()):
         return False
     before = folded[max(0, tag.start() - 10) : tag.start()]
     return not (MENTION_BEFORE.search(before) and MENTION_AFTER.match(folded, tag.end()))
 
 
+_NOT_SPACE = re.compile(r"\S")
 _HARMONY = re.compile(
     r"(?:<\|end\|>\s*)?<\|start\|>assistant[^<>]{0,40}<\|channel\|>(?:final|analysis|commentary)"
 )

@@ -138,6 +138,7 @@ def _source(text: str) -> _Source:
             plain = _plain(_ENUMERATED.sub("", unit))
             if _says_something(plain):
                 (units if has_own_words(unit) else bare).add(plain)
+    bare.update(_plain(found) for found in _OBJECT.findall(folded) if not has_own_words(found))
     passages = frozenset(filter(None, map(_plain, _find_passages(folded, lines))))
     return _Source(passages, frozenset(units), frozenset(bare))
 
@@ -254,7 +255,11 @@ def _reworded(said: str, shown: str) -> bool:
 
 
 def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
-    """Yield neighbouring lines that are only a verdict if one source has all of them."""
+    """Yield objects, and neighbouring lines, that are only a verdict if a source has them all."""
+    for match in _OBJECT.finditer(folded):
+        said = _plain(match[0])
+        if said and any(said in source.bare for source in sources):
+            yield match.span()
     run: list[tuple[Span, str]] = []
     for span in (*_lines(folded), None):
         plain = "" if span is None else _plain(folded[slice(*span)])

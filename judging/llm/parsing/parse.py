@@ -597,9 +597,11 @@ _LETTER = r"(?:assistant[ \t]+|response[ \t]+|answer[ \t]+)?(?P<letter>[a-z])"
 _STATED_LETTER = re.compile(
     r"(?:(?:^|(?<=[.!?;:,)])[ \t]|\n)[ \t*_`#>-]*"
     r"(?:(?:so|thus|therefore|hence|in[ \t]+conclusion|overall)\b[ \t,]*)?(?:(?:my|the|our)[ \t]+)?"
-    r"(?:(?:final|overall)[ \t]+)?(?P<label>verdict|judge?ment|decision|winner)"
-    r"(?:[ \t]+is\b)?[ \t*_`]*(?P<colon>[:=]?)[ \t*_`\n]*|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
-    rf"(?:(?P<open>[\[(\"'*_`$]*(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])\"'*_`$}}]*)"
+    r"(?:(?:final|overall)[ \t]+)?(?P<label>verdict|judge?ment|decision|winner"
+    r"|(?<=final )(?:answer|choice))"
+    r"(?:[ \t]+is\b)?[ \t*_`]*(?P<colon>[:=]|[\u2013\u2014-](?=[ \t]))?"
+    r"[ \t*_`\n]*|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
+    rf"(?:(?P<open>[\[(<\"'*_`$]*(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
     r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
     r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
 )
