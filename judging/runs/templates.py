@@ -133,6 +133,9 @@ def output_of(chosen: Template) -> dict[str, Any]:
 def template_of(run: Run) -> Template:
     """The run's own copy."""
     output = run.parameters["output"]
+    if run.endpoint == "local":
+        # The small local model mostly means other words, so any share of what it wrote counts.
+        output = {"least_mass": 0.0} | output
     return restored(run.template_name, run.template_text, run.form, output)
 
 

@@ -18,7 +18,7 @@ from judging.llm.client.messages import TokenLogprobs
 from judging.llm.client.transport import LEAST_LOGPROB
 from judging.llm.parsing.answer import Parsed, Status, without_thinking
 from judging.llm.prompts.marks import fold, visible
-from judging.llm.prompts.templates import Scale
+from judging.llm.prompts.templates import LEAST_MASS, Scale
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import expected_score
 
@@ -59,9 +59,9 @@ def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str])
 
 
 def is_left_over(
-    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str], *, declined: bool
+    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str], mass: float, *, declined: bool
 ) -> bool:
-    """Return True if the judge wrote no ID where it should, and declined or wrote one later.
+    """Return True if the judge wrote no ID where it should, and meant none or wrote one later.
 
     Then the probabilities there are of what it did not say.
     """
@@ -70,8 +70,10 @@ def is_left_over(
         if any(_is_variant(text, id_, begun) for id_ in ids):
             return False
         written = "".join(token.token for token in answer_tokens(logprobs or ()))
-        return declined or any(
-            re.search(rf"(?<![^\W_]){re.escape(id_)}(?![^\W_])", written) for id_ in ids
+        return (
+            declined
+            or mass < LEAST_MASS
+            or any(re.search(rf"(?<![^\W_]){re.escape(id_)}(?![^\W_])", written) for id_ in ids)
         )
     return False
 

@@ -22,14 +22,18 @@ from judging.llm.prompts.marks import (
     VERDICT_MARKS,
     fold,
     holds_verdict_mark,
+    visible,
 )
 
 Span = tuple[int, int]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
 _WORD = re.compile(rf"{VERDICT_MARK.pattern}|[{_CJK}]|[^\W_{_CJK}]+")
+_WORD_ALONE = re.compile(rf"[{_CJK}]|[^\W_{_CJK}]+")
+# A line without any of these is no verdict.
+_VERDICT_SIGN = re.compile(r"[0-9]|\b[abc]\b|same|tie")
 # What tells one verdict from another. "a" is also a word.
-_VERDICT_WORD = re.compile(r"[0-9]+|\[\[[abc]\]\]|[bc]|same|tie")
+_VERDICT_WORD = re.compile(r"(?<!\S)(?:[0-9]+|\[\[[abc]\]\]|[bc]|same|tie)(?!\S)")
 _ENUMERATED = re.compile(r"^[ \t]*[0-9]{1,2}[.)][ \t]+")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
 _OBJECT = re.compile(r"\{[^{}]*\}")
@@ -65,8 +69,7 @@ def find_copies(folded: str, quoted: Sequence[str]) -> Copies:
     sources = [_source(text) for text in quoted]
     if not any(source.passages or source.units for source in sources):
         return Copies()
-    words = [*_words(folded)]
-    passages = [*_passages(folded, words, sources)]
+    passages = [*_passages(folded, sources)]
     units = [*_units(folded, sources)]
     return Copies((*passages, *units), (*_bare_runs(folded, sources),))
 
@@ -88,21 +91,24 @@ def _word(match: re.Match[str]) -> str:
 
 
 def _plain(folded: str) -> str:
-    return " ".join(word for word, _, _ in _words(folded))
+    shown = visible(folded)
+    if "[" in shown:
+        return " ".join(_word(match) for match in _WORD.finditer(shown))
+    return " ".join(_WORD_ALONE.findall(shown))
 
 
 def _verdict_in(plain: str) -> tuple[str, ...]:
-    return tuple(word for word in plain.split() if _VERDICT_WORD.fullmatch(word))
+    return tuple(_VERDICT_WORD.findall(plain))
 
 
 def _says_something(plain: str) -> bool:
-    return bool(_verdict_in(plain)) or "a" in plain.split()
+    return _VERDICT_WORD.search(plain) is not None or "a" in plain.split()
 
 
 def has_own_words(line: str) -> bool:
     for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY, _SCORE_WORD):
         line = pattern.sub("", line)
-    return sum(character.isalpha() for character in line) >= _OWN_WORDS
+    return sum(map(str.isalpha, line)) >= _OWN_WORDS
 
 
 @dataclass(frozen=True)
@@ -172,13 +178,12 @@ def _find_passages(folded: str, lines: Sequence[str]) -> Iterator[str]:
         before = line
 
 
-def _passages(
-    folded: str, words: Sequence[tuple[str, int, int]], sources: Sequence[_Source]
-) -> Iterator[Span]:
-    reply = f" {' '.join(word for word, _, _ in words)} "
+def _passages(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
+    reply = f" {_plain(folded)} "
     copied = {f" {one} " for source in sources for one in source.passages if f" {one} " in reply}
     if not copied:
         return
+    words = [*_words(folded)]
     at: dict[int, int] = {}
     place = 0
     for index, (word, _, _) in enumerate(words):
@@ -246,10 +251,11 @@ def _sentences(line: str) -> Iterator[Span]:
 
 def _reworded(said: str, shown: str) -> bool:
     short, long = sorted((said, shown), key=len)
-    if not has_own_words(short):
+    within = f" {short} " in f" {long} " and long.count(" ") - short.count(" ") <= FEW_WORDS
+    if not within and 2 * len(short) < SIMILAR * (len(short) + len(long)):
         return False
-    if f" {short} " in f" {long} " and long.count(" ") - short.count(" ") <= FEW_WORDS:
-        return True
+    if within or not has_own_words(short):
+        return has_own_words(short)
     match = SequenceMatcher(None, said, shown, autojunk=False)
     return match.real_quick_ratio() >= SIMILAR <= match.quick_ratio() and match.ratio() >= SIMILAR
 
@@ -262,8 +268,9 @@ def _bare_runs(folded: str, sources: Sequence[_Source]) -> Iterator[Span]:
             yield match.span()
     run: list[tuple[Span, str]] = []
     for span in (*_lines(folded), None):
-        plain = "" if span is None else _plain(folded[slice(*span)])
-        if span and _says_something(plain) and not has_own_words(folded[slice(*span)]):
+        line = "" if span is None else folded[slice(*span)]
+        plain = _plain(line) if _VERDICT_SIGN.search(line) else ""
+        if span and plain and not has_own_words(line) and _says_something(plain):
             run.append((span, plain))
             continue
         for source in sources if run else ():

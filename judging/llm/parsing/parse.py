@@ -144,8 +144,9 @@ def _choice(
     if logprobs and text.strip() and not is_spelled(logprobs, text):
         return None
     found = parse_choice(logprobs, ids)
-    if found is not None and is_left_over(logprobs, ids, declined=declined):
-        return Parsed(Status.UNPARSED, mass=found.mass)
+    mass = None if found is None else found.mass
+    if mass is not None and is_left_over(logprobs, ids, mass, declined=declined):
+        return Parsed(Status.UNPARSED, mass=mass)
     return found
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace, field
 from decimal import Decimal
 from typing import Any
 
@@ -141,6 +141,8 @@ def choose_judge(
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
+    if chosen.is_local:
+        wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
     name = named_model(model or choose_model(chosen))
     return Judge(
