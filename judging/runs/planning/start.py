@@ -3,7 +3,7 @@
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, replace, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
