@@ -9,6 +9,7 @@ from judging.llm.parsing.choice import UnusableIds, check_ids
 from judging.llm.parsing.parse import Status, parse
 from judging.llm.prompts.templates import (
     ID_SLOTS,
+    LEAST_MASS,
     LIKERT,
     PAIR_SLOTS,
     REPLIES_OF_FORM,
@@ -54,7 +55,7 @@ class TemplateRefused(ValueError):
 
 
 def read_template(name: str, source: str) -> Template:
-    """Read a template from TOML: form, reply, text and, if they matter, scale and ids."""
+    """Read a template from TOML: form, reply, text and, if they matter, scale, ids, least_mass."""
     try:
         return custom_template(name, tomllib.loads(source))
     except tomllib.TOMLDecodeError as error:
@@ -75,6 +76,9 @@ def custom_template(name: str, fields: Mapping[str, object]) -> Template:
     ids = fields.get("ids", ("A", "B"))
     if not isinstance(ids, list | tuple) or len(ids) != 2:
         raise TemplateRefused(["The ids are two texts."])
+    least = fields.get("least_mass", LEAST_MASS)
+    if not isinstance(least, int | float) or not 0 <= least <= 1:
+        raise TemplateRefused(["The least_mass is a number from 0 to 1."])
     template = Template(
         name=name,
         text=str(fields.get("text", "")).strip("\n"),
@@ -83,6 +87,7 @@ def custom_template(name: str, fields: Mapping[str, object]) -> Template:
         scale=_scale(form, fields.get("scale")),
         source=str(fields.get("source", "written here")),
         ids=(str(ids[0]), str(ids[1])),
+        least_mass=float(least),
     )
     if reasons := problems(template, sample_reply=str(fields.get("sample_reply") or "")):
         raise TemplateRefused(reasons)

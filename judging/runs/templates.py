@@ -22,6 +22,7 @@ from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.templates import (
+    LEAST_MASS,
     ORDERS,
     JudgeForm,
     NoResponseBlocks,
@@ -127,12 +128,16 @@ def output_of(chosen: Template) -> dict[str, Any]:
         "ids": list(chosen.ids),
         "task": chosen.task,
         "band": str(chosen.band),
+        "least_mass": chosen.least_mass,
     }
 
 
 def template_of(run: Run) -> Template:
     """Return the run's own copy of its template."""
     output = run.parameters["output"]
+    if run.endpoint == "local":
+        # The small local model mostly means other words, so any share of what it wrote counts.
+        output = {"least_mass": 0.0} | output
     return restored(run.template_name, run.template_text, run.form, output)
 
 
@@ -146,6 +151,8 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         optional["ids"] = (first, second)
     if "band" in output:
         optional["band"] = Fraction(output["band"])
+    if "least_mass" in output:
+        optional["least_mass"] = float(output["least_mass"])
     return Template(
         name=name,
         text=text,
@@ -240,7 +247,12 @@ def keep(project: Project, user: Any, template: Template, sample_reply: str) -> 
 
 
 def version_hash(text: str, output: dict[str, Any]) -> str:
-    """Return the hash of the text and of how replies are read."""
+    """Return the hash of the text and of how replies are read.
+
+    What the versions of earlier releases don't say is left out, so that their hashes stay.
+    """
+    if output.get("least_mass") == LEAST_MASS:
+        output = {name: value for name, value in output.items() if name != "least_mass"}
     return hashlib.sha256(json.dumps([text, output], sort_keys=True).encode()).hexdigest()
 
 

@@ -7,6 +7,7 @@ log-probabilities of the unconstrained distribution. A grammar of the literal te
 other tokens for the same letters, and give wrong values.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,12 @@ from judging.llm.endpoint import Endpoint
 NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
 # llama.cpp's server fails like this on scripts whose letters its model has no whole tokens for.
 PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
+UNSPELLED = (
+    "The tokens that the endpoint returned don't spell the text, so their log-probabilities "
+    "can't be added up."
+)
+BEGINNING = re.compile(r"<[^<>\s]{1,40}>|\[(?:CLS|BOS)\]")
+PART_OF_A_LETTER = re.compile(r"bytes:(?:\\x[0-9a-fA-F]{2})+")
 PROBE = ("Say one word.\n\n", "Yes, one.")
 
 
@@ -63,7 +70,9 @@ class LikelihoodClient(OpenAiClient):
             if isinstance(outcome, TextScore):
                 self.way = name
                 return None
-            last = outcome
+            # That a way gives wrong tokens says more than that another one is not there.
+            if last is None or last.message != UNSPELLED:
+                last = outcome
             if outcome.kind.pauses_run and outcome.kind is not FailureKind.NOT_FOUND:
                 break
         return last
@@ -121,7 +130,7 @@ class LikelihoodClient(OpenAiClient):
         answer = await self._post("/completions", body, seconds)
         if isinstance(answer, AttemptFailure):
             return not_told(PARTS_OF_A_LETTER) if "grammar" in answer.message else answer
-        return read_forced(answer, ids)
+        return read_forced(answer, ids, text)
 
 
 def not_told(message: str = NOT_TOLD) -> AttemptFailure:
@@ -129,49 +138,77 @@ def not_told(message: str = NOT_TOLD) -> AttemptFailure:
 
 
 def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
-    """Score the tokens of the prompt that follow the context."""
+    """Score the tokens of the prompt that follow the context.
+
+    Offsets are not used: some servers count a sign for the beginning of a text, or bytes.
+    """
     choice = _choice(answer)
     logprobs = choice.get("logprobs") or {}
     if not isinstance(logprobs, dict):
         return not_told()
-    offsets, values = logprobs.get("text_offset") or [], logprobs.get("token_logprobs") or []
-    if len(offsets) != len(values) or not str(choice.get("text") or "").startswith(context + text):
-        return not_told()
-    end = len(context) + len(text)
-    starts = [*offsets[1:], end]
-    own = [
-        value
-        for start, after, value in zip(offsets, starts, values, strict=True)
-        if start < end and after > len(context)
-    ]
-    return _total(own, answer)
+    tokens, values = logprobs.get("tokens") or [], logprobs.get("token_logprobs") or []
+    if not tokens or len(tokens) != len(values):
+        return not_told(UNSPELLED if values else NOT_TOLD)
+    pieces = [_bytes_of(token) for token in tokens]
+    if BEGINNING.fullmatch(str(tokens[0])) and not (context + text).startswith(str(tokens[0])):
+        pieces[0] = b""
+    before, own, length = context.encode(), text.encode(), 0
+    ends = []
+    for piece in pieces:
+        length += len(piece)
+        ends.append(length)
+    first, last = len(before), len(before) + len(own)
+    spelled = b"".join(pieces).startswith(before + own)
+    if not spelled or last not in ends or (first and first not in ends):
+        return not_told(UNSPELLED)
+    start = len(ends) - ends[::-1].index(first) if first else 0
+    return _total(values[start : ends.index(last) + 1], answer)
 
 
 def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
-    """Score the last tokens of the prompt, as many as make up the text.
+    """Score the last tokens of the prompt, which must spell the text.
 
     Each place lists its own token first.
     """
     places = _choice(answer).get("prompt_logprobs") or _of(answer).get("prompt_logprobs") or []
     own: list[Any] = []
-    letters = 0
+    left = text.encode()
     for place in reversed(places):
-        if letters >= len(text):
+        if not left:
             break
         token = next(iter(place.values()), None) if isinstance(place, dict) else None
         if not isinstance(token, dict):
-            return not_told()
-        letters += len(str(token.get("decoded_token") or ""))
+            return not_told(UNSPELLED if own else NOT_TOLD)
+        piece = _bytes_of(token.get("decoded_token") or "")
+        if not left.endswith(piece):
+            return not_told(UNSPELLED)
+        left = left[: len(left) - len(piece)]
         own.append(token.get("logprob"))
-    return _total(own, answer) if letters >= len(text) else not_told()
+    return not_told(UNSPELLED if own else NOT_TOLD) if left else _total(own, answer)
 
 
-def read_forced(answer: Any, ids: Sequence[int]) -> ScoreOutcome:
-    """Score what the server was made to write: other tokens mean that it ignored the grammar."""
+def read_forced(answer: Any, ids: Sequence[int], text: str) -> ScoreOutcome:
+    """Score what the server was made to write: other tokens mean that it ignored the grammar.
+
+    A model may write a space before the first word of a text.
+    """
     content = (_choice(answer).get("logprobs") or {}).get("content") or []
     if [token.get("id") for token in content] != list(ids):
         return not_told()
+    written = b"".join(_bytes_of(token.get("bytes") or token.get("token")) for token in content)
+    if text.encode() not in (written, written.removeprefix(b" ")):
+        return not_told(UNSPELLED)
     return _total([token.get("logprob") for token in content], answer)
+
+
+def _bytes_of(token: Any) -> bytes:
+    """Return a token as UTF-8. OpenAI writes parts of a letter as "bytes:\\xe2\\x80"."""
+    if isinstance(token, list):
+        return bytes(octet for octet in token if isinstance(octet, int) and 0 <= octet < 256)
+    text = str(token or "")
+    if PART_OF_A_LETTER.fullmatch(text):
+        return bytes.fromhex(text.removeprefix("bytes:").replace("\\x", ""))
+    return text.encode(errors="replace")
 
 
 def _of(answer: Any) -> dict[str, Any]:

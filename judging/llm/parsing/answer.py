@@ -11,24 +11,27 @@ All positions are in folded text, and every function takes time linear in the re
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
 from judging.core.enums import LabelledEnum
+from judging.llm.parsing.copies import Span, find_copies, has_own_words
 from judging.llm.prompts.marks import (
-    INVISIBLE,
+    BOX,
+    END_OF_TURN,
+    MENTION_AFTER,
+    MENTION_BEFORE,
+    RESTART_MARK,
     STRONG_SCORE,
     THINK_TAG,
     VERDICT_MARK,
-    VERDICT_MARKS,
     fold,
     holds_verdict_mark,
-    visible,
 )
-from judging.llm.prompts.templates import JudgeForm, PromptVariant, Template
+from judging.llm.prompts.templates import SLOT, JudgeForm, PromptVariant, Template
 from judging.methods.verdicts.verdicts import (
     Label,
     outcome_of,
@@ -150,46 +153,123 @@ BLANK = "\x00"
 
 @dataclass(frozen=True)
 class Answer:
-    """What a judge wrote, without its thinking, in texts of one length.
+    """What a judge wrote up to the end of its turn, without its thinking, in texts of one length.
 
     `written` is as it came. `folded` is folded, and what repeats a quoted text is blank. In `own`,
-    what is in quotation marks or was taken back is blank too.
+    what is in quotation marks or was taken back is blank too. `ended` is true if the judge wrote
+    the end of its turn, so that a cut came after the reply. `offset` is where `written` begins in
+    the reply, None if it is not one piece of it.
     """
 
     written: str
     folded: str
+    ended: bool = False
+    offset: int | None = 0
+    bare: tuple[Span, ...] = ()
+    in_blocks: bool = False
 
     @cached_property
     def own(self) -> str:
-        spans = [*delimited_spans(self.folded), *attributed_spans(self.folded)]
+        spans = [*_in_quotation_marks(self.folded), *attributed_spans(self.folded)]
+        for start, end in block_quotes(self.folded):
+            if not (self.in_blocks and _is_own_block(self.folded, start, end)):
+                spans.append((start, end))
         own = _blanked(self.folded, spans)
         if any(word in own for word in _WITHDRAWING):
             ends = [match.end() for match in _TAKES_BACK.finditer(own)]
             own = _blanked(own, [(0, end) for end in ends[-1:]])
         return own
 
+    def views(self) -> Iterator["Answer"]:
+        """Yield what may hold the verdict, the likeliest first.
 
-def read_answer(reply: str, quoted: Sequence[str] = ()) -> Answer:
-    """Return the part of a reply that can hold a verdict; `quoted` are texts that it may repeat."""
+        A block quote counts if nothing else does and no response holds it. A line that is only a
+        verdict, and is also in a response, counts if the reply has no other verdict.
+        """
+        strict = replace(self, folded=_blanked(self.folded, self.bare))
+        yield strict
+        if any(block_quotes(strict.folded)):
+            yield replace(strict, in_blocks=True)
+        if self.bare:
+            yield self
+
+
+def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> Answer:
+    """Return the part of a reply that can hold a verdict.
+
+    Args:
+        quoted: Texts that the reply may repeat.
+        template: The text of the template. The reply ends where a model begins it again.
+    """
+    length = len(reply)
     if "\r" in reply or not reply.isascii():
         reply = _LINE_BREAK.sub("\n", reply)
-    written = without_thinking(reply)
+    written, turn = _turn(reply)
+    ended = turn < len(reply)
+    whole = len(reply) == length and reply.endswith(written, 0, turn)
+    offset = turn - len(written) if whole else None
     folded = fold(written)
-    spans = [*copied_spans(folded, quoted), *fenced_spans(folded)]
-    return Answer(written, _blanked(folded, spans))
+    if "_of_box" in folded:
+        folded = BOX.sub(lambda match: "*" * len(match[0]), folded)
+    copies = find_copies(folded, quoted)
+    folded = _blanked(folded, [*copies.certain, *fenced_spans(folded)])
+    end = _restart(folded, template)
+    if end is not None:
+        written, folded, ended = written[:end], folded[:end], True
+    return Answer(written, folded, ended, offset, copies.bare)
+
+
+@lru_cache(maxsize=64)
+def _openings(template: str) -> re.Pattern[str] | None:
+    """Return what begins the template again: its lines before the last response, and the label
+    of its first slot."""
+    folded = fold(template)
+    slots = [*SLOT.finditer(template)]
+    if not slots:
+        return None
+    before = folded[: slots[-1].start()].split("\n")
+    lines = [re.escape(line.strip()) + r"[ \t]*$" for line in before if len(line) >= LONG_LINE]
+    label = folded[: slots[0].start()].rpartition("\n")[2].strip()
+    if label.endswith(":") and sum(map(str.isalpha, label)) >= LEAST_LABEL:
+        lines.append(re.escape(label))
+    lines = [line for line in lines if "{" not in line]
+    return re.compile(rf"^[ \t]*(?:{'|'.join(lines)})", re.MULTILINE) if lines else None
+
+
+LONG_LINE = 40
+LEAST_LABEL = 5
+
+
+def _restart(folded: str, template: str) -> int | None:
+    """Return where the model begins the template again."""
+    patterns = [RESTART_MARK, _openings(template)]
+    found = [match.start() for pattern in patterns if pattern and (match := pattern.search(folded))]
+    return min(found, default=None)
 
 
 def without_thinking(reply: str) -> str:
-    """Return the reply without what is between the tags of thinking.
+    return _turn(reply)[0]
+
+
+def _turn(reply: str) -> tuple[str, int]:
+    """Return the reply without what is between the tags of thinking, up to the end of its turn.
 
     Everything after an opening tag without an end is thinking, and so is everything before a
-    closing tag without a beginning. A tag right after a quotation mark is only mentioned.
+    closing tag without a beginning. A tag right after a quotation mark is only mentioned, and so
+    is the end of a turn within a sentence. The second value is where the turn ended.
     """
     folded = fold(reply)
     kept: list[str] = []
     depth = last = 0
-    for tag in THINK_TAG.finditer(folded):
+    tags = sorted(
+        [*THINK_TAG.finditer(folded), *END_OF_TURN.finditer(folded)], key=lambda tag: tag.start()
+    )
+    for tag in tags:
         if folded[tag.start() - 1 : tag.start()] in QUOTES:
+            continue
+        if tag.re is END_OF_TURN:
+            if depth == 0 and _ends_turn(folded, tag):
+                return "".join(kept) + reply[last : tag.start()], tag.start()
             continue
         if tag["open"] is not None:
             if depth == 0:
@@ -200,8 +280,27 @@ def without_thinking(reply: str) -> str:
         else:
             kept.clear()
         last = tag.end()
-    return "".join(kept) + (reply[last:] if depth == 0 else "")
+    return "".join(kept) + (reply[last:] if depth == 0 else ""), len(reply)
 
+
+def _ends_turn(folded: str, tag: re.Match[str]) -> bool:
+    """Return False if something must come first, or if the sign is only mentioned.
+
+    The final channel of a model with channels follows the end of its thoughts.
+    """
+    line = folded[max(0, tag.start() - LONGEST_LEAD) : tag.start()].rpartition("\n")[2]
+    if tag[0] == "</s>" and "<s>" in line:
+        return False
+    if _HARMONY.match(folded, tag.start()) or not _NOT_SPACE.search(folded, 0, tag.start()):
+        return False
+    before = folded[max(0, tag.start() - 10) : tag.start()]
+    return not (MENTION_BEFORE.search(before) and MENTION_AFTER.match(folded, tag.end()))
+
+
+_NOT_SPACE = re.compile(r"\S")
+_HARMONY = re.compile(
+    r"(?:<\|end\|>\s*)?<\|start\|>assistant[^<>]{0,40}<\|channel\|>(?:final|analysis|commentary)"
+)
 
 _WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard")
 # "I withdraw these scores": what comes before is no longer a verdict.
@@ -277,8 +376,6 @@ def declines(folded: str) -> bool:
     return opening.startswith(_OTHERS)
 
 
-Span = tuple[int, int]
-
 _CLOSERS = {
     "\u201c": "\u201d",
     "\u201e": "\u201c",
@@ -303,10 +400,6 @@ _NAMES_ONE = re.compile(
     r"|\b(?:first|second)[ \t]+(?:assistant|response|answer|one)\b"
 )
 _OF_THE_VERDICT = re.compile(r"\b(?:my|final|verdict|scores?|ratings?|evaluation|better|output)\b")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
-_OBJECT = re.compile(r"\{[^{}]*\}")
-_EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
-_WORD = re.compile(r"\S+")
 _END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
 
 _ATTRIBUTED = re.compile(
@@ -319,21 +412,33 @@ _ATTRIBUTED = re.compile(
 LONGEST_LABEL = 60
 LONGEST_LEAD = 200
 
-# This much text around a mark tells a response's mark from the same mark of the judge.
-CONTEXT = 60
-SHORTEST_COPY = 20
-# The fewest letters besides its marks that identify a line. "The" and "is" come with the marks.
-_OWN_WORDS = 6
 
-
-def delimited_spans(folded: str) -> Iterator[Span]:
-    """Yield quotations of a verdict's mark: in quotation marks, backticks or block quotes."""
+def _in_quotation_marks(folded: str) -> Iterator[Span]:
+    """Yield quotations of a verdict's mark in quotation marks or backticks."""
     for start, end in _in_quotes(folded):
         if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
             yield start, end
+
+
+def block_quotes(folded: str) -> Iterator[Span]:
+    """Yield block quotes, unless the whole reply is one."""
     blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
     if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
         yield from blocks
+
+
+def _is_own_block(folded: str, start: int, end: int) -> bool:
+    """Return True for a line that is only a verdict or about one, and quoted from nobody."""
+    line = folded[start:end]
+    if has_own_words(line) and not _OF_THE_VERDICT.search(line):
+        return False
+    above = folded[max(0, start - LONGEST_LEAD) : start].rstrip().split("\n")
+    lead = next((line for line in reversed(above) if line.strip(" \t>")), "")
+    return _BLOCK_QUOTE.match(lead) is not None or not _quotes_one(lead)
+
+
+def _quotes_one(lead: str) -> bool:
+    return bool(_NAMES_ONE.search(lead) and not _OF_THE_VERDICT.search(lead))
 
 
 def attributed_spans(folded: str) -> Iterator[Span]:
@@ -349,7 +454,7 @@ def fenced_spans(folded: str) -> Iterator[Span]:
     fences = [match.start() for match in _FENCE.finditer(folded)]
     for start, end in zip(fences[::2], fences[1::2], strict=False):
         lead = folded[max(0, start - LONGEST_LEAD) : start].rstrip().rpartition("\n")[2]
-        if _NAMES_ONE.search(lead) and not _OF_THE_VERDICT.search(lead):
+        if _quotes_one(lead):
             yield start, end
 
 
@@ -379,79 +484,3 @@ def _is_own_line(folded: str, start: int, end: int) -> bool:
     before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
     whole = before[1] or start <= LONGEST_LABEL
     return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))
-
-
-def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
-    """Yield where the reply repeats, word for word, what could be read as a verdict in `quoted`.
-
-    White space and invisible characters may differ. A passage is the whole text, unless it is as
-    short as a verdict; a line with words besides its mark; lines that are only marks, together with
-    the line before or after them; or a sentence or an object with words besides its mark.
-    """
-    collapsed = " ".join(visible(folded).split())
-    copied = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
-    places = _places(folded) if copied else []
-    for passage in copied:
-        start = collapsed.find(passage)
-        while start >= 0:
-            end = start + len(passage)
-            yield places[start], places[end - 1] + 1
-            start = collapsed.find(passage, end)
-
-
-@lru_cache(maxsize=64)
-def _passages(text: str) -> frozenset[str]:
-    """Cached, since a pair is judged in many samples one after the other."""
-    return frozenset(_find_passages(fold(visible(text))))
-
-
-def _find_passages(text: str) -> Iterator[str]:
-    whole = " ".join(text.split())
-    marked = holds_verdict_mark(text)
-    if marked or len(whole) >= SHORTEST_COPY:
-        yield whole
-    if not marked:
-        return
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    bare: list[str] = []
-    before = ""
-    for line in [*lines, ""]:
-        if line and holds_verdict_mark(line) and not _has_own_words(line):
-            bare.append(line)
-            continue
-        if bare:
-            run = " ".join(bare)
-            if before:
-                yield f"{before[-CONTEXT:]} {run}".strip()
-            if line:
-                yield f"{run} {line[:CONTEXT]}".strip()
-            bare = []
-        if holds_verdict_mark(line):
-            yield line
-            yield from _sentences(line)
-        before = line
-
-
-def _sentences(line: str) -> Iterator[str]:
-    """Yield those sentences and objects in a line that have words of their own."""
-    for part in (*_SENTENCE_END.split(line), *_OBJECT.findall(line)):
-        if part != line and holds_verdict_mark(part) and _has_own_words(part):
-            yield part.strip()
-
-
-def _has_own_words(line: str) -> bool:
-    for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY):
-        line = pattern.sub("", line)
-    return sum(character.isalpha() for character in line) >= _OWN_WORDS
-
-
-def _places(text: str) -> list[int]:
-    """Return the place in `text` of each character that is visible, white space collapsed."""
-    hidden = {match.start() for match in INVISIBLE.finditer(text)}
-    places: list[int] = []
-    for word in _WORD.finditer(text):
-        shown = [place for place in range(*word.span()) if place not in hidden]
-        if places and shown:
-            places.append(word.start() - 1)
-        places.extend(shown)
-    return places

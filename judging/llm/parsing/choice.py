@@ -8,16 +8,17 @@
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.client.transport import LEAST_LOGPROB
 from judging.llm.parsing.answer import Parsed, Status, without_thinking
 from judging.llm.prompts.marks import fold, visible
-from judging.llm.prompts.templates import Scale
+from judging.llm.prompts.templates import LEAST_MASS, Scale
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import expected_score
 
@@ -57,6 +58,26 @@ def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str])
     return None
 
 
+def is_left_over(
+    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str], mass: float, *, declined: bool
+) -> bool:
+    """Return True if the judge wrote no ID where it should, and meant none or wrote one later.
+
+    Then the probabilities there are of what it did not say.
+    """
+    for token, begun in _deciding(logprobs, ids):
+        text = (begun + token.token if begun else _stripped(token.token)).rstrip(AROUND)
+        if any(_is_variant(text, id_, begun) for id_ in ids):
+            return False
+        written = "".join(token.token for token in answer_tokens(logprobs or ()))
+        return (
+            declined
+            or mass < LEAST_MASS
+            or any(re.search(rf"(?<![^\W_]){re.escape(id_)}(?![^\W_])", written) for id_ in ids)
+        )
+    return False
+
+
 def is_answered(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> bool:
     """Return True if the reply has the token that should decide, whatever it says."""
     return any(_deciding(logprobs, ids))
@@ -86,6 +107,33 @@ def answer_tokens(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:
             return logprobs[index:]
         length += len(token.token)
     return ()
+
+
+_LIKE_SPACE = str.maketrans("\u0120\u010a\u2581", " \n ")
+_SIGNS_ONLY = re.compile(r"(?:\s|<[^<>\n]{1,30}>)*")
+
+
+def spelled_from(logprobs: Sequence[TokenLogprobs], text: str) -> int | None:
+    """Return where the text begins in its tokens, or None if they spell another text.
+
+    Thinking may come before the text, and white space and signs such as <|im_end|> around it.
+    """
+    tokens = "".join(token.token for token in logprobs).translate(_LIKE_SPACE)
+    wanted = text.translate(_LIKE_SPACE).strip()
+    start = tokens.rfind(wanted)
+    while start >= 0 and not _SIGNS_ONLY.fullmatch(tokens, start + len(wanted)):
+        start = tokens.rfind(wanted, 0, start + len(wanted) - 1)
+    before = tokens[: max(start, 0)]
+    if start < 0 or not (_SIGNS_ONLY.fullmatch(before) or not without_thinking(before).strip()):
+        return None
+    return start - (len(text) - len(text.lstrip()))
+
+
+def is_spelled(logprobs: Sequence[TokenLogprobs], text: str) -> bool:
+    """Return True if the tokens spell the text, or as much of it as there are tokens."""
+    tokens = "".join(token.token for token in logprobs).translate(_LIKE_SPACE).strip()
+    begun = bool(tokens) and text.translate(_LIKE_SPACE).strip().startswith(tokens)
+    return begun or spelled_from(logprobs, text) is not None
 
 
 def candidates(token: TokenLogprobs) -> tuple[tuple[str, float], ...]:
@@ -177,19 +225,19 @@ class ScoreProbabilities:
 
 
 def score_probabilities(
-    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Decimal | None = None
+    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, place: int | None = None
 ) -> ScoreProbabilities | None:
-    """Read the first token that is a word or number. None if its likeliest tokens have no score.
+    """Read the token at this place of the text that the tokens spell. None if it has no score.
 
-    If it is a word ("Score: 4"), read the token that gave the `sampled` score.
+    Without a place, read the first token that is a word or number.
     """
-    tokens = [*answer_tokens(logprobs or ())]
-    while tokens and not _plain(tokens[0].token):
-        tokens.pop(0)
-    if tokens and sampled is not None and not _plain(tokens[0].token).isdigit():
-        digits = str(int(sampled))
-        while tokens and not _begins(digits, _plain(tokens[0].token)):
+    tokens = [*(answer_tokens(logprobs or ()) if place is None else logprobs or ())]
+    if place is None:
+        while tokens and not _plain(tokens[0].token):
             tokens.pop(0)
+    else:
+        while tokens and place >= len(tokens[0].token):
+            place -= len(tokens.pop(0).token)
     if not tokens:
         return None
     shares = _shares(tokens[0])
@@ -212,10 +260,6 @@ def score_probabilities(
         if first in scores:
             scores[first] = max(stays, 0.0)
     return ScoreProbabilities(scores, whole) if scores else None
-
-
-def _begins(number: str, digits: str) -> bool:
-    return digits.isdigit() and number.startswith(digits)
 
 
 def _shares(token: TokenLogprobs) -> dict[int, float]:
@@ -246,23 +290,24 @@ PLACES = Decimal("0.0000000001")
 
 
 def parse_point(
-    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Parsed | None
-) -> Parsed | None:
-    """Return the expected score.
+    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Parsed, place: int | None
+) -> Parsed:
+    """Return the expected score at the token where the judge states its score.
 
-    If the reply doesn't tell the shares of two scores that begin alike, as 1 and 10, return the
-    sampled score, marked `bounded`.
+    If that token doesn't tell the shares of two scores, as of 1 and 10, or if the tokens don't
+    spell the reply, return the sampled score, marked `bounded`.
+
+    Args:
+        place: Where the score begins in the text that the tokens spell; None if they don't.
     """
-    scores = score_probabilities(logprobs, scale, sampled.rating if sampled else None)
-    if scores is None:
+    if not logprobs or sampled.rating is None:
         return sampled
-    if not scores.whole:
-        if sampled is None or sampled.rating is None:
-            return None
-        mass = min(scores.mass, 1.0)
-        return Parsed(Status.VALID, rating=sampled.rating, mass=mass, bounded=True)
+    scores = None if place is None else score_probabilities(logprobs, scale, place)
+    if scores is None or sampled.rating % 1:
+        return replace(sampled, bounded=True)
+    mass = min(scores.mass, 1.0)
     expected = expected_score(scores.probabilities)
-    if isinstance(expected, Undefined):
-        return sampled
+    if not scores.whole or isinstance(expected, Undefined):
+        return replace(sampled, mass=mass, bounded=True)
     rating = Decimal(str(expected)).quantize(PLACES)
-    return Parsed(Status.VALID, rating=rating, mass=min(scores.mass, 1.0))
+    return Parsed(Status.VALID, rating=rating, mass=mass)

@@ -17,6 +17,7 @@ from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.parsing.answer import (
+    BLANK,
     Answer,
     Parsed,
     Preferred,
@@ -26,7 +27,15 @@ from judging.llm.parsing.answer import (
     read_answer,
     turn_back,
 )
-from judging.llm.parsing.choice import is_answered, parse_choice, parse_point
+from judging.llm.parsing.choice import (
+    is_answered,
+    is_left_over,
+    is_spelled,
+    parse_choice,
+    parse_point,
+    score_probabilities,
+    spelled_from,
+)
 from judging.llm.parsing.numbers import (
     NOTHING,
     NUMBER,
@@ -64,7 +73,7 @@ __all__ = [
 ]
 
 # Raise it whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 4
+PARSER_VERSION = 5
 
 CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
 FILTERED = frozenset(
@@ -95,36 +104,79 @@ def parse(
     reason = (finish_reason or "").lower()
     if reason in FILTERED:
         return Parsed(Status.FILTERED)
+    answer = read_answer(text or "", quoted, template.text)
+    declined = reason in REFUSED or bool(refusal) or declines(answer.folded)
+    cut = reason in CUT and not answer.ended
+    mass: float | None = None
     if template.reply is ReplyFormat.CHOICE_TOKEN:
         ids = PromptVariant.parse(part).shown_ids(template.ids)
-        found = parse_choice(logprobs, ids)
-        if found is not None:
-            return found
+        found = _choice(template, logprobs, ids, text or "", declined=declined)
         # A choice is asked for in so few tokens that every answer is cut off.
-        if reason in CUT and is_answered(logprobs, ids):
-            reason = ""
-    answer = read_answer(text or "", quoted)
-    found = _read(template, answer, cut=reason in CUT)
+        cut = cut and not is_answered(logprobs, ids)
+    else:
+        views = (_read(template, view, cut=cut) for view in answer.views())
+        found = next((parsed for parsed in views if parsed is not None), None)
     if template.form is JudgeForm.POINTWISE:
-        found = parse_point(logprobs, template.scale, found)
+        found = _point(template, logprobs, found, answer, text or "", cut=cut)
     if found is not None:
-        return found
-    if reason in CUT:
-        return Parsed(Status.TRUNCATED)
+        mass = found.mass
+        if mass is None or (found.status is Status.VALID and mass >= template.least_mass):
+            return found
+    return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
+
+
+def _failure(reason: str, *, cut: bool, declined: bool) -> Status:
+    if cut:
+        return Status.TRUNCATED
     if reason in FAILED:
-        return Parsed(Status.ERROR)
-    if reason in REFUSED or refusal or declines(answer.folded):
-        return Parsed(Status.REFUSED)
-    return Parsed(Status.UNPARSED)
+        return Status.ERROR
+    return Status.REFUSED if declined else Status.UNPARSED
+
+
+def _choice(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    ids: tuple[str, str],
+    text: str,
+    *,
+    declined: bool,
+) -> Parsed | None:
+    if logprobs and text.strip() and not is_spelled(logprobs, text):
+        return None
+    found = parse_choice(logprobs, ids)
+    mass = None if found is None else found.mass
+    if mass is not None and is_left_over(logprobs, ids, mass, declined=declined):
+        return Parsed(Status.UNPARSED, mass=mass)
+    return found
+
+
+def _point(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    sampled: Parsed | None,
+    answer: Answer,
+    text: str,
+    *,
+    cut: bool,
+) -> Parsed | None:
+    if sampled is None or sampled.status is not Status.VALID:
+        told = score_probabilities(logprobs, template.scale)
+        return sampled if told is None else Parsed(Status.UNPARSED, mass=min(told.mass, 1.0))
+    start = spelled_from(logprobs or (), text)
+    places = (rating_place(view, template.scale, cut=cut) for view in answer.views())
+    place = next((place for place in places if place is not None), None)
+    if start is None or place is None or answer.offset is None:
+        return parse_point(logprobs, template.scale, sampled, None)
+    return parse_point(logprobs, template.scale, sampled, start + answer.offset + place)
 
 
 def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
     match template.reply:
         case ReplyFormat.SCORE_LINES:
             found = parse_score_lines(answer, template.scale, cut=cut)
-            return found or parse_score_json(answer, template.scale)
+            return found or parse_score_json(answer, template.scale, cut=cut)
         case ReplyFormat.SCORE_JSON:
-            found = parse_score_json(answer, template.scale)
+            found = parse_score_json(answer, template.scale, cut=cut)
             if found is None and "{" not in answer.folded:
                 found = parse_score_lines(answer, template.scale, cut=cut)
             return found
@@ -188,6 +240,7 @@ class _Score:
     start: int
     end: int
     revises: bool = False
+    final: bool = False
 
 
 def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
@@ -215,6 +268,9 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
         # A correction that was cut off may be incomplete, so the last complete verdict binds.
         corrected = pair if cut else _corrected(pair, scores)
         first, second = sorted(corrected, key=lambda score: score.position)
+        later = [score for score in scores if score.final and score.start > pair[1].end]
+        if any(score.value is None for score in later):
+            return Parsed(Status.UNPARSED)
         if first.value is None or second.value is None:
             return Parsed(Status.UNPARSED)
         evidence = _evidence(answer, min(s.start for s in pair), max(s.end for s in pair))
@@ -260,7 +316,8 @@ def _scores(text: str, statements: Statements, scale: Scale, cut: bool) -> Itera
         if value is not None and not _is_unambiguous(text, end, value, scale):
             value = None
         assistant = match[2] or match[4]
-        yield _Score(1 if assistant in "1a" else 2, value, match.start(), end, said.revision)
+        position = 1 if assistant in "1a" else 2
+        yield _Score(position, value, match.start(), end, said.revision, said.final)
 
 
 def _is_unambiguous(text: str, end: int, value: Decimal, scale: Scale) -> bool:
@@ -365,6 +422,23 @@ def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Pars
     return _scored(numbers, answer, (chosen,))
 
 
+def rating_place(answer: Answer, scale: Scale, *, cut: bool) -> int | None:
+    """Return where the number begins that `parse_rating_line` reads."""
+    lines = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
+    chosen = _chosen(lines)
+    if chosen is None:
+        return None
+    texts = answer.own.split("\n")
+    begin = sum(len(line) + 1 for line in texts[:chosen])
+    line = unwrapped(texts[chosen])
+    label = _LABEL.search(line)
+    behind = label.end() if label else 0
+    for match in _NUMBER.finditer(line, behind):
+        if number(match[0]) in lines[chosen].numbers:
+            return begin + match.start()
+    return None
+
+
 def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
     """Read one number in a line that calls itself final, opens the reply or ends it."""
     lines = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
@@ -425,10 +499,22 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         if not (opens or says_final or says_score or index == filled[-1]):
             continue
         numbers = _numbers(text, scale, wanted, reason=says_final or opens)
+        if not numbers and label is not None and label["final"]:
+            numbers = _otherwise_final(text, label["name"], scale, wanted)
         last = cut and index == len(lines) - 1
         if numbers and not (last and (None in numbers or may_go_on(answer.own, scale))):
             counting[index] = _Line(numbers, opens, says_final)
     return counting
+
+
+_ONE_WORD = re.compile(r"[^\s\x00]{1,20}")
+
+
+def _otherwise_final(text: str, name: str, scale: Scale, wanted: int) -> list[Decimal | None]:
+    """Return final scores that name their sides, or None for one word in place of scores."""
+    if wanted == 2 and (pair := sided_pair(text, scale)) is not None:
+        return [*pair]
+    return [None] if _SCORE_NAME.search(name) and _ONE_WORD.fullmatch(text) else []
 
 
 def _sided(answer: Answer, scale: Scale, *, cut: bool) -> Parsed | None:
@@ -506,6 +592,21 @@ _BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*[abc]?[ \t*_`]*\]?$")
 _NEGATED = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)(?:[ \t*_`\"']|\bbe\b){0,10}$")
 # "x[[b]]" is code.
 _INDEXED = re.compile(r"[a-z0-9_]$")
+# "Final verdict: B", "Verdict (B)", "\\boxed{B}". A letter that doesn't exist is a verdict too, and
+# so is another mark or one word where the letter should be.
+_LETTER = r"(?:assistant[ \t]+|response[ \t]+|answer[ \t]+)?(?P<letter>[a-z])"
+_STATED_LETTER = re.compile(
+    r"(?:(?:^|(?<=[.!?;:,)])[ \t]|\n)[ \t*_`#>-]*"
+    r"(?:(?:so|thus|therefore|hence|in[ \t]+conclusion|overall)\b[ \t,]*)?(?:(?:my|the|our)[ \t]+)?"
+    r"(?:(?:final|overall)[ \t]+)?(?P<label>verdict|judge?ment|decision|winner"
+    r"|(?<=final )(?:answer|choice))"
+    r"(?:[ \t]+is\b)?[ \t*_`]*(?P<colon>[:=]|[\u2013\u2014-](?=[ \t]))?"
+    r"[ \t*_`\n]*|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
+    rf"(?:(?P<open>[\[(<\"'*_`$]*(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
+    r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
+    r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
+)
+_ANY_MARK = re.compile(r"\[\\?\[(?=[^\[\]\n]{0,20}[a-z])[^\[\]\n]{1,20}\\?\]\\?\]")
 _OF_LETTER = {"a": Preferred.FIRST, "b": Preferred.SECOND, "c": Preferred.TIE}
 
 _OF = r"(?:answer|response)[ \t]+(?:of[ \t]+|from[ \t]+)?"
@@ -526,32 +627,61 @@ _WRAPPED = re.compile(r"</?[a-z]{1,10}>|\\(?:boxed|text[a-z]{0,2}|math[a-z]{2})(
 LONGEST_VERDICT_LINE = 120
 
 
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A verdict by a letter; None if it is not one of the three."""
+
+    start: int
+    end: int
+    verdict: Preferred | None
+    closed: bool = True
+
+
 def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
     """Read the marks of the last sentence that has any. If two of them differ, there is no verdict.
 
-    A reply that was cut off within another mark had more to say, so it has no verdict either.
+    "Final verdict: B" counts as a mark. A reply that was cut off within another mark had more to
+    say, so it has no verdict either.
     """
     text = answer.own
-    marks = [
-        mark
-        for mark in VERDICT_MARK.finditer(text)
-        if not _INDEXED.search(text, mark.start() - 1, mark.start())
-    ]
+    marks = sorted(_marks(text), key=lambda mark: mark.start)
     if not marks:
         return None
     last = marks[-1]
-    if cut and _BEGUN_MARK.search(text, last.end()):
+    if cut and _BEGUN_MARK.search(text, last.end):
+        return None
+    if cut and not last.closed and not text[last.end :].strip():
         return None
     start = 0
-    for end in _SENTENCE_END.finditer(text, 0, last.start()):
+    for end in _SENTENCE_END.finditer(text, 0, last.start):
         start = end.end()
-    binding = [mark for mark in marks if mark.start() >= start]
-    letters = {mark[1] for mark in binding}
-    if len(letters) > 1 or any(
-        _NEGATED.search(text, max(0, mark.start() - 20), mark.start()) for mark in binding
+    binding = [mark for mark in marks if mark.start >= start]
+    verdicts = {mark.verdict for mark in binding}
+    if len(verdicts) > 1 or any(
+        _NEGATED.search(text, max(0, mark.start - 20), mark.start) for mark in binding
     ):
         return Parsed(Status.UNPARSED)
-    return _valid(_OF_LETTER[letters.pop()], answer.written[: last.start()])
+    verdict = verdicts.pop()
+    if verdict is None:
+        return Parsed(Status.UNPARSED)
+    return _valid(verdict, answer.written[: last.start])
+
+
+def _marks(text: str) -> Iterator[_Mark]:
+    for mark in _ANY_MARK.finditer(text):
+        if not _INDEXED.search(text, mark.start() - 1, mark.start()):
+            valid = VERDICT_MARK.fullmatch(text, *mark.span())
+            verdict = _OF_LETTER[valid[1]] if valid else None
+            yield _Mark(mark.start(), mark.end(), verdict)
+    for match in _STATED_LETTER.finditer(text):
+        letter = match["letter"]
+        if letter is not None:
+            closed = bool(match["close"])
+            yield _Mark(match.start("letter"), match.end(), _OF_LETTER.get(letter), closed)
+        elif match["colon"] and BLANK not in match["other"]:
+            other = match["other"].strip(_AROUND_VERDICT + ",;:")
+            verdict = Preferred.TIE if other in ("tie", "same") else None
+            yield _Mark(match.start("other"), match.end(), verdict, closed=False)
 
 
 def parse_verdict_line(answer: Answer) -> Parsed | None:
@@ -569,8 +699,11 @@ def parse_verdict_line(answer: Answer) -> Parsed | None:
         for above, index in itertools.pairwise(filled)
         if index in sides and announced(lines[above]).revision
     ]
+    last = max(labelled, default=-1)
+    if any(index > last and _names_no_side(lines[index]) for index in filled):
+        return Parsed(Status.UNPARSED)
     if labelled:
-        chosen = max(labelled)
+        chosen = last
     elif filled and filled[0] in sides:
         chosen = filled[0]
     elif len({_preferred(side) for side in sides.values()}) == 1:
@@ -580,6 +713,19 @@ def parse_verdict_line(answer: Answer) -> Parsed | None:
     written = answer.written.split("\n")
     evidence = "\n".join(written[:chosen] + written[chosen + 1 :])
     return _valid(_preferred(sides[chosen]), evidence)
+
+
+_NO_SIDE = re.compile(
+    r"(?:(?:so|therefore),?[ \t]+)?(?:(?:my|the)[ \t]+)?(?:final[ \t]+(?:verdict|answer|decision|"
+    r"judge?ment|choice)|verdict|winner|better[ \t]+answer)[ \t*_`]*(?:[:=]|\bis\b)[ \t*_`\"\[(]*"
+    r"(?:assistant[ \t]+)?[^\s\x00]{1,12}"
+)
+
+
+def _names_no_side(line: str) -> bool:
+    """Return True for a final verdict that is none: "Final verdict: Assistant 3"."""
+    bare = _WRAPPED.sub("", line).strip(_AROUND_VERDICT)
+    return len(bare) <= LONGEST_VERDICT_LINE and bool(_NO_SIDE.fullmatch(bare) and not _side(line))
 
 
 def _side(line: str) -> re.Match[str] | None:

@@ -15,9 +15,9 @@ _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r"\{\s*[\"']")
 # A string that is never closed reaches to the end. Python writes strings with either mark.
-_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]', re.DOTALL)
 _IN_PYTHON = re.compile(
-    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]""", re.DOTALL
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]""", re.DOTALL
 )
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*\})', re.DOTALL)
 _SINGLE = re.compile(r"\{\s*'")
@@ -50,22 +50,28 @@ class _Complete:
     end: int
     pairs: Pairs | None
     values: Values | None
+    cut: bool = False
 
     def holds(self, other: "_Complete") -> bool:
         return self.start <= other.start and other.end <= self.end
 
 
-def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
+def parse_score_json(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
     """Read the last complete object that has both scores, or return None if there is none.
 
     If it is within another object, that one's own scores are the verdict. If that one has none,
     its parts must not differ. Within an object that can't be decoded, the scores may be quoted.
+    After one, no earlier scores count. An object that was cut off counts up to its last comma.
     """
-    objects = [*_complete(answer.folded, answer.written)]
+    objects = [*_complete(answer.folded, answer.written, cut=cut)]
     last = next((entry for entry in reversed(objects) if entry.values), None)
     if last is None or last.values is None:
         return None
+    if any(entry.start >= last.end and entry.pairs is None and not entry.cut for entry in objects):
+        return Parsed(Status.UNPARSED)
     around = [entry for entry in objects if entry.holds(last)]
+    if last.cut and any(entry.pairs is None for entry in around):
+        return None
     for outer in around:
         outside = answer.folded[outer.start : last.start] + answer.folded[last.end : outer.end]
         if outer.pairs is None and _names_both(outside):
@@ -80,26 +86,40 @@ def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
     return _judged(whole.values or last.values, evidence, scale)
 
 
-def _complete(folded: str, written: str) -> Iterator[_Complete]:
+def _complete(folded: str, written: str, *, cut: bool) -> Iterator[_Complete]:
     starts = [match.start() for match in _OBJECT.finditer(folded)]
     for start in starts[-MOST_OBJECTS:]:
-        end = _end_of_object(folded, start)
+        end, comma = _end_of_object(folded, start)
         if end is not None and _names_both(folded[start:end]):
             pairs = _decode(written[start:end])
             yield _Complete(start, end, pairs, None if pairs is None else _score_values(pairs))
+        elif end is None and cut:
+            pairs = _decode(written[start:comma] + "}") if comma else None
+            values = None if pairs is None else _score_values(pairs)
+            yield _Complete(start, len(folded), pairs, values, cut=True)
 
 
-def _end_of_object(text: str, start: int) -> int | None:
-    depth = 0
+def _end_of_object(text: str, start: int) -> tuple[int | None, int | None]:
+    """Return the end of the object, None if it has none, and its last comma outside of parts.
+
+    White space at the end completes a value as well as a comma does.
+    """
+    depth, comma = 0, None
     parts = _IN_PYTHON if _SINGLE.match(text, start) else _STRING_OR_BRACE
+    match = None
     for match in parts.finditer(text, start):
         if match[0] == "{":
             depth += 1
         elif match[0] == "}":
             depth -= 1
             if depth == 0:
-                return match.end()
-    return None
+                return match.end(), comma
+        elif match[0] == "," and depth == 1:
+            comma = match.start()
+    in_string = match is not None and match.end() == len(text) and match[0] not in "{},"
+    if depth == 1 and text[-1].isspace() and not in_string:
+        comma = len(text)
+    return None, comma
 
 
 def _names_both(text: str) -> bool:
@@ -115,6 +135,17 @@ def _decode(text: str) -> Pairs | None:
     if _SINGLE.match(text):
         return _decode_python(text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+    decoded = _loaded(text)
+    if decoded is None and "\\" in text:
+        decoded = _loaded(_BACKSLASH.sub(lambda match: match[1] or r"\\", text))
+    return decoded
+
+
+# A backslash before a sign that JSON doesn't escape stands for itself, as in LaTeX.
+_BACKSLASH = re.compile(r"""(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\""")
+
+
+def _loaded(text: str) -> Pairs | None:
     try:
         decoded = json.loads(
             text,

@@ -116,6 +116,27 @@ TEMPLATE_MARK = re.compile(
 )
 # The marks of chat templates, which some servers also read in a message's text.
 CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
+# The signs that end a turn or begin another one, of the chat templates in use. "<s>8</s>" is HTML.
+END_OF_TURN = re.compile(
+    r"<[|](?:im_end|im_start|end|endoftext|end_of_text|end[_\u2581]of[_\u2581]sentence"
+    r"|end_of_turn|end_of_turn_token|start_of_turn_token|eot|eot_id|eom_id|eos|eod|return|call"
+    r"|user|assistant|system|observation|start|start_header_id|end_response|endofprompt)[|]>"
+    r"|</?(?:start|end)_of_turn>|<eos>|<eod>|</s>|\[/?inst\]|<</?sys>>|\[eos\]"
+    r"|^(?:###[ \t]*(?:human|user|instruction)\b|human[ \t]*:)",
+    re.MULTILINE,
+)
+# A judge may also write of such a sign: "a stray <|im_end|> token".
+MENTION_BEFORE = re.compile(r"[a-z,][ \t]+$")
+MENTION_AFTER = re.compile(r"[ \t]+(?!(?:user|human|assistant|system)\b)[a-z]|[.,;:]")
+# The boxes of some models around their answer.
+BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
+RESTART_MARK = re.compile(
+    r"^[ \t*_`#>]*\[[ \t]*(?:question[ \t]*\]|system[ \t]*\][ \t*_`]*$"
+    r"|the[ \t]+(?:start|end)[ \t]+of[ \t]+(?:the[ \t]+)?"
+    r"(?:assistant[^\[\]\n]{1,20}(?:answer|response)|answer|input|output|response)[^\[\]\n]{0,20}\])"
+    r"|\[[ \t]*question[ \t]*\][ \t*_`]*$",
+    re.MULTILINE,
+)
 
 # The weak mark comes first: disarming it disarms the strong mark that contains it.
 VERDICT_MARKS = (WEAK_SCORE, STRONG_SCORE, VERDICT_MARK, JSON_SCORE_KEY)

@@ -214,6 +214,7 @@ class Scale:
         return self.low + self.high - rating
 
 
+LEAST_MASS = 0.5
 SCORES = Scale(Decimal(1), Decimal(10))
 LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
 
@@ -231,6 +232,8 @@ class Template:
         task: What the output to score is for (form `pointwise`).
         ids: The option-ID tokens (form `choice`).
         band: A probability within this much of 1/2 is a tie (form `choice`).
+        least_mass: The IDs, or the scores on the scale, must have this much of the probability
+            where the reply states its verdict. With less there is no verdict.
     """
 
     name: str
@@ -243,6 +246,7 @@ class Template:
     task: str = ""
     ids: tuple[str, str] = ("A", "B")
     band: Fraction = Fraction(0)
+    least_mass: float = LEAST_MASS
 
     @cached_property
     def sha256(self) -> str:

@@ -239,9 +239,9 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
 def mean_mass(run: Run) -> float | None:
     """Return the mean probability of all score tokens together.
 
-    If it is small, the judge was about to write something else, and its score means little.
+    If it is small, the judge was about to write something else, and most replies are unparsed.
     """
-    rows = Parse.objects.that_count(run).filter(rating__isnull=False)
+    rows = Parse.objects.that_count(run).filter(mass__isnull=False)
     return rows.aggregate(mean=Avg("mass"))["mean"]
 
 

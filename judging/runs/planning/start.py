@@ -7,7 +7,7 @@ estimate alike. `start_run` makes the run.
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -144,6 +144,8 @@ def choose_judge(
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
+    if chosen.is_local:
+        wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
     name = model or choose_model(chosen)
     if len(name) > LONGEST_MODEL or not name.isprintable():
