@@ -258,7 +258,10 @@ def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...
     if not n_audit:
         return
     if looks and looks[-1] > n_audit:
-        raise UserError(f"A look at {looks[-1]} is after the end of an audit of {n_audit}.")
+        raise UserError(
+            f"The audit has {n_audit} examples, so the certificate can't be checked after "
+            f"{looks[-1]}. Choose a smaller number, or a larger audit."
+        )
     try:
         CertificatePlan(epsilon, alpha, looks or (n_audit,), ())
     except ValueError as error:

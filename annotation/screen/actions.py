@@ -141,8 +141,8 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
     return _refuse(
         request,
         draft,
-        "You were away for a long time, so this pair went to somebody else. You can still submit; "
-        "you will be told if it has all its votes by then.",
+        "You were away for a long time, so this pair went to another annotator. You can still "
+        "submit; if the pair has all its votes by then, you will be told.",
         409,
     )
 

@@ -72,15 +72,16 @@ class Command(FairJudgeCommand):
         if round_.stage == Round.Stage.LEARN:
             later = sum(round_.selections.values_list("n_items", flat=True)) - items
             self.stdout.write(
-                f"Once all of them are settled, {count(later)} more are selected by what they "
-                "show about the judge, and the round goes on by itself while a worker runs."
+                f"Once all of them are settled, FairJudge selects {count(later)} more by what it "
+                "learned about the judge. The round then continues while a worker runs."
             )
         voters, newcomers = voters_of(round_)
         if too_many := out_of_reach(round_, voters, newcomers):
             self.stderr.write(
-                f"People who can vote: {len(voters) + newcomers}; that is too few for "
-                f"{count(too_many)} of the items. Invite more on the page Settings → People and "
-                "invitations, or close the round early: the votes given by then are merged."
+                f"Only {number_of(len(voters) + newcomers, 'annotator')} can vote, so "
+                f"{number_of(too_many, 'item')} can't get all votes. Invite more annotators under "
+                "Settings → People and invitations, or close the round early. Votes given by then "
+                "are merged."
             )
 
 

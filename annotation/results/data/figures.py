@@ -33,7 +33,7 @@ class Number:
 class HollowEstimate(Estimate):
     """An estimate that does not answer about people. hollow: what its interval leaves out."""
 
-    hollow: str = "sampling error only; the judge's bias on unreviewed examples is not in it"
+    hollow: str = "Covers sampling error only, not judge bias on unreviewed pairs"
 
     def as_json(self) -> Json:
         return super().as_json() | {"hollow": self.hollow}

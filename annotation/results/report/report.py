@@ -229,7 +229,7 @@ def score_gap_plot(report: Report) -> Plot:
             "tooltip": tooltip("gap", "measured", "value", "low", "high"),
         },
     }
-    caption = "With the same samples the fall is partly an artefact; with separate ones it is not."
+    caption = "With the same samples, part of the drop is an artefact; with separate ones, none is."
     return plot("gap", "Conflict by score gap", caption, rows, line)
 
 
@@ -240,7 +240,7 @@ def categories_plot(report: Report) -> Plot:
         if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
-    caption = "Judge's accuracy in each category, with its interval."
+    caption = "The judge's accuracy per category, with its 95 % interval."
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
@@ -276,7 +276,7 @@ def win_rates_plot(report: Report) -> Plot:
         for words, rate in rates.items()
         if not isinstance(rate, Undefined)
     ]
-    caption = "Hollow figures have sampling error only; the judge's bias is not in them."
+    caption = "Hollow points cover sampling error only, not judge bias."
     drawing = intervals("by", "win rate")
     line, points = drawing["layer"]
     drawing["layer"] = [line] + [
