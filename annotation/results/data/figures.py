@@ -99,8 +99,8 @@ def usd(amount: Decimal | None) -> str | None:
 
 WIDTH, HEIGHT = 560, 280
 NEEDS_CONVERTER = (
-    "Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. Install it "
-    "with: pip install 'fairjudge[pictures]'"
+    "The plots need vl-convert-python, which is not installed here. Install it with: pip install "
+    "'fairjudge[pictures]'"
 )
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {

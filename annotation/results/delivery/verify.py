@@ -41,9 +41,8 @@ from judging.core.errors import UserError
 TOLERANCE = 1e-9
 MOST_LISTED = 20
 OTHER_CODE = (
-    "this report was made by another version of FairJudge's code, so that figures may differ only "
-    "because they are computed or stored differently now: verify it with the release that "
-    "methods.md names"
+    "this report was made by another version of FairJudge, which may compute or store figures "
+    "differently: verify it with the release that methods.md names"
 )
 # What can be raised by reading a file that somebody has changed.
 BROKEN = (

@@ -83,7 +83,9 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     if not n:
         raise UserError("There are no examples to label. Import some first.")
     if run is None and not settings.everything:
-        raise UserError("β needs a judge run to rank by. Start one first, or have everything labelled.")
+        raise UserError(
+            "β needs a judge run to rank by. Start one first, or have everything labelled."
+        )
     rate = rate_of(project, settings)
     if settings.everything:
         settings = replace(settings, audit=0, learn=0)
@@ -239,7 +241,9 @@ def advice(
     area = report.hitlc.auroc
     if report.hitlc.no_better_than_chance and not plan.learn:
         learned = report.routing
-        instead = "Pay for an audit, let the round learn where the judge errs, or try another judge."
+        instead = (
+            "Pay for an audit, let the round learn where the judge errs, or try another judge."
+        )
         if isinstance(learned, RoutingFigures) and learned.used:
             reached = decimals(learned.auroc.learned.value)
             instead = f"Let the round learn where it errs (AUROC {reached} on these labels)."

@@ -53,9 +53,7 @@ def _better(report: Report) -> Iterator[Sentence]:
     # All examples of one question have a win rate, and no interval to judge it by.
     reason = people.reason if isinstance(people, Undefined) else people.note
     if isinstance(rate.judge, Undefined):
-        yield Sentence(
-            f"Which model is better isn't known yet ({reason}).", "win-rate", warns=True
-        )
+        yield Sentence(f"Which model is better isn't known yet ({reason}).", "win-rate", warns=True)
         return
     yield Sentence(
         f"Which model people prefer isn't known yet ({reason}). The judge alone gives "
@@ -155,7 +153,11 @@ def _position(report: Report) -> Iterator[Sentence]:
     if isinstance(conflict, Undefined):
         return
     lean = ""
-    if isinstance(first, Estimate) and first.low is not None and not first.low <= EVEN <= first.high:
+    if (
+        isinstance(first, Estimate)
+        and first.low is not None
+        and not first.low <= EVEN <= first.high
+    ):
         favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
         lean = (
             f" Position bias: the {favoured[0]} response won {percent(favoured[1])} of the "

@@ -49,12 +49,12 @@ CURVES = {
     "oracle": "oracle",
     "independent": "independent",
 }
-FRONTIER, BEATEN = "on the frontier", "beaten"
+FRONTIER, BEATEN = "on the frontier", "below the frontier"
 RATES = {
     "judge_and_people": "judge and people",
-    "people": "people alone",
+    "people": "people only",
     "final": "final labels (hollow)",
-    "judge": "judge alone (hollow)",
+    "judge": "judge only (hollow)",
 }
 
 
@@ -155,8 +155,8 @@ def review_curve_plot(report: Report) -> Plot:
             "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
         },
     }
-    caption = "Reviewed examples count as right by construction, but for the independent curve."
-    return plot("hitlc", "Accuracy after a review of the top β %", caption, rows, line)
+    caption = "Reviewed examples count as right, except in the independent curve."
+    return plot("hitlc", "Accuracy after reviewing the top β %", caption, rows, line)
 
 
 def distribution_plot(report: Report) -> Plot:
@@ -179,7 +179,11 @@ def distribution_plot(report: Report) -> Plot:
         },
     }
     return plot(
-        "bpde", "BPDE, and what was selected", "The first bar is 0: all outcomes agree.", rows, bars
+        "bpde",
+        "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.",
+        rows,
+        bars,
     )
 
 
@@ -207,7 +211,7 @@ def cost_plot(report: Report) -> Plot:
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }
-    caption = "Each method a point; on the frontier nothing cheaper is as accurate."
+    caption = "Each point is a method. On the frontier, no cheaper method is as accurate."
     return plot("cost", "Cost against accuracy", caption, rows, {"layer": [frontier, points]})
 
 

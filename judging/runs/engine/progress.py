@@ -58,7 +58,11 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
 
 
 def portia_note(run: Run) -> str:
-    words = {Stage.UNSPLIT: "as a whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by similarity"}
+    words = {
+        Stage.UNSPLIT: "as a whole",
+        Stage.LENGTH: "by length",
+        Stage.SEMANTIC: "by similarity",
+    }
     # The whole responses come last only if nothing else can be shown.
     asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
     stages = ", then ".join(words[Stage(stage)] for stage in asked)
@@ -81,7 +85,7 @@ def rules_note(kept: dict[str, object]) -> str:
             "only when a label can no longer change."
         )
     stated = "; ".join(
-        f"after round {rule['rounds']} if the score differences add up to {rule['lead']:g} or more "
+        f"after round {rule['rounds']} if the score differences sum to {rule['lead']:g} or more "
         f"(right in at least {rule['lower']:.1%})"
         for rule in rules
     )

@@ -54,7 +54,9 @@ class ResumeForm(forms.Form):
     retry = forms.MultipleChoiceField(
         label="Repeat samples with this status", required=False, widget=forms.CheckboxSelectMultiple
     )
-    max_tokens = whole("Max tokens per sample", MOST_TOKENS, "Applies to calls that are still to be sent.")
+    max_tokens = whole(
+        "Max tokens per sample", MOST_TOKENS, "Applies to calls that are still to be sent."
+    )
     budget = dollars("Budget, USD")
 
     def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
@@ -126,9 +128,7 @@ def drawn(bars: Sequence[Bar]) -> list[DrawnBar]:
 
 
 MOST_ON_PAGE = 2_000
-TOO_MANY = (
-    "above {} items the correlations take minutes; get them with manage.py report {} --run {} --json"
-)
+TOO_MANY = "above {} items the correlations take minutes; get them with manage.py report {} --run {} --json"
 
 
 def shown_points(run: Run) -> Json:

@@ -21,8 +21,8 @@ from judging.runs.planning.start import start_run
 
 PAGE = 50
 MAY_NOT_START = (
-    "Runs cost money. Starting, resuming and budgets need the site permission “researcher”: "
-    "ask the operator."
+    "Runs cost money. To start or resume runs or change budgets, you need the site permission "
+    "“researcher”. Ask the operator."
 )
 
 

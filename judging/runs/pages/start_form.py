@@ -261,7 +261,9 @@ PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "t
 class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     """All parts. `start_run` fills in what is left open, for the page as for the command."""
 
-    endpoint = forms.ChoiceField(label="Endpoint", help_text="The operator configures the endpoints.")
+    endpoint = forms.ChoiceField(
+        label="Endpoint", help_text="The operator configures the endpoints."
+    )
     model = forms.CharField(
         label="Model",
         required=False,
@@ -294,8 +296,12 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         widget=forms.NumberInput(attrs={"step": "0.05", "min": "0", "max": "2"}),
     )
     name = forms.CharField(label="Name", required=False, max_length=120)
-    budget = dollars("Budget, USD", "The run pauses when it reaches the budget. You can raise it later.")
-    price_in = dollars("Price of prompts", "USD per million tokens. Needed only if FairJudge doesn’t know it.")
+    budget = dollars(
+        "Budget, USD", "The run pauses when it reaches the budget. You can raise it later."
+    )
+    price_in = dollars(
+        "Price of prompts", "USD per million tokens. Needed only if FairJudge doesn’t know it."
+    )
     price_out = dollars("Price of completions", "USD per million tokens.")
     max_tokens = whole(
         "Max tokens per sample",

@@ -51,7 +51,7 @@ class TemplateForm(forms.Form):
     name = forms.SlugField(
         label="Name",
         max_length=80,
-        help_text="Letters, digits and hyphens. A name that is there gets a new version.",
+        help_text="Letters, digits and hyphens. An existing name gets a new version.",
     )
     reply = forms.ChoiceField(
         label="The judge answers with",
@@ -72,7 +72,7 @@ class TemplateForm(forms.Form):
         label="A sample reply",
         max_length=LONGEST_REPLY,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono"}),
-        help_text="As the judge would write it, with a verdict. It must be readable.",
+        help_text="Write it as the judge would, with a verdict. FairJudge checks that it can read it.",
     )
     template: Template | None = None
 

@@ -211,7 +211,7 @@ def test_the_estimate_says_how_far_a_budget_reaches(post, examples, server):
     unpriced = post("run_estimate", part=True, **asked)
     priced = post("run_estimate", part=True, **asked, price_in="1000", price_out="1000", seed="7")
     assert "a run with a budget will be refused" in unpriced.content.decode()
-    assert "The budget of $2.00 holds " in priced.content.decode()
+    assert "The budget of $2.00 covers " in priced.content.decode()
 
 
 def test_an_ec_run_takes_one_sample_whatever_k_says(post, examples, server):

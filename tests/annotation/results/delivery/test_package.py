@@ -165,7 +165,7 @@ def test_the_certificate_names_the_labels_that_it_is_about(delivered):
         methods = archive.read("methods.md").decode()
     assert found["certificate"]["issued"] is True
     assert found["labels_sha256"] == hashes["labels.csv"]
-    assert "in at most 5 of 100 projects" in methods.lower()
+    assert "in at most 5% of projects" in methods.lower()
 
 
 def test_the_page_is_one_file_that_fetches_nothing(project, audited, tmp_path):
