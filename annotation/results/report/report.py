@@ -49,7 +49,7 @@ CURVES = {
     "oracle": "oracle",
     "independent": "independent",
 }
-FRONTIER, BEATEN = "on the frontier", "below the frontier"
+FRONTIER, BEATEN = "on the frontier", "beaten"
 RATES = {
     "judge_and_people": "judge and people",
     "people": "people only",

@@ -107,7 +107,7 @@ def _honest(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
         return
     yield f"people reviewed {number_of(lines.m, 'example')}, which count as right:"
     without = f", without the {count(audited)} audited" if audited else ""
-    yield _figures_text_line(f"  accuracy after review{without}", figure(lines.accuracy))
+    yield _figures_text_line(f"  accuracy after the review{without}", figure(lines.accuracy))
     yield _figures_text_line("  (a) accuracy of the unreviewed labels", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):

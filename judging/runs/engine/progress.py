@@ -81,8 +81,8 @@ def rules_note(kept: dict[str, object]) -> str:
     if not isinstance(rules, list) or not rules:
         why = f": {kept['why']}" if kept.get("why") else ""
         return (
-            f"The pilot of {len(pilot)} examples gave no rule for stopping early{why}. Sampling stops "
-            "only when a label can no longer change."
+            f"The pilot of {len(pilot)} examples gave no rule for stopping early{why}. Sampling "
+            "stops only when a label can no longer change."
         )
     stated = "; ".join(
         f"after round {rule['rounds']} if the score differences sum to {rule['lead']:g} or more "

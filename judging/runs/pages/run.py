@@ -128,7 +128,10 @@ def drawn(bars: Sequence[Bar]) -> list[DrawnBar]:
 
 
 MOST_ON_PAGE = 2_000
-TOO_MANY = "above {} items the correlations take minutes; get them with manage.py report {} --run {} --json"
+TOO_MANY = (
+    "above {} items the correlations take minutes; get them with manage.py report {} --run {} "
+    "--json"
+)
 
 
 def shown_points(run: Run) -> Json:

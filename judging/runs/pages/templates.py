@@ -72,7 +72,7 @@ class TemplateForm(forms.Form):
         label="A sample reply",
         max_length=LONGEST_REPLY,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono"}),
-        help_text="Write it as the judge would, with a verdict. FairJudge checks that it can read it.",
+        help_text="Write it as the judge would, with a verdict. FairJudge must be able to read it.",
     )
     template: Template | None = None
 

@@ -112,7 +112,7 @@ def test_a_judge_that_always_prefers_its_kin_has_a_finite_slope(rng):
     assert 1 < effect.slope.value < 15
     assert "one pair" in covariate_effect([1.0], [1.0], rng).reason
     assert covariate_effect(np.zeros(5), np.ones(5), rng) == Undefined(
-        "the responses of every pair are alike in this respect"
+        "the two responses are equal in this respect in every pair"
     )
 
 
