@@ -62,8 +62,8 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {title_of(round_)}. Your votes stay; what you had in hand went back to "
-            "the others. You can come back.",
+            f"You left {title_of(round_)}. Your votes stay; the pair you had open went back "
+            "to the others. You can come back.",
         )
     return redirect("annotate")
 

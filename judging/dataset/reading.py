@@ -123,7 +123,7 @@ SENTENCES = {
 }
 NO_LOSE = (
     "No gold label says lose. 1 is read as win, 2 as lose and 0 as tie: "
-    "make sure that the file means this."
+    "check that this is what the file means."
 )
 
 

@@ -20,7 +20,7 @@ _MOST_ITEMS = 1_000_000
 
 
 class Command(FairJudgeCommand):
-    help = "Select the examples on which the judge contradicts itself most, and ask people."
+    help = "Open a round: select the examples on which the judge contradicts itself most."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -98,12 +98,12 @@ def _add_selection(parser: CommandParser) -> None:
         "--route",
         choices=["bpde", "learned"],
         default="bpde",
-        help="rank by BPDE at once, or by what a random sample of labels shows about the judge",
+        help="rank by BPDE, or by a score learned from a random sample of labels",
     )
     parser.add_argument(
         "--learn",
         type=int,
-        help=f"size of that sample, which counts in the cut (default {LEARN})",
+        help=f"size of that sample, which counts towards β (default {LEARN})",
     )
     parser.add_argument(
         "--ties",

@@ -89,7 +89,7 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     reviewed = ((sheet.selected | sheet.audited) & sheet.answered)[known.rows]
     done, left = final.at(reviewed), judge.weight - reviewed
     rest = replace(judge, weight=left).at(left > 1e-9)
-    # What stands for itself and for others is here twice, and neither repeats the other's question.
+    # Audited examples are here twice, for themselves and for others; neither repeats a question.
     question = done.question + (1 + judge.question.max() if rest.stratum.any() else 0)
     own = {"weight": np.ones(len(done)), "stratum": np.zeros(len(done), np.intp)}
     return AfterReview(replace(done, question=question, **own), rest)
@@ -165,7 +165,7 @@ class Review:
 
     @property
     def plain(self) -> bool:
-        """Whether every example stands for itself alone, so that errors can be counted."""
+        """Whether every example represents only itself, so that errors can be counted."""
         return bool(np.ptp(self.weight) == 0)
 
     @cached_property

@@ -442,7 +442,7 @@ def _labels(sheet: Sheet) -> np.ndarray:
 
 
 def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
-    """On examples whose labels taught nothing, each with what it stands for."""
+    """On examples that were not learned from, each with its weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     if isinstance(known, Undefined):
         return RoutingScoreFigures(known, known, known)
@@ -455,7 +455,7 @@ def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
     fair = np.isfinite(scores[rows])
     learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
     if not data.plain["fit"]["used"]:
-        # The scores that the round went by are BPDE.
+        # The round selected by BPDE.
         learned = NOT_KEPT
     by_jury: Figure = NO_JURY
     if analysis.others:
@@ -498,7 +498,7 @@ SHARES = (10, 20, 30, 50)
 
 
 def members_of(analysis: Analysis) -> tuple[OtherRun, ...]:
-    """The other runs that sit on the panel beside this one."""
+    """Return the other runs on the panel."""
     least = analysis.sheet.judged.sum() / 2
     return tuple(one for one in analysis.others if one.judged.sum() >= max(least, 1))
 
@@ -590,7 +590,7 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
 
 
 def _earned(analysis: Analysis, other: OtherRun) -> Floats:
-    """(2, N): what this run's label earns, and the other's, times what the example stands for."""
+    """(2, N): what this run's label earns, and the other's, times the example's weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     earned = np.zeros((2, len(sheet)))
     if isinstance(known, Undefined):

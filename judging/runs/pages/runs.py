@@ -83,7 +83,7 @@ def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
     """Render what the form will cost; without JavaScript in a whole page."""
     access = starter(request, slug)
     form = StartForm(access.project, request.POST)
-    estimate, problem = None, "Something in the form is not right yet."
+    estimate, problem = None, "The form has an error. Nothing was started."
     if form.is_valid():
         try:
             pace = {name: value for name, value in form.pace.items() if name != "seed"}

@@ -65,8 +65,8 @@ class TemplateForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 22, "class": "mono", "spellcheck": "false"}),
         help_text="Slots: {question}, {first} and {second} for the responses by position, "
-        "{reference} and {criteria} (the project's criteria) where wanted. {Q}, {R1} and {R2} are "
-        "read as the first three.",
+        "{reference} and {criteria} (the project's criteria) if you want them. {Q}, {R1} and {R2} "
+        "mean the first three.",
     )
     sample_reply = forms.CharField(
         label="A sample reply",

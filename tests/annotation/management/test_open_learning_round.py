@@ -51,7 +51,7 @@ def test_the_sample_has_a_default_size(project, run):
         (["--learn", "60", "--beta", "20"], "--learn needs --route learned"),
         (["--route", "learned", "--learn", "0", "--beta", "20"], "at least 1 example"),
         (["--route", "learned", "--learn", "80", "--beta", "20"], "smallest β that works is 20.13"),
-        (["--route", "learned", "--all"], "nothing to learn a selection for"),
+        (["--route", "learned", "--all"], "no learning sample is needed"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(project, run, options, says):

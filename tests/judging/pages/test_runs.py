@@ -172,7 +172,7 @@ def test_a_run_in_batches_that_stops_early_is_started_from_the_form(
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"endpoint": "local", "batch": "on"}, "The local judge takes no batches."),
+        ({"endpoint": "local", "batch": "on"}, "support batches. Choose another endpoint."),
         ({"adaptive": "0.9", "k": "1"}, "k of at least 2"),
         ({"adaptive": "0.9", "method": "ec"}, "An adaptive run needs mec_bpc"),
         ({"adaptive": "0.4"}, "greater than or equal to 0.5"),

@@ -41,8 +41,8 @@ def test_the_judges_label_by_policy_measures_no_judge(project, run):
         while isinstance(draft := claim_next(round_, person), Draft):
             record_vote(draft, {"overall": overall})
     assert reason(run) == (
-        "2 of 2 items without a majority keep the judge's label by policy, which cannot measure "
-        "the judge"
+        "2 of 2 items without a majority keep the judge's label by policy, which can't measure the "
+        "judge"
     )
     assert Analysis(project, run).lines().reason == reason(run)
 
