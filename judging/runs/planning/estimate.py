@@ -43,8 +43,8 @@ AT_MOST = (
     "samples per call, stopping early only saves completion tokens."
 )
 NOTHING_TO_SAVE = (
-    "Adaptive: the first {fewest} examples always get all samples. There are no more than that, so "
-    "stopping early saves nothing."
+    "Adaptive: a pilot of at least {fewest} examples gets all samples. The project has no more "
+    "than that, so stopping early saves nothing."
 )
 BATCH_HOURS = 24
 ONE_A_CALL = (

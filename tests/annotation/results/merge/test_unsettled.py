@@ -51,7 +51,7 @@ def test_votes_on_some_examples_are_not_called_none(project, run, tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text("external_id,annotator,label\ne0,kim,win\ne1,kim,win\n")
     import_votes(project, None, path)
-    assert reason(run).startswith("2 of 10 examples have a human label: bring those of all")
+    assert reason(run).startswith("only 2 of 10 examples have a human label")
 
 
 def reason(run):

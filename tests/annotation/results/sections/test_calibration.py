@@ -128,7 +128,7 @@ def expected_advantages():
 def test_two_permutations_confound_the_two_and_say_so(project, examples):
     run = make_choice_run(project, examples, GAPS, permutations=("X0", "X2"))
     entries = {one.key: one for one in judge_card(Analysis(project, run)).entries}
-    assert entries["position"].value.note == "position and ID token together"
+    assert entries["position"].value.note == "position bias and ID-token bias together"
     assert "3 or 4 permutations" in entries["id_token"].value.reason
 
 

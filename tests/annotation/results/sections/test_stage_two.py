@@ -240,7 +240,10 @@ def test_attention_checks_are_spread_over_both_stages(project, person, tmp_path)
         ({"everything": True, "learn": 10}, "no learning sample is needed"),
         ({"beta": Decimal(50), "learn": -1}, "can't be smaller than 0"),
         ({"beta": Decimal(50), "learn": 60, "audit": 101}, "more than the 100 examples"),
-        ({"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)}, "after the end"),
+        (
+            {"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)},
+            "can't be checked after 40",
+        ),
     ],
 )
 def test_settings_that_leave_nothing_to_select_are_refused(project, settings, says):

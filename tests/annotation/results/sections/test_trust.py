@@ -111,7 +111,7 @@ def test_a_look_takes_a_prefix_of_the_order_drawn(run, audited):
 
 
 def test_a_look_after_the_end_of_the_audit_is_refused(project, run):
-    with pytest.raises(UserError, match="after the end of an audit"):
+    with pytest.raises(UserError, match="can't be checked after"):
         open_round(project, None, run, RoundSettings(beta=Decimal(20), audit=5, looks=(6,)))
 
 

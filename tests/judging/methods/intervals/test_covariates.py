@@ -101,7 +101,7 @@ def test_a_judge_whose_kin_is_always_response_1_still_has_a_self_preference(rng)
     assert one.human.slope.value == pytest.approx(0, abs=1e-9)
     assert one.bias.value == pytest.approx(slope, abs=1e-6)
     assert 0 < one.bias.low < one.bias.value < one.bias.high
-    assert "how equals would fare" in one.judge.equal.reason
+    assert "the result for equal responses is unknown" in one.judge.equal.reason
     other = covariate_bias(-np.ones(120), 1 - judge, 1 - human, rng)
     assert other.bias.value == pytest.approx(one.bias.value, abs=1e-9)
 

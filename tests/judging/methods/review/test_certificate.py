@@ -92,7 +92,7 @@ def test_several_looks_share_the_risk():
     plan = CertificatePlan(0.05, 0.05, (60, 120), (0.0,))
     assert plan.alpha_of_a_look == 0.025
     # ln(.025)/ln(.95) = 71.9
-    assert "72 audited labels" in certify(plan, counts((500, 60, 0)), 60).reason
+    assert "at least 72 of the judge's labels" in certify(plan, counts((500, 60, 0)), 60).reason
     assert certify(plan, counts((500, 120, 0)), 120).n_audited == 120
     with pytest.raises(ValueError, match="no look at 90"):
         certify(plan, counts((500, 90, 0)), 90)
