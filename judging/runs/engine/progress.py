@@ -86,7 +86,7 @@ def rules_note(kept: dict[str, object]) -> str:
         )
     stated = "; ".join(
         f"after round {rule['rounds']} if the score differences sum to {rule['lead']:g} or more "
-        f"(right in at least {rule['lower']:.1%})"
+        f"(same label as the full run in at least {rule['lower']:.1%})"
         for rule in rules
     )
     return f"Rules for stopping early, from a pilot of {len(pilot)} examples: {stated}."
