@@ -242,7 +242,7 @@ def test_an_endpoint_without_batches_is_told_and_nothing_is_sent(settings):
 @pytest.mark.django_db
 def test_the_local_judge_takes_no_batches():
     project = make_judged_project(1)
-    with pytest.raises(UserError, match="no batches"):
+    with pytest.raises(UserError, match="doesn't support batches"):
         estimate_run(project, endpoint="local", batch=True)
 
 
@@ -253,7 +253,7 @@ def test_the_command_hands_in_batches_and_estimates_half(project, settings, caps
     make_examples(project, 3)
     with loopback(settings) as server:
         call_command("judge", "vicuna", "--endpoint", "loop", "--batch", "--price", "1,2")
-        with pytest.raises(CommandError, match="no batches"):
+        with pytest.raises(CommandError, match="doesn't support batches"):
             call_command("judge", "vicuna", "--endpoint", "local", "--batch", "--estimate")
         whole = estimate_run(project, endpoint="loop", price=PRICE)
         half = estimate_run(project, endpoint="loop", price=PRICE, batch=True)
