@@ -91,7 +91,7 @@ def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
     """Redirect to the next item that waits, or to the list if there is none."""
     following = undecided(round_).order_by("position").first()
     if following is None:
-        messages.success(request, "Decided. Nothing else waits for a decision.")
+        messages.success(request, "Decided. No other item waits for a decision.")
         return redirect("adjudication", slug, round_.number)
     messages.success(request, "Decided. This is the next one.")
     return redirect("round_item", slug, round_.number, following.pk)

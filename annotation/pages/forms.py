@@ -122,7 +122,7 @@ class InvitationForm(forms.Form):
         max_length=200,
         required=False,
         label="Note",
-        help_text="For yourself, for example who the link is for.",
+        help_text="Only for you, for example who gets the link.",
     )
 
     def terms(self) -> Terms:
@@ -189,8 +189,8 @@ class AssignForm(forms.Form):
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        label="Only these",
-        help_text="Mark nobody to hand out items to everybody, including people who join later.",
+        label="Assign only these people",
+        help_text="If you mark nobody, everybody gets items, including people who join later.",
     )
     limit = forms.IntegerField(
         min_value=1, max_value=1_000_000, required=False, label="Max items per person"

@@ -77,7 +77,7 @@ def _change_view(
 
 pause = _change_view(changes.pause, "No new items are handed out.")
 resume = _change_view(changes.resume, "Items are handed out again.")
-close = _change_view(changes.close, "The round is closed; its votes count.")
+close = _change_view(changes.close, "The round is closed. Its votes count.")
 reopen = _change_view(changes.reopen, "The round is open again.")
 
 
@@ -92,7 +92,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         except UserError as error:
             form.add_error("votes", str(error))
         else:
-            messages.success(request, "Every item asks for more votes now.")
+            messages.success(request, "Every item now needs more votes.")
             return redirect("round", slug, number)
     return round_page(request, access, found, votes_form=form, status=422)
 

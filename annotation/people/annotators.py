@@ -129,11 +129,11 @@ def assign(
     themselves are not called back.
     """
     if limit is not None and limit < 1:
-        raise UserError("A limit is at least 1 item per person.")
+        raise UserError("The limit must be at least 1 item per person.")
     with transaction.atomic():
         locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
         if locked.kind == Round.Kind.IMPORT or locked.state == Round.State.CLOSED:
-            raise UserError("Nothing is handed out in this round, so nobody can be assigned to it.")
+            raise UserError("This round hands out no items, so nobody can be assigned to it.")
         locked.open_to_all = not people
         locked.parameters |= {"limit": limit}
         locked.save(update_fields=["open_to_all", "parameters"])
@@ -167,7 +167,7 @@ def leave_round(round_: Round, annotator: Annotator) -> None:
             if seats.exists():
                 return
             if not round_.open_to_all:
-                raise UserError("No pair of this round is assigned to you, so there is no leaving.")
+                raise UserError("No pair of this round is assigned to you, so you can't leave it.")
             # A first item may be handed out at this very moment, which makes the seat too.
             make_seat(round_, annotator, round_.parameters.get("limit"))
             seats.update(left_at=now)
@@ -229,7 +229,7 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
     """
     if alone := owned_alone(user):
         raise UserError(
-            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make somebody else "
+            f"{user.get_username()} is the only owner of {', '.join(alone)}. Make another member "
             "an owner first. Nothing was erased."
         )
     name = user.get_username()

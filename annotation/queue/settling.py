@@ -173,7 +173,7 @@ def items_with_lock() -> QuerySet[Item]:
 
 @prepared
 def locked_items(keys: list[int]) -> QuerySet[Item]:
-    """The items of these keys, locked. Whoever locks several takes them in the keys' order."""
+    """The items of these keys, locked. Code that locks several takes them in the keys' order."""
     return items_with_lock().filter(pk__in=keys).order_by("pk")
 
 

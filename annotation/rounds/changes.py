@@ -65,7 +65,9 @@ def close(round_: Round, user: AbstractUser | None) -> None:
 def reopen(round_: Round, user: AbstractUser | None) -> None:
     """Go on with the items that didn't get all their votes."""
     if round_.kind == Round.Kind.IMPORT:
-        raise UserError("Imported votes cannot be opened for labelling. Open a round instead.")
+        raise UserError(
+            "A round of imported votes can't be opened for labelling. Open a new round instead."
+        )
     if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
         raise UserError(f"Round {round_.number} is not closed.")
     count_all_earlier_votes(round_)
@@ -85,7 +87,7 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
         _not_closed(round_, "ask for more votes")
         changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
         if not changed.update(votes_per_item=votes):
-            raise UserError("Somebody changed this round at the same moment. Reload the page.")
+            raise UserError("Another person changed this round at the same moment. Reload it.")
         round_.votes_per_item = votes
         items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
         # Locked in the order in which everybody locks items. An UPDATE would lock them in any.
@@ -114,10 +116,12 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     place, and the analysis counts it as selected (SCIENCE: win rate).
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
-        raise UserError("Only a round that was selected by a run's ranking has a cut to extend.")
+        raise UserError("Only a round that was selected by a run's ranking can be extended.")
     m = size_for_beta(frame_of(round_.project).count(), beta)
     if round_.stage == Round.Stage.LEARN:
-        raise UserError("This round is still learning. Extend it once the rest is selected.")
+        raise UserError(
+            "This round is still learning. You can extend it once the rest is selected."
+        )
     wanted = ranking_of(round_, round_.run)[:m]
     with transaction.atomic():
         # Two extensions at once take different examples.

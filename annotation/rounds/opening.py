@@ -142,17 +142,21 @@ def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
     if not 1 <= settings.votes <= _MAX_VOTES:
         raise UserError(f"Votes per example must be between 1 and {_MAX_VOTES}.")
     if settings.audit < 0 or settings.learn < 0:
-        raise UserError("An audit or a learning sample cannot be smaller than 0.")
+        raise UserError("The audit and the learning sample can't be smaller than 0.")
     if settings.everything and settings.learn:
-        raise UserError("Everything is labelled, so there is nothing to learn a selection for.")
+        raise UserError("Everything is labelled, so no learning sample is needed.")
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
         raise UserError(f"A seed must be between 0 and {_SEEDS - 1}, not {settings.seed}.")
     if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
-        raise UserError("The error to certify and the confidence must be between 0 and 100 %.")
+        raise UserError(
+            "The share of wrong labels to certify and the confidence must be between 0 and 100 %."
+        )
     if settings.everything and settings.audit:
-        raise UserError("Everything is labelled, so there is nothing left to audit.")
+        raise UserError("Everything is labelled, so no audit is needed.")
     if run is None and not settings.everything:
-        raise UserError("A cut needs a run to rank by. Judge first, or select everything.")
+        raise UserError(
+            "β or a budget needs a judge run to rank by. Start one first, or select everything."
+        )
     if run is not None and run.ranked_at is None and not settings.everything:
         raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it first.")
     unfinished = run is not None and run.state != Run.State.DONE
@@ -258,7 +262,10 @@ def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...
     if not n_audit:
         return
     if looks and looks[-1] > n_audit:
-        raise UserError(f"A look at {looks[-1]} is after the end of an audit of {n_audit}.")
+        raise UserError(
+            f"The audit has {n_audit} examples, so the certificate can't be checked after "
+            f"{looks[-1]}. Choose a smaller number, or a larger audit."
+        )
     try:
         CertificatePlan(epsilon, alpha, looks or (n_audit,), ())
     except ValueError as error:

@@ -88,7 +88,7 @@ def size_for_budget(
     if isinstance(m, Undefined) or m < 1:
         raise UserError(
             f"{usd(budget)} leaves nothing to select after an audit of {n_audit}: "
-            f"{number_of(votes, 'vote')} an item cost {usd(price)}. Raise the budget, or ask for "
+            f"{number_of(votes, 'vote')} per item cost {usd(price)}. Raise the budget, or ask for "
             "fewer votes or a smaller audit."
         )
     return min(m, n_frame - n_audit)
@@ -140,8 +140,8 @@ def _larger_cut(n_frame: int, learn: int) -> str:
     betas = (Decimal(hundredths) / 100 for hundredths in range(nearest, min(nearest + 3, 10_001)))
     beta = next((beta for beta in betas if cut(n_frame, beta) > learn), None)
     if beta is None:
-        return f"Learn from fewer: there are {n_frame} examples."
-    return f"The smallest β that works is {float(beta):g} %; or learn from fewer."
+        return f"Use a smaller learning sample: there are only {n_frame} examples."
+    return f"The smallest β that works is {float(beta):g} %; or use a smaller learning sample."
 
 
 def size_for_beta(n_frame: int, beta: Decimal) -> int:

@@ -62,8 +62,8 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {title_of(round_)}. Your votes stay; what you had in hand went back to "
-            "the others. You can come back.",
+            f"You left {title_of(round_)}. Your votes stay; the pair you had open went back "
+            "to the others. You can come back.",
         )
     return redirect("annotate")
 
@@ -141,8 +141,8 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
     return _refuse(
         request,
         draft,
-        "You were away for a long time, so this pair went to somebody else. You can still submit; "
-        "you will be told if it has all its votes by then.",
+        "You were away for a long time, so this pair went to another annotator. You can still "
+        "submit; if the pair has all its votes by then, you will be told.",
         409,
     )
 

@@ -106,12 +106,12 @@ def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
     return texts.get(vote.answer.get("overall"), vote.label)
 
 
-_FINAL = "Another round that counts it was closed, so it can no longer be changed."
+_FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
 _NOT_SUBMITTED = (
     "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
 )
-_SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
+_SETTLED = "Other annotators gave all the votes that it needs. Nothing of yours is lost."
 
 
 @require_GET

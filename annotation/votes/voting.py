@@ -76,7 +76,7 @@ def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float)
         if (recorded := _recorded(draft)) is not None:
             return recorded
         raise UserError(
-            "This pair went to somebody else just now. Your choice is kept; submit it again."
+            "This pair went to another annotator just now. Your choice is kept. Submit it again."
         ) from None
 
 
@@ -104,12 +104,14 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
     checked = checked_answer(vote.protocol, answer)
     side = vote.left_response
     if side is None:
-        raise UserError("A vote that was imported cannot be edited here.")
+        raise UserError("An imported vote can't be changed here.")
     same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
         if is_final(vote):
-            raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
+            raise RoundClosed(
+                "A round that counts this vote was closed, so the vote can't be changed."
+            )
         label = label_of(checked["overall"], side)
         if not same:
             record_item_event(

@@ -125,7 +125,7 @@ def system_failure(error: OSError | OperationalError | InterfaceError) -> str:
     else:
         place = f"{error.filename} can't be used" if error.filename else "The system failed"
         what = f"{place} ({error.strerror or first_line(error)})"
-    return f"{what}. What was recorded before is kept. Solve this, and try again."
+    return f"{what}. What was recorded before is kept. Fix this and try again."
 
 
 def first_line(error: Exception) -> str:

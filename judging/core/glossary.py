@@ -36,14 +36,14 @@ _TERMS = (
     Term("evidence", "The explanation that the judge writes before its scores.", FAIREVAL + "3.1"),
     Term(
         "form",
-        "What the judge is asked for: two scores, the better response, a rating, a choice, or a "
+        "What the judge answers with: two scores, the better response, a rating, a choice, or a "
         "score for a single response.",
         "PORTIA, §2",
     ),
     Term("call", "One request to the judge; it may return several samples."),
     Term("sample", "One completion that the judge returned."),
     Term("outcome", "Win, tie or lose of one sample.", FAIREVAL + "3.3, eq. 3"),
-    Term("k", "How many samples are asked for in each order."),
+    Term("k", "The number of samples in each order."),
     Term(
         "VANILLA",
         "One sample in one order, with the scores first and the explanation after.",
@@ -87,7 +87,9 @@ _TERMS = (
         "FairJudge learns from a random sample of labels where this judge errs. People then see "
         "the examples on which an error is most probable.",
     ),
-    Term("jury", "Several runs as one panel: the mean of their verdicts, and how far they differ."),
+    Term(
+        "jury", "Several runs as one panel: the mean of their verdicts, and how much they differ."
+    ),
     Term("β", "The percentage of the examples that people label.", FAIREVAL + "3.3"),
     Term("pending", "Some samples of the example have not been requested yet."),
     Term("unjudged", "Finished, but an order that the method needs has no valid sample."),

@@ -17,8 +17,8 @@ from judging.methods.intervals.estimates import Estimate, Undefined
 
 STEPS = 60
 REPEATS = 1_000
-NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
-ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
+NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
+ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
 
 
 @dataclass(frozen=True, slots=True)

@@ -306,7 +306,7 @@ def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
         return
     others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)
     if not others.exclude(pk=membership.pk).exists():
-        raise UserError("This is the last owner. Make somebody else an owner first.")
+        raise UserError("This is the last owner. Make another member an owner first.")
 
 
 def preferences_of(user: AbstractUser) -> Preferences:

@@ -145,10 +145,10 @@ def resume(
 
 def check_resumable(run: Run, statuses: set[str]) -> None:
     if run.method == Method.IMPORTED:
-        raise UserError(f"Run {run.name} was recorded elsewhere: there is nothing to ask again.")
+        raise UserError(f"Run {run.name} was recorded elsewhere, so no sample can be repeated.")
     if unknown := statuses - RETRIABLE:
         raise UserError(
-            f"{', '.join(sorted(unknown))} can't be asked again. Nothing was changed. "
+            f"{', '.join(sorted(unknown))} can't be repeated. Nothing was changed. "
             f"Choose from: {', '.join(sorted(RETRIABLE))}."
         )
     check_splitter(run)

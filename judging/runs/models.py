@@ -185,7 +185,7 @@ class Call(models.Model):
         CLAIMED = "claimed", "claimed"
         DONE = "done", "done"
         FAILED = "failed", "failed"
-        LOST = "lost", "lost: possibly billed"
+        LOST = "lost", "lost (may have been billed)"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
     example = models.ForeignKey(Example, null=True, on_delete=models.CASCADE, related_name="calls")

@@ -22,8 +22,8 @@ OUTCOMES = ("win", "tie", "lose")
 STAGES = {
     UNSPLIT: "whole responses",
     "length": "by length",
-    "semantic": "by what is alike",
-    "none": "none: the orders never agreed",
+    "semantic": "by similarity",
+    "none": "none (the orders never agreed)",
 }
 
 register.filter("usd", formatting.usd)

@@ -14,7 +14,7 @@ from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):
-    help = "Import votes that people gave elsewhere. The same votes again add nothing."
+    help = "Import votes that people gave elsewhere. Importing the same votes again adds nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -44,7 +44,7 @@ class Command(FairJudgeCommand):
         )
         self.stdout.write(
             f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "
-            f"{done.protocol}; there already: {count(done.known)}."
+            f"{done.protocol}; already in the project: {count(done.known)}."
         )
         if done.filled:
             self.stdout.write(f"{count(done.filled)} of them fill places in open rounds.")

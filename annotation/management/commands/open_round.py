@@ -20,7 +20,7 @@ _MOST_ITEMS = 1_000_000
 
 
 class Command(FairJudgeCommand):
-    help = "Select the examples on which the judge contradicts itself most, and ask people."
+    help = "Open a round: select the examples on which the judge contradicts itself most."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -72,15 +72,16 @@ class Command(FairJudgeCommand):
         if round_.stage == Round.Stage.LEARN:
             later = sum(round_.selections.values_list("n_items", flat=True)) - items
             self.stdout.write(
-                f"Once all of them are settled, {count(later)} more are selected by what they "
-                "show about the judge, and the round goes on by itself while a worker runs."
+                f"Once all of them are settled, FairJudge selects {count(later)} more by what it "
+                "learned about the judge. The round then continues while a worker runs."
             )
         voters, newcomers = voters_of(round_)
         if too_many := out_of_reach(round_, voters, newcomers):
             self.stderr.write(
-                f"People who can vote: {len(voters) + newcomers}; that is too few for "
-                f"{count(too_many)} of the items. Invite more on the page Settings → People and "
-                "invitations, or close the round early: the votes given by then are merged."
+                f"Only {number_of(len(voters) + newcomers, 'annotator')} can vote, so "
+                f"{number_of(too_many, 'item')} can't get all votes. Invite more annotators under "
+                "Settings → People and invitations, or close the round early. Votes given by then "
+                "are merged."
             )
 
 
@@ -97,12 +98,12 @@ def _add_selection(parser: CommandParser) -> None:
         "--route",
         choices=["bpde", "learned"],
         default="bpde",
-        help="rank by BPDE at once, or by what a random sample of labels shows about the judge",
+        help="rank by BPDE, or by a score learned from a random sample of labels",
     )
     parser.add_argument(
         "--learn",
         type=int,
-        help=f"size of that sample, which counts in the cut (default {LEARN})",
+        help=f"size of that sample, which counts towards β (default {LEARN})",
     )
     parser.add_argument(
         "--ties",

@@ -33,7 +33,7 @@ class Number:
 class HollowEstimate(Estimate):
     """An estimate that does not answer about people. hollow: what its interval leaves out."""
 
-    hollow: str = "sampling error only; the judge's bias on unreviewed examples is not in it"
+    hollow: str = "Covers sampling error only, not judge bias on unreviewed pairs"
 
     def as_json(self) -> Json:
         return super().as_json() | {"hollow": self.hollow}
@@ -99,8 +99,8 @@ def usd(amount: Decimal | None) -> str | None:
 
 WIDTH, HEIGHT = 560, 280
 NEEDS_CONVERTER = (
-    "Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. Install it "
-    "with: pip install 'fairjudge[pictures]'"
+    "The plots need vl-convert-python, which is not installed here. Install it with: pip install "
+    "'fairjudge[pictures]'"
 )
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {

@@ -33,8 +33,8 @@ from judging.methods.review.curve import routing_level
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
-NO_LABELS = "no human labels: open a round, or import votes"
-POLICY = "the judge's label by policy, which cannot measure the judge"
+NO_LABELS = "no human labels yet; open a round or import votes"
+POLICY = "the judge's label by policy, which can't measure the judge"
 
 
 def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> str:
@@ -57,8 +57,8 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
 
 def _some(elsewhere: int, n: int) -> str:
     return (
-        f"{count(elsewhere)} of {count(n)} examples have a human label: bring those of all, or "
-        "open a round with an audit, as it is not known whom the others are like"
+        f"only {count(elsewhere)} of {count(n)} examples have a human label, perhaps not typical "
+        "ones; import labels for all, or open a round with an audit"
     )
 
 

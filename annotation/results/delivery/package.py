@@ -317,7 +317,7 @@ def certificate_sentence(found: CertificateFigures) -> str:
         f"with confidence {found.confidence:.0%}, at most {found.epsilon:.0%} of the "
         f"{found.n_from_judge} labels taken from the judge with {SCORES[found.score]} of at "
         f"most {found.threshold:.4f} differ from what this round's people would give. "
-        "In at most 5 of 100 projects is such a certificate issued and untrue."
+        f"A wrong certificate is issued in at most {100 * (1 - found.confidence):.3g}% of projects."
     )
 
 

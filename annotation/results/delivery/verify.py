@@ -41,9 +41,8 @@ from judging.core.errors import UserError
 TOLERANCE = 1e-9
 MOST_LISTED = 20
 OTHER_CODE = (
-    "this report was made by another version of FairJudge's code, so that figures may differ only "
-    "because they are computed or stored differently now: verify it with the release that "
-    "methods.md names"
+    "this report was made by another version of FairJudge, which may compute or store figures "
+    "differently: verify it with the release that methods.md names"
 )
 # What can be raised by reading a file that somebody has changed.
 BROKEN = (
@@ -115,7 +114,7 @@ def _certificate(files: Files) -> Iterator[str]:
     if delivered != signed(delivered["certificate"], hash_of(files["labels.csv"])):
         yield "the certificate is not about these labels, or was changed"
     if delivered["certificate"] != json.loads(files["report.json"])["certificate"]:
-        yield "the certificate is not the one of the report"
+        yield "the certificate differs from the one in the report"
 
 
 def _computed(files: Files) -> list[str]:
@@ -164,7 +163,7 @@ def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
     computed = json.loads(json.dumps(to_json(figures)))
     yield from differences(json.loads(files["report.json"]), computed, "")
     if _text(files["methods.md"].decode()) != _text(methods_text(figures)):
-        yield "methods.md is not what the report says"
+        yield "methods.md differs from what the report says"
     page = as_html(unpacked.run, figures, with_drawings=False)
     if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
         yield "report.html does not show the figures of report.json, or another release made it"

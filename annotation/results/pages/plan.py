@@ -198,7 +198,7 @@ CURVE, BAND, CHANCE, CHOSEN = "by BPDE", "at least", "at random", "chosen"
 def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
     """Plot accuracy by cost, one point per β; without known labels the plot has no rows.
 
-    The lower band holds at all β at once, so that it still holds at the β that you pick from it.
+    The lower bound is valid at all β at once, so also at the β that you pick from it.
     """
     rows = []
     if isinstance(expected, Expectation):

@@ -1,4 +1,4 @@
-"""What a round would ask of people and bring, before it is opened, and what is advised."""
+"""The costs and expected results of a round before it opens, and a recommendation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -83,7 +83,9 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     if not n:
         raise UserError("There are no examples to label. Import some first.")
     if run is None and not settings.everything:
-        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+        raise UserError(
+            "β needs a judge run to rank by. Start one first, or have everything labelled."
+        )
     rate = rate_of(project, settings)
     if settings.everything:
         settings = replace(settings, audit=0, learn=0)
@@ -239,19 +241,21 @@ def advice(
     area = report.hitlc.auroc
     if report.hitlc.no_better_than_chance and not plan.learn:
         learned = report.routing
-        instead = "spend on an audit, let the round learn where it errs, or try another judge."
+        instead = (
+            "Pay for an audit, let the round learn where the judge errs, or try another judge."
+        )
         if isinstance(learned, RoutingFigures) and learned.used:
             reached = decimals(learned.auroc.learned.value)
-            instead = f"let the round learn where it errs (AUROC {reached} on these labels)."
+            instead = f"Let the round learn where it errs (AUROC {reached} on these labels)."
         return Advice(
-            "On this judge BPDE finds errors no better than chance (AUROC "
-            f"{short(area)}). A review by rank buys what a random one would: {instead}",
+            "BPDE finds this judge's errors no better than chance (AUROC "
+            f"{short(area)}). Reviewing by rank gains no more than reviewing at random. {instead}",
             labels,
             warns=True,
         )
     if budget is not None:
         return Advice(
-            f"{usd(budget)} buys β = {decimals(float(plan.beta), 1)} % beside this audit: "
+            f"After the audit, {usd(budget)} pays for β = {decimals(float(plan.beta), 1)} %: "
             f"{count(plan.m)} examples by rank.",
             "the votes, minutes and wage above",
             float(plan.beta),
@@ -262,9 +266,9 @@ def advice(
 def _without_judge(plan: Plan) -> Advice:
     """There is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
-        "No β can be recommended before a judge has labelled the examples. Let it judge first, or "
-        "have people label everything.",
-        f"a judge's labels of {number_of(plan.n_frame, 'example')}, which are not there yet",
+        "No β can be recommended before a judge has labelled the examples. Start a judge run "
+        "first, or have people label everything.",
+        f"{number_of(plan.n_frame, 'example')}, none with a judge's label yet",
         warns=True,
     )
 
@@ -273,35 +277,34 @@ def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
     if needed > plan.n_frame - plan.m:
         return Advice(
-            f"No β can be recommended for an accuracy yet ({reason}). To certify that at most "
-            f"{percent(epsilon)} of the unchecked labels are wrong takes an audit of {needed}, "
-            f"and only {count(plan.n_frame - plan.m)} would be unchecked: have people label "
-            "everything.",
-            f"the {number_of(plan.n_frame, 'example')} that there are",
+            f"No β can be recommended yet ({reason}). An audit of {needed} is needed to certify "
+            f"that at most {percent(epsilon)} of the unreviewed labels are wrong, but only "
+            f"{count(plan.n_frame - plan.m)} would be unreviewed. Have people label everything.",
+            f"all {number_of(plan.n_frame, 'example')}",
             warns=True,
         )
     return Advice(
-        f"No β can be recommended for an accuracy yet ({reason}). Begin with an audit of at least "
-        f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "
-        "unchecked labels are.",
+        f"No β can be recommended yet ({reason}). Begin with an audit of at least {needed}. If it "
+        f"finds no error, it certifies that at most {percent(epsilon)} of the unreviewed labels "
+        "are wrong.",
         "the exact bound for a large set, at 95 % confidence",
     )
 
 
 def _for_target(expected: Expectation, plan: Plan, target: Decimal, labels: str) -> Advice:
     beta = beta_for(expected, float(target) / 100)
-    rests_on = f"the lower band, which holds at every β at once, over {labels}"
+    rests_on = f"a lower bound from {labels}, valid whichever β you choose"
     if beta is None:
         best = percent(max(expected.lower_band), 1)
         return Advice(
-            f"No β is sure to reach {decimals(float(target), 1)} %: the lower band never exceeds "
-            f"{best}. More known labels narrow it.",
+            f"No β is sure to reach {decimals(float(target), 1)} %: the lower bound is at most "
+            f"{best}. More known labels would raise it.",
             rests_on,
             warns=True,
         )
     return Advice(
-        f"For {decimals(float(target), 1)} % take β = {beta:g} %: {usd(plan.usd_at(beta))} for "
-        "people.",
+        f"Recommended: review {beta:g} % to reach {decimals(float(target), 1)} %. Human cost: "
+        f"{usd(plan.usd_at(beta))}.",
         rests_on,
         beta,
     )
@@ -314,8 +317,8 @@ def _best_gain(expected: Expectation, area: Figure, plan: Plan, labels: str) -> 
     """
     if area and area.value <= EVEN:
         return Advice(
-            "No β is recommended: on these labels the first by rank hold no more errors than as "
-            f"many taken at random (AUROC {short(area)}).",
+            "No β is recommended: on these labels, the highest-ranked examples hold no more errors "
+            f"than random ones (AUROC {short(area)}).",
             labels,
             warns=True,
         )
@@ -324,13 +327,14 @@ def _best_gain(expected: Expectation, area: Figure, plan: Plan, labels: str) -> 
     best = int((accuracy - chance).argmax())
     if not best or accuracy[best] - chance[best] < 1e-9:
         return Advice(
-            "At no β does the review by rank put right more labels than a random one.",
+            "No β is recommended: reviewing by rank never corrects more labels than reviewing at "
+            "random.",
             labels,
             warns=True,
         )
     return Advice(
-        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: there "
-        "labels by rank correct most beyond as many taken at random.",
-        f"the curve over {labels}; it says where to stop, not how accurate the labels become",
+        f"Recommended: review {beta[best]:g} % ({usd(plan.usd_at(float(beta[best])))} human cost). "
+        "There, reviewing by rank beats reviewing at random by the most.",
+        f"the curve over {labels}; it shows where to stop, not how accurate the labels become",
         float(beta[best]),
     )

@@ -71,7 +71,7 @@ def _size(rows: QuerySet, **more: Combinable) -> dict[str, int]:
 
 
 def _weighed(*numbers: Combinable) -> Sum:
-    """numbers: of a row, each of which can change."""
+    """numbers: the numeric columns of each row that can change."""
     total: Combinable = Value(0, output_field=BigIntegerField())
     for place, number in enumerate(numbers):
         total = total + number * Value(2 * place + 1)

@@ -11,7 +11,7 @@ from annotation.results.data.figures import Json
 from annotation.results.report.report import SECTIONS, Report
 from annotation.results.sections.review import ReviewCurves
 from annotation.results.sections.trust import SCORES
-from judging.core.formatting import count, decimals, interval, percent, set_apart
+from judging.core.formatting import NARROW_SPACE, count, decimals, interval, percent, set_apart
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.runs.models import Run
 
@@ -46,18 +46,18 @@ def _better(report: Report) -> Iterator[Sentence]:
     rate, names = report.win_rate, _names(report)
     found = _shortest(rate.judge_and_people, rate.people)
     if found is not None:
-        whom = "by the known labels" if report.coverage.basis == "gold" else "for people"
-        yield Sentence(f"{_verdict(found, names)} {whom}: win rate {short(found)}.", "win-rate")
+        whose = "the known labels" if report.coverage.basis == "gold" else "people"
+        yield Sentence(_verdict(found, names, whose), "win-rate")
         return
     people = rate.people
     # All examples of one question have a win rate, and no interval to judge it by.
     reason = people.reason if isinstance(people, Undefined) else people.note
     if isinstance(rate.judge, Undefined):
-        yield Sentence(f"Who is better cannot be said ({reason}).", "win-rate", warns=True)
+        yield Sentence(f"Which model is better isn't known yet ({reason}).", "win-rate", warns=True)
         return
     yield Sentence(
-        f"Who is better for people cannot be said ({reason}). The judge alone gives "
-        f"{names[0] if names else 'response 1'} a win rate of {short(rate.judge)}, its bias "
+        f"Which model people prefer isn't known yet ({reason}). The judge alone gives "
+        f"{names[0] if names else 'response 1'} a win rate of {share(rate.judge)}, but its bias is "
         "unknown.",
         "win-rate",
         warns=True,
@@ -68,7 +68,7 @@ def _first_of_many(report: Report) -> Iterator[Sentence]:
     """Responses 1 and 2 are by different models from example to example."""
     found = report.models
     if not found.ranking:
-        yield Sentence(f"The models cannot be ranked: {found.reason}.", "models", warns=True)
+        yield Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
         return
     first, second = found.ranking[:2]
     low, high = first.strength.low, second.strength.high
@@ -78,8 +78,8 @@ def _first_of_many(report: Report) -> Iterator[Sentence]:
     if others:
         more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
     yield Sentence(
-        f"Of {len(found.ranking)} models {set_apart(first.model)} ranks first by {by}, "
-        f"{'clearly' if apart else 'not clearly'} before {set_apart(second.model)}{more}.",
+        f"Of {len(found.ranking)} models, {set_apart(first.model)} ranks first by {by}, "
+        f"{'clearly' if apart else 'but not clearly'} ahead of {set_apart(second.model)}{more}.",
         "models",
         warns=not checked,
     )
@@ -93,20 +93,21 @@ def _resting_on(report: Report) -> tuple[str, str, bool]:
     if m and m == n:
         return "people's labels", "", True
     if m:
-        return "the final labels", f"; {m} of {n} are people's, the others the judge's", False
+        return "the final labels", f"; people gave {m} of {n}, the judge the others", False
     if report.coverage.basis == "round":
         return "the judge's labels", ", which nobody has checked", False
-    return "the judge's labels", "; what people say is not in this ranking", False
+    return "the judge's labels", "; people's labels are not part of this ranking", False
 
 
-def _verdict(found: Estimate, names: tuple[str, str] | None) -> str:
-    first, second = names or ("Response 1", "response 2")
+def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
+    first, second = names or ("Response 1", "Response 2")
+    better = "No clear winner"
     if found.low > EVEN:
-        return f"{first} is better than {second}"
-    if found.high < EVEN:
-        return f"{first} is worse than {second}"
-    first, second = names or ("response 1", "response 2")
-    return f"Neither {first} nor {second} is shown to be better"
+        better = f"{first} is better than {names[1] if names else 'response 2'}"
+    elif found.high < EVEN:
+        better = f"{second} is better than {names[0] if names else 'response 1'}"
+    whom = names[0] if names else "response 1"
+    return f"{better}: {whose} give {whom} a win rate of {share(found)}."
 
 
 def _accuracy(report: Report) -> Iterator[Sentence]:
@@ -115,15 +116,14 @@ def _accuracy(report: Report) -> Iterator[Sentence]:
         return
     own = (row.kappa for row in report.methods if row.run == report.run.name and not row.beta)
     kappa = next(own, None)
-    beside = f" (Cohen's kappa {short(kappa)})" if isinstance(kappa, Estimate) else ""
+    by_kappa = f" Cohen's kappa is {short(kappa)}." if isinstance(kappa, Estimate) else ""
     against = {
         "votes": "people's majority",
         "gold": "the known labels",
-        "round": "what people say, weighted for all examples",
+        "round": "people, weighted to represent all examples,",
     }[report.coverage.basis]
     yield Sentence(
-        f"Alone, the judge gives the right label for {short(accuracy)} of what it judged, "
-        f"against {against}{beside}.",
+        f"Without review, the judge agrees with {against} on {share(accuracy, 'pairs')}.{by_kappa}",
         "methods",
     )
 
@@ -145,7 +145,7 @@ def _unchecked(report: Report) -> Iterator[Sentence]:
         )
     elif report.coverage.basis == "round":
         yield Sentence(
-            f"The labels that nobody checked have no certificate ({found.reason}).",
+            f"There is no certificate for the unreviewed labels ({found.reason}).",
             "trust",
             warns=True,
         )
@@ -155,16 +155,19 @@ def _position(report: Report) -> Iterator[Sentence]:
     conflict, first = report.position.conflict_rate, report.position.first_position_rate
     if isinstance(conflict, Undefined):
         return
-    lean, of = "", ""
-    if isinstance(first, Estimate) and first.low is not None:
-        of = f" (n = {count(first.n)})"
-        if first.low > EVEN:
-            lean = f"it is the first {percent(first.value)} of the time"
-        elif first.high < EVEN:
-            lean = f"it is the second {percent(1 - first.value)} of the time"
+    lean = ""
+    if (
+        isinstance(first, Estimate)
+        and first.low is not None
+        and not first.low <= EVEN <= first.high
+    ):
+        favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
+        lean = (
+            f" Position bias: the {favoured[0]} response won {percent(favoured[1])} of the "
+            f"{count(first.n)} verdicts that flipped when swapped."
+        )
     yield Sentence(
-        f"Swapping the two responses changes its verdict on {short(conflict)} of the examples; "
-        f"where one position wins both times{of}, {lean or 'neither is shown to be favoured'}.",
+        f"Swapping the two responses changes the verdict on {share(conflict, 'pairs')}.{lean}",
         "position",
         warns=bool(lean),
     )
@@ -176,23 +179,26 @@ def _ranking(report: Report) -> Iterator[Sentence]:
         return
     if not report.hitlc.bpde_varies:
         yield Sentence(
-            "BPDE is the same for every example that this judge labelled, so it ranks none before "
-            "another: more samples, or both orders, would tell where the judge wavers.",
+            "BPDE is the same for every example that this judge labelled, so it can't rank them. "
+            "More samples, or both orders, would show where the judge is unsure.",
             "review",
             warns=True,
         )
     elif report.hitlc.no_better_than_chance:
         yield Sentence(
-            f"BPDE finds this judge's errors no better than chance (AUROC {short(area)}): a "
-            "review by rank buys no more than a random one.",
+            f"BPDE finds this judge's errors no better than chance (AUROC {short(area)}). "
+            "Reviewing by rank gains no more than reviewing at random.",
             "review",
             warns=True,
         )
     elif area.low is not None and area.low > EVEN:
-        yield Sentence(f"BPDE finds its errors better than chance (AUROC {short(area)}).", "review")
+        yield Sentence(
+            f"BPDE finds the judge's errors better than chance (AUROC {short(area)}).", "review"
+        )
     else:
         yield Sentence(
-            f"Whether BPDE finds its errors better than chance is not shown (AUROC {short(area)}).",
+            "There is not enough data to tell whether BPDE finds the judge's errors better than "
+            f"chance (AUROC {short(area)}).",
             "review",
         )
 
@@ -219,6 +225,17 @@ def short(figure: Estimate) -> str:
     return f"{text} [{interval(figure.low, figure.high)}]"
 
 
+def share(figure: Estimate, of: str = "") -> str:
+    """`58 % of pairs (40–77 %, n = 60)`: a share within a sentence."""
+    digits = int(figure.n >= 1000)
+    known = figure.low is not None and figure.high is not None
+    limits = f"{interval(100 * figure.low, 100 * figure.high, digits)}{NARROW_SPACE}%, "
+    return (
+        f"{percent(figure.value, digits)}{f' of {of}' if of else ''} "
+        f"({limits if known else ''}n = {count(figure.n)})"
+    )
+
+
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
 _CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
 _HEADINGS = {
@@ -226,10 +243,10 @@ _HEADINGS = {
     "position": "Position",
     "portia": "PORTIA",
     "calibration": "Calibration",
-    "ablation": "Judged otherwise",
+    "ablation": "Other judge settings",
     "review": "Review",
     "length": "Length",
-    "judge_card": "The judge’s card",
+    "judge_card": "Judge biases",
     "win-rate": "Who is better?",
     "trust": "Trust",
     "routing": "Routing",
@@ -265,7 +282,7 @@ def no_people(report: Report) -> str:
 
 @dataclass(frozen=True)
 class SaidAbove(Undefined):
-    """Its reason stands once at the head of the page, so that its cell has but a dash."""
+    """Its reason is shown once at the head of the page, so its cell shows only a dash."""
 
     said: bool = True
 

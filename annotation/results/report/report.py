@@ -52,9 +52,9 @@ CURVES = {
 FRONTIER, BEATEN = "on the frontier", "beaten"
 RATES = {
     "judge_and_people": "judge and people",
-    "people": "people alone",
+    "people": "people only",
     "final": "final labels (hollow)",
-    "judge": "judge alone (hollow)",
+    "judge": "judge only (hollow)",
 }
 
 
@@ -155,8 +155,8 @@ def review_curve_plot(report: Report) -> Plot:
             "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
         },
     }
-    caption = "Reviewed examples count as right by construction, but for the independent curve."
-    return plot("hitlc", "Accuracy after a review of the top β %", caption, rows, line)
+    caption = "Reviewed examples count as right, except in the independent curve."
+    return plot("hitlc", "Accuracy after reviewing the top β %", caption, rows, line)
 
 
 def distribution_plot(report: Report) -> Plot:
@@ -179,7 +179,11 @@ def distribution_plot(report: Report) -> Plot:
         },
     }
     return plot(
-        "bpde", "BPDE, and what was selected", "The first bar is 0: all outcomes agree.", rows, bars
+        "bpde",
+        "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.",
+        rows,
+        bars,
     )
 
 
@@ -207,7 +211,7 @@ def cost_plot(report: Report) -> Plot:
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }
-    caption = "Each method a point; on the frontier nothing cheaper is as accurate."
+    caption = "Each point is a method. On the frontier, no cheaper method is as accurate."
     return plot("cost", "Cost against accuracy", caption, rows, {"layer": [frontier, points]})
 
 
@@ -229,7 +233,7 @@ def score_gap_plot(report: Report) -> Plot:
             "tooltip": tooltip("gap", "measured", "value", "low", "high"),
         },
     }
-    caption = "With the same samples the fall is partly an artefact; with separate ones it is not."
+    caption = "With the same samples, part of the drop is an artefact; with separate ones, none is."
     return plot("gap", "Conflict by score gap", caption, rows, line)
 
 
@@ -240,7 +244,7 @@ def categories_plot(report: Report) -> Plot:
         if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
-    caption = "Judge's accuracy in each category, with its interval."
+    caption = "The judge's accuracy per category, with its 95 % interval."
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
@@ -276,7 +280,7 @@ def win_rates_plot(report: Report) -> Plot:
         for words, rate in rates.items()
         if not isinstance(rate, Undefined)
     ]
-    caption = "Hollow figures have sampling error only; the judge's bias is not in them."
+    caption = "Hollow points cover sampling error only, not judge bias."
     drawing = intervals("by", "win rate")
     line, points = drawing["layer"]
     drawing["layer"] = [line] + [

@@ -189,7 +189,7 @@ class Analysis:
 class Section:
     """template: its part of the results page and of the HTML file.
 
-    read: what it needs beside the analysis' own data, had by `analysis.own(name, read)`; an
+    read: what it needs besides the analysis' own data, had by `analysis.own(name, read)`; an
     Undefined says why it has none. Packed into the ZIP, and found there again by `verify`.
     plots: each makes a drawing from the whole report; one without rows is left out.
     """

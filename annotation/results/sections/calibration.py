@@ -33,7 +33,7 @@ from judging.runs.forms.choice import token_table
 from judging.runs.models import Form, Run
 
 MOST_BESIDE = 8
-NO_PROBABILITIES = Undefined("this run asked for no probabilities: ask for the form choice")
+NO_PROBABILITIES = Undefined("only runs of the form choice have probabilities")
 NONE_YET = Undefined("no example has a probability yet")
 
 
@@ -188,7 +188,7 @@ def calibration_curves(found: CalibrationFigures | Undefined) -> Plot:
             "tooltip": tooltip("method", "p", "value"),
         },
     }
-    caption = "What each calibration makes of a probability, fitted on the estimation set."
+    caption = "How each calibration maps a probability. Fitted on the estimation set."
     return plot("calibration-curve", "Calibration functions", caption, rows, line)
 
 
@@ -214,7 +214,7 @@ def calibration_accuracy(found: CalibrationFigures | Undefined) -> Plot:
             {"mark": {"type": "circle", "size": 60}, "encoding": shared | point},
         ]
     }
-    caption = "On examples that the fit has not seen; the mean is over a balanced set."
+    caption = "Measured on examples that the fit has not seen. The mean covers a balanced set."
     return plot("calibration", "Accuracy before and after calibration", caption, rows, drawing)
 
 
@@ -223,11 +223,11 @@ SHARES = (10, 25, 50, 75)
 MANY = 5_000
 DRAWN = np.linspace(0, 1, 51)
 WEIGHTED = Undefined(
-    "people saw the contested examples and an audit of the others, and a calibration's accuracy "
-    "is compared on examples that all count alike: label every example, or import its votes"
+    "people saw only the contested examples and an audit; to compare calibrations, label every "
+    "example or import votes for all"
 )
-NO_MASS = Undefined("the recorded probabilities do not say how likely both tokens were together")
-TOO_MANY = Undefined(f"left out above {MANY} examples, where each fit takes long")
+NO_MASS = Undefined("the recording doesn't contain the total probability of both tokens")
+TOO_MANY = Undefined(f"left out above {MANY} examples, because each fit takes too long")
 
 
 def calibration(of: Analysis) -> CalibrationFigures | Undefined:

@@ -1,4 +1,4 @@
-"""The judge's card: each of its biases in one figure, with what it means and what reduces it."""
+"""The judge's card: one figure for each bias, its meaning, and how to reduce it."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -69,16 +69,16 @@ def read_card(of: Analysis) -> Data:
     return Data(arrays, plain)
 
 
-NO_PLACES = Undefined("people’s labels name no position and no ID")
-NO_IDS = Undefined("this form names no option IDs to choose between: ask for the form choice")
+NO_PLACES = Undefined("not applicable to human labels")
+NO_IDS = Undefined("only runs of the form choice have option IDs")
 NO_LIKELIHOOD = Undefined(
-    "no likelihoods of these responses yet: manage.py likelihood PROJECT --run RUN"
+    "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
 )
-NO_KIN = Undefined("no pair has exactly one response by a model of the judge’s family")
+NO_KIN = Undefined("no pair compares a model of the judge’s family with another family’s model")
 NO_PRICE = Undefined("the price is unknown")
-NOTHING_ASKED = Undefined("nothing was asked yet")
+NOTHING_ASKED = Undefined("the judge has not been asked yet")
 NORMAL_95 = 1.959964
-NOT_A_PREFERENCE = Undefined("this is about the judge alone")
+NOT_A_PREFERENCE = Undefined("applies to the judge only")
 
 
 @dataclass(frozen=True)
@@ -124,15 +124,15 @@ def position_bias(of: Analysis) -> CardEntry:
     if isinstance(value, Undefined) and isinstance(data, Data):
         value = by_orders(of)
         if isinstance(value, Estimate):
-            value = replace(value, note="position and ID token together")
+            value = replace(value, note="position bias and ID-token bias together")
     return CardEntry(
         key="position",
         title="Position bias",
         value=value,
-        meaning="What standing first adds to a response’s chance to win: 0 is none, above 0 "
-        "favours the first.",
-        remedy="Ask both orders (mec_bpc, PORTIA, or X0 and X2 of a choice): their mean cancels "
-        "it.",
+        meaning="How much being shown first raises a response’s chance of winning. 0 means no "
+        "bias; above 0, the judge favours the first response.",
+        remedy="Ask in both orders (mec_bpc, PORTIA, or permutations X0 and X2). Their mean "
+        "cancels this bias.",
         human=NO_PLACES,
         bias=value,
         neutral=0.0,
@@ -158,9 +158,10 @@ def token_bias(of: Analysis) -> CardEntry:
         key="id_token",
         title="ID-token bias",
         value=value,
-        meaning="What bearing the first ID token adds to a response’s chance: 0 is none.",
-        remedy="Ask a balanced set of permutations (--permutations 2 or 4) and take their mean; "
-        "Pride and CalibraEval calibrate one permutation.",
+        meaning="How much having the first option ID raises a response’s chance of winning. 0 "
+        "means no bias.",
+        remedy="Ask a balanced set of permutations (--permutations 2 or 4), whose mean cancels "
+        "this bias, or calibrate a single permutation with PriDe or CalibraEval.",
         human=NO_PLACES,
         bias=value,
         neutral=0.0,
@@ -172,8 +173,10 @@ def length_bias(of: Analysis) -> CardEntry:
         "length",
         "Length bias",
         of.length,
-        "γ of the longer response: above 0 prefers it; a bias is what goes beyond people.",
-        "Review by people where lengths differ most; the equal-length win rate is in Length.",
+        "γ for the longer response. Above 0, the judge prefers longer responses. It is a bias if "
+        "people who labelled the same examples don’t share it.",
+        "Have people review the pairs whose lengths differ most. The Length section shows the "
+        "win rate at equal length.",
     )
 
 
@@ -187,9 +190,9 @@ def likelihood_bias(of: Analysis) -> CardEntry:
         "likelihood",
         "Likelihood bias",
         found,
-        "γ of the response that a language model finds likelier; see Length too, as the sum "
-        "tracks length.",
-        "Show the most biased examples with people’s scores before the question (pointwise "
+        "γ for the response that a language model finds more likely. Compare it with Length: a "
+        "response’s likelihood depends on its length.",
+        "Show the judge the most biased examples with people’s scores first (pointwise runs: "
         "--shots-from).",
     )
 
@@ -202,8 +205,9 @@ def self_preference(of: Analysis) -> CardEntry:
         "self_preference",
         "Self-preference",
         found,
-        "γ of the response by a model of the judge’s own family; above 0 prefers its kin.",
-        "Judge with a model of another family than both candidates.",
+        "γ for the response by a model of the judge’s own family. Above 0, the judge prefers its "
+        "own family.",
+        "Use a judge from a different family than both models.",
     )
 
 
@@ -237,8 +241,8 @@ def stability(of: Analysis) -> CardEntry:
         key="repetition",
         title="Repetition stability",
         value=of.position.repetition_stability,
-        meaning="How often two samples of the same prompt agree: 1 is always.",
-        remedy="More samples (k), or a lower temperature.",
+        meaning="How often two samples of the same prompt agree. 1 means always.",
+        remedy="Ask for more samples (k), or use a lower temperature.",
         neutral=1.0,
     )
 
@@ -251,10 +255,10 @@ def unparsed(of: Analysis) -> CardEntry:
         key="unparsed",
         title="Samples without a verdict",
         value=wilson(without, total) if total else NOTHING_ASKED,
-        meaning="Unparsed, truncated, refused, filtered or failed: none of them is ever taken for "
-        "a value.",
-        remedy="A template that the model follows, more tokens (--retry truncated), or another "
-        "form.",
+        meaning="The share of samples that were unparsed, truncated, refused, filtered or failed. "
+        "They never count as a verdict.",
+        remedy="Use a template that the model follows, allow more tokens (--retry truncated), or "
+        "use another form.",
         neutral=0.0,
     )
 
@@ -263,10 +267,10 @@ def cost(of: Analysis) -> CardEntry:
     usd = of.own("judge_card", read_card).arrays["usd"]
     return CardEntry(
         key="cost",
-        title="Cost of a pair, USD",
+        title="Cost per pair, USD",
         value=mean_cost(usd[~np.isnan(usd)]),
-        meaning="What the judge’s calls about one pair cost, all orders and samples together.",
-        remedy="Batches cost half, an adaptive run stops early, fewer samples cost less.",
+        meaning="The mean cost of the judge’s calls per pair, with all orders and samples.",
+        remedy="Use batches (half the price), an adaptive run (stops early), or fewer samples.",
     )
 
 

@@ -42,11 +42,11 @@ from judging.methods.verdicts.verdicts import cut
 from judging.runs.models import Form, Method, Run
 
 ADAPTIVE = Undefined(
-    "an adaptive run stops where its answers agree, which biases score gaps and what fewer "
-    "samples seem to give"
+    "an adaptive run stops when its answers agree, which would bias score gaps and the results of "
+    "fewer samples"
 )
-PORTIA = Undefined("fewer samples would have come to other stages of PORTIA")
-# All subsets of so many samples can be taken; of more only one and all.
+PORTIA = Undefined("with fewer samples, PORTIA would have reached other stages")
+# Up to this many samples, all subsets are used; above it, only one and all.
 MOST_SUBSETS = 6
 REPEATS = 500
 
@@ -305,7 +305,7 @@ def _reviewed(
 
 
 def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
-    """An imported run of two orders is MEC+BPC, one of one order MEC, whoever asked."""
+    """An imported run of two orders counts as MEC+BPC, one of one order as MEC."""
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)

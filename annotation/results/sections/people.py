@@ -205,7 +205,7 @@ def _pooled(ballots: Ballots) -> PooledSideBias:
 NAME = "pace"
 # Points of one person's line; with fewer votes than this times five each point has five.
 MOST_POINTS, FEWEST_VOTES = 20, 5
-NO_TIMES = Undefined("no vote was timed: imported votes come without a time")
+NO_TIMES = Undefined("no vote was timed (imported votes have no time)")
 
 
 @dataclass(frozen=True)
@@ -286,10 +286,10 @@ def pace_plot(paces: Sequence[Pace]) -> Plot:
         "mark": {"type": "line", "point": {"size": 24}},
         "encoding": {
             "x": x_axis("vote", "their votes so far") | {"axis": {"tickMinStep": 1}},
-            "y": {"field": "seconds", "type": "quantitative", "title": "active seconds a vote"},
+            "y": {"field": "seconds", "type": "quantitative", "title": "active seconds per vote"},
             "color": colour("annotator", names),
             "tooltip": tooltip("annotator", "votes", "seconds", "low", "high"),
         },
     }
-    caption = "Each point is the median of some votes in the order given; imported votes have none."
+    caption = "Each point is the median of some consecutive votes. Imported votes have no time."
     return plot(NAME, "Annotators' pace", caption, rows, lines)

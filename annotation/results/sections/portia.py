@@ -169,7 +169,9 @@ def lengths(project: Project, ids: Codes) -> np.ndarray:
     return np.array([found[pk] for pk in ids.tolist()], dtype=np.int64).reshape(-1, 2)
 
 
-PENDING = Undefined("PORTIA has not finished every example, so the audit stands for others")
+PENDING = Undefined(
+    "PORTIA has not finished every example, so the audit doesn't represent the rest"
+)
 _SAME = ("model", "form")
 
 

@@ -46,7 +46,7 @@ def distribution(sheet: Sheet) -> list[BpdeBar]:
 
 ONE_ORDER = Undefined("this run asked in one order only")
 NO_REPETITION = Undefined(
-    "the samples of one order bear different option IDs, so they repeat nothing"
+    "the samples of one order have different option IDs, so no prompt is repeated"
 )
 # Limits of the bins of |CS1 - CS2|, by what the scores can be.
 EDGES: dict[str, tuple[float, ...]] = {

@@ -89,7 +89,7 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     reviewed = ((sheet.selected | sheet.audited) & sheet.answered)[known.rows]
     done, left = final.at(reviewed), judge.weight - reviewed
     rest = replace(judge, weight=left).at(left > 1e-9)
-    # What stands for itself and for others is here twice, and neither repeats the other's question.
+    # Audited examples are here twice, for themselves and for others; neither repeats a question.
     question = done.question + (1 + judge.question.max() if rest.stratum.any() else 0)
     own = {"weight": np.ones(len(done)), "stratum": np.zeros(len(done), np.intp)}
     return AfterReview(replace(done, question=question, **own), rest)
@@ -137,7 +137,7 @@ ROUNDING = 1e-6
 
 @dataclass(frozen=True)
 class ReviewGain:
-    """What a review of the top m bought, beside the accuracy that it has by construction."""
+    """What reviewing the top m achieved, besides the accuracy that it has by construction."""
 
     m: int
     accuracy: Figure
@@ -165,7 +165,7 @@ class Review:
 
     @property
     def plain(self) -> bool:
-        """Whether every example stands for itself alone, so that errors can be counted."""
+        """Whether every example represents only itself, so that errors can be counted."""
         return bool(np.ptp(self.weight) == 0)
 
     @cached_property
@@ -216,7 +216,7 @@ class Review:
         if not self.plain:
             return self._weighted_lines(m)
         if m > len(self.earned):
-            return Undefined("more was reviewed than there are known labels")
+            return Undefined("more examples were reviewed than have a known label")
         left = self.order[m:]
         accuracy = share(self.earned[left], self.question[left], reason=EVERYTHING)
         return self._lines(m, accuracy, errors_found(self.order, self.earned, m))
@@ -224,7 +224,7 @@ class Review:
     def _weighted_lines(self, m: int) -> ReviewGain:
         """From the selected and an audit of the rest: who was reviewed is known, how many errors
         the whole has is estimated, so that no exact probability can be given."""
-        reason = Undefined("counted only where every example has a known label")
+        reason = Undefined("known only if every example has a known label")
         return self._lines(m, self._weighted_unreviewed(m), reason)
 
     def _weighted_unreviewed(self, m: int) -> Figure:
@@ -297,7 +297,7 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
     if isinstance(samples, Undefined):
         return samples
     if samples.orders < 2:
-        return Undefined("this run asked in one order only, by which it is ranked")
+        return Undefined("this run asked in one order only, so this is its own ranking")
     scores = np.zeros((*samples.valid[:, :1].shape, 2), dtype=np.int64)
     scores[..., 0] = samples.signs[:, :1]
     found = verdict_arrays(scores, samples.valid[:, :1])

@@ -51,8 +51,8 @@ from judging.runs.forms.likelihood import pair_differences
 from judging.runs.models import Form, Run, Verdict
 
 _WHEN = {
-    "bpde": "the more its outcomes contradict each other (BPDE)",
-    "gap": "the further apart its scores are (|CS₁ − CS₂|)",
+    "bpde": "the more its samples contradict each other (BPDE)",
+    "gap": "the larger the difference between its scores (|CS₁ − CS₂|)",
     "length in favour": "when it prefers the longer response",
     "length difference": "the more the responses differ in length",
     "question length": "the longer the question",
@@ -60,9 +60,9 @@ _WHEN = {
     "conflict": "when its two orders give different labels",
     "first position": "the more often the response shown first won",
     "jury agreement": "the more the other runs agree with it",
-    "log-probability margin": "the surer its token probabilities are",
-    "PORTIA's stage": "the later the stage that settled it",
-    "likelihood in favour": "when it prefers the likelier response",
+    "log-probability margin": "the more certain its token probabilities are",
+    "PORTIA's stage": "the later the PORTIA stage that settled it",
+    "likelihood in favour": "when it prefers the response that a language model finds more likely",
 }
 
 # Odds half as large again, or a third smaller.
@@ -75,13 +75,13 @@ def sentence(name: str, ratio: Estimate) -> str:
     category = name.startswith(CATEGORY)
     shown = set_apart(name.removeprefix(CATEGORY))
     when = f"in “{shown}”" if category else _WHEN.get(name, f"with “{shown}”")
-    unit = "against the average category" if category else "per sd"
+    unit = "compared with the average category" if category else "per standard deviation"
     times = f"×{_ratio(value)} [{_ratio(low)}–{_ratio(high)}] {unit}"
     often = "more often" if value > 1 else "less often"
     if not low <= 1 <= high:
         return f"Wrong {often} {when}: {times}"
     if abs(math.log(value)) > NOTABLE:
-        return f"Perhaps wrong {often} {when}: {times}"
+        return f"Possibly wrong {often} {when}: {times}"
     return f"No clear difference {when}: {times}"
 
 
@@ -243,7 +243,7 @@ def learning_places(round_: Round, sheet: Sheet) -> Codes:
 
 
 def described(found: Routing) -> Json:
-    """What is kept of a fit, for the pages and for whoever asks how examples were selected."""
+    """Return what is stored of a fit, to show how examples were selected."""
     trial, apart = found.trial, found.trial.advantage
     advantage = (
         {"value": apart.value, "standard_error": apart.standard_error}
@@ -273,8 +273,8 @@ def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
     return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
 
 
-NOT_KEPT = Undefined("the round went by BPDE and kept no learned score")
-NO_JURY = Undefined("the project has no other run to ask")
+NOT_KEPT = Undefined("the round selected by BPDE, so it has no learned score")
+NO_JURY = Undefined("the project has no other run")
 
 
 @dataclass(frozen=True)
@@ -356,7 +356,7 @@ def figures(analysis: Analysis) -> RoutingFigures | Undefined:
         return _of_round(analysis, data)
     if "waits" in data.plain:
         done, n = data.plain["waits"]
-        reason = f"round {data.plain['round']} is still learning: {done} of {n} are settled"
+        reason = f"round {data.plain['round']} is still learning: {done} of {n} items are settled"
         return Undefined(reason)
     return _of_known_labels(analysis, data)
 
@@ -383,7 +383,7 @@ def _next(sheet: Sheet, data: Data) -> Figure:
     if sheet.selected.sum() <= data.plain["m"]:
         return figure_from(fit["next"])
     if not fit["used"]:
-        return Undefined("the cut was extended, and BPDE is no probability")
+        return Undefined("the cut was extended, and BPDE can't predict a number of errors")
     left = np.sort(scores[~sheet.selected & np.isfinite(scores)])[::-1][:NEXT_LABELS]
     return Estimate(float(left.sum()), len(left))
 
@@ -393,7 +393,7 @@ def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefin
     sheet, samples = analysis.sheet, analysis.samples
     rows = np.flatnonzero(sheet.labelled)
     if isinstance(samples, Undefined) or not len(rows):
-        return Undefined("no sample of the judge has a known label beside it")
+        return Undefined("no example has both a judge's sample and a known label")
     columns = columns_of(sheet, analysis.run, samples, analysis.others, data)
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     found = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
@@ -442,7 +442,7 @@ def _labels(sheet: Sheet) -> np.ndarray:
 
 
 def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
-    """On examples whose labels taught nothing, each with what it stands for."""
+    """On examples that were not learned from, each with its weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     if isinstance(known, Undefined):
         return RoutingScoreFigures(known, known, known)
@@ -455,7 +455,7 @@ def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
     fair = np.isfinite(scores[rows])
     learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
     if not data.plain["fit"]["used"]:
-        # The scores that the round went by are BPDE.
+        # The round selected by BPDE.
         learned = NOT_KEPT
     by_jury: Figure = NO_JURY
     if analysis.others:
@@ -498,7 +498,7 @@ SHARES = (10, 20, 30, 50)
 
 
 def members_of(analysis: Analysis) -> tuple[OtherRun, ...]:
-    """The other runs that sit on the panel beside this one."""
+    """Return the other runs on the panel."""
     least = analysis.sheet.judged.sum() / 2
     return tuple(one for one in analysis.others if one.judged.sum() >= max(least, 1))
 
@@ -590,7 +590,7 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
 
 
 def _earned(analysis: Analysis, other: OtherRun) -> Floats:
-    """(2, N): what this run's label earns, and the other's, times what the example stands for."""
+    """(2, N): what this run's label earns, and the other's, times the example's weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     earned = np.zeros((2, len(sheet)))
     if isinstance(known, Undefined):

@@ -1,4 +1,4 @@
-"""What may be trusted: blind votes, the certificate of an audit, the alternative annotator test."""
+"""How far labels can be trusted: blind votes, an audit's certificate, the annotator test."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ class Unblinded:
         if self.left_out:
             return f"{were} and {'is' if n == 1 else 'are'} left out."
         counts = "counts" if n == 1 else "count"
-        return f"{were}, after a look at what the judge says, and {counts}."
+        return f"{were}, by people who had seen judge output, and {counts}."
 
 
 def unblinded(sheet: Sheet) -> Unblinded:
@@ -70,8 +70,8 @@ DEFAULT_ALPHA = 0.05
 MOST_SHOWN = 20
 # What the certified set is cut by, in words.
 SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
-NO_AUDIT = Undefined("no audit: open a round with one to learn about the labels nobody checks")
-NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can be certified")
+NO_AUDIT = Undefined("no audit; open a round with an audit to check the unreviewed labels")
+NO_PLAN = Undefined("no certificate was planned before the audit began, so none can be issued")
 
 
 @dataclass(frozen=True)
@@ -219,11 +219,11 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
     if not reached:
         first = plan.looks[0]
         return Undefined(
-            f"{audit.resolved} audited examples are settled in the order drawn; "
-            f"the first look is at {first}"
+            f"{audit.resolved} audited examples are settled in the order drawn; the certificate "
+            f"is first checked at {first}"
         )
     if not len(plan.grid):
-        return Undefined("the judge gave no label to any example that was not selected")
+        return Undefined("the judge labelled none of the examples that were not selected")
     found = [certify(plan, _tallies(sheet, audit, plan.grid, look), look) for look in reached]
     issued = [one for one in found if isinstance(one, Certificate)]
     return max(issued, key=lambda one: one.n_from_judge) if issued else found[-1]

@@ -119,7 +119,7 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     if isinstance(known, Undefined):
         return known
     if sheet.basis == "gold":
-        return Undefined("known labels have no votes whose noise could be told")
+        return Undefined("known labels have no votes, so variation between voters is unknown")
     spread = sheet.ballots.counts.score_variance()
     audited = sheet.audited & ~sheet.selected
     selected = known.rows if sheet.everyone else np.flatnonzero(sheet.selected)
@@ -155,7 +155,7 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
 def _ratio(both: Figure, people: Figure) -> Number | Undefined:
     widths = [_width(one) for one in (both, people)]
     if None in widths or not widths[1]:
-        return Undefined("one of the two has no interval")
+        return Undefined("one of the two win rates has no interval")
     return Number(float(widths[0] / widths[1]))
 
 

@@ -17,7 +17,7 @@ from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insi
 from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient
 from judging.llm.endpoint import Endpoint
 
-NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
+NOT_TOLD = "The endpoint gives no log-probabilities for a prompt."
 # llama.cpp's server fails like this on scripts whose letters its model has no whole tokens for.
 PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
 UNSPELLED = (

@@ -40,7 +40,7 @@ KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
 AZURE_HOSTS = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
 # Before these errors no byte of the request had left.
 UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
-# Stands for a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
+# This means a probability of zero, which JSON can't write as a logarithm. OpenAI's own value.
 LEAST_LOGPROB = -9999.0
 # Accepts control characters in texts as they are.
 LENIENT = json.JSONDecoder(strict=False)

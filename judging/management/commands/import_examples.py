@@ -112,7 +112,9 @@ class Command(FairJudgeCommand):
         if imported.n_known:
             parts.append(f"already in the project: {count(imported.n_known)}")
         if imported.n_conflicts:
-            parts.append(f"in the project with other content: {count(imported.n_conflicts)}")
+            parts.append(
+                f"already in the project with different content: {count(imported.n_conflicts)}"
+            )
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
         for path in refused_files_of(imported):
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")

@@ -307,7 +307,7 @@ class Command(FairJudgeCommand):
 
         with self.progress("Judging", before.expected) as bar:
             if not work_on(run, report=show, say=self.stderr.write, at_keyboard=True):
-                raise UserError(f"Run {run.name} is being worked on elsewhere. Nothing was sent.")
+                raise UserError(f"Run {run.name} is held by another process. Nothing was sent.")
             after = progress_of(run)
             bar.move_to(after.settled)
         for line in summary(run, after):
@@ -350,9 +350,9 @@ def summary(run: Run, progress: Any) -> list[str]:
         f"Errors: {complaint.calls} × {complaint.message}" for complaint in progress.complaints
     ]
     if progress.calls_lost:
-        lines.append(f"Calls lost: {count(progress.calls_lost)}, possibly billed.")
+        lines.append(f"Calls lost: {count(progress.calls_lost)}. They may have been billed.")
     lines += [
-        f"Batch {batch.remote_id or '(not handed in yet)'}: {batch.state}, {batch.calls} calls."
+        f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
     ]
     lines += progress.notes
@@ -367,10 +367,10 @@ def estimate_text(estimate: RunEstimate) -> str:
     calls = count(estimate.n_calls)
     if estimate.n_calls_most != estimate.n_calls:
         calls += f" to {count(estimate.n_calls_most)}"
-    cost = "unknown, as the price is"
+    cost = "unknown, because the price is unknown"
     if estimate.usd is not None and estimate.usd_most is not None:
         cost = f"about {estimate.usd:.4f} USD; at most {estimate.usd_most:.4f} USD"
-    time_needed = "not known"
+    time_needed = "unknown"
     if estimate.batch_hours is not None:
         time_needed = f"up to {estimate.batch_hours} hours"
     elif estimate.seconds is not None:

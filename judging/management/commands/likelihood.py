@@ -71,8 +71,8 @@ def model_name(text: str) -> str:
 
 def described(asked: LikelihoodsAsked) -> str:
     cost = "unknown" if asked.usd is None else f"{asked.usd:.6f} USD"
-    untold = f", {asked.untold} without a number" if asked.untold else ""
-    return f"{asked.texts} texts, {asked.asked} asked of {asked.model}{untold}. Cost: {cost}."
+    untold = f", {asked.untold} without a likelihood" if asked.untold else ""
+    return f"{asked.texts} texts, {asked.asked} sent to {asked.model}{untold}. Cost: {cost}."
 
 
 def lines(report: Json) -> Iterator[str]:

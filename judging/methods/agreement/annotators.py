@@ -79,10 +79,10 @@ def alternative_annotator_test(
     pairs = [_advantages(judge, judged, votes, present, rater) for rater in range(len(names))]
     usable = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
     if len(usable) < FEWEST_ANNOTATORS:
-        return Undefined("three annotators who share examples are needed")
+        return Undefined("this needs three annotators who share examples")
     n_examples = int(((present.sum(axis=1) >= 2) & judged).sum())
     if n_examples < FEWEST_EXAMPLES:
-        return Undefined(f"{n_examples} examples with two votes; 30 are needed")
+        return Undefined(f"only {n_examples} examples have two votes; this needs 30")
     p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
     rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)
     compared = tuple(

@@ -26,7 +26,7 @@ from judging.methods.intervals.bootstrap import (
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.verdicts import Label
 
-ONE_LABEL = "both gave the same label throughout, so chance agreement is complete"
+ONE_LABEL = "both always gave the same label, so chance agreement is complete"
 DRAWS = 2_000
 TOO_FEW = "no example has two votes"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
@@ -64,7 +64,7 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
     Returns: kappa, at most 1, or Undefined for an empty table or a single class."""
     value = float(_kappas(table[None], linear=linear)[0])
     if table.sum() == 0:
-        return Undefined("no examples that both have labelled")
+        return Undefined("no example was labelled by both")
     return value if np.isfinite(value) else Undefined(ONE_LABEL)
 
 

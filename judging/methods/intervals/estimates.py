@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
 
-NO_CHANCE = "all of it was reviewed, and is right by construction"
+NO_CHANCE = "everything was reviewed, so it is right by construction"
 
 
 @dataclass(frozen=True, slots=True)

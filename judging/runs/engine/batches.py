@@ -35,12 +35,12 @@ WRITTEN_TOGETHER = 200
 MADE = "made"
 
 NOTHING_DONE = (
-    "The endpoint ended a batch ({status}) without doing any of it{message}. Nothing recorded is "
-    "lost, and what a batch did not do costs nothing. Resume to hand the calls in again."
+    "The endpoint ended a batch ({status}) without processing it{message}. Nothing recorded is "
+    "lost, and calls that were not processed cost nothing. Resume to send the calls again."
 )
 NOTHING_BROUGHT = (
-    "The endpoint brought no answer of a batch ({status}){message}. They may have been billed. "
-    "Nothing recorded is lost. Resume to hand the calls in again."
+    "The endpoint returned no answers for a batch ({status}){message}. They may have been billed. "
+    "Nothing recorded is lost. Resume to send the calls again."
 )
 
 
@@ -175,16 +175,16 @@ POLL_SECONDS = 15.0
 # How long to wait for a cancelled batch. A resume collects one that takes longer.
 CANCEL_SECONDS = 60.0
 INTERRUPTED = (
-    "Stopped at the keyboard. The endpoint goes on with the batches that it has: resume the run "
+    "Stopped at the keyboard. The endpoint goes on with the batches that it has. Resume the run "
     "to collect them."
 )
 NOT_TAKEN = (
-    "The endpoint did not take the batch: {message} {advice} Nothing recorded is lost. Resume to "
-    "try again, or start a run without batches."
+    "The endpoint did not accept the batch: {message} {advice} Nothing recorded is lost. Resume "
+    "to try again, or start a run without batches."
 )
 NOT_CANCELLED = (
     "The endpoint has not ended {n} of the run's batches: {message} It may go on with them and "
-    "bill them. Resume the run to collect what they bring."
+    "bill them. Resume the run to collect their answers."
 )
 
 

@@ -43,12 +43,13 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
     kept = run.parameters.get("adaptive")
     notes = [portia_note(run)] if run.stages else []
     if run.parameters.get("batch"):
-        notes.append("In batches: half the price, and done within 24 hours of each.")
+        notes.append("Calls are sent as batches: half the price, and each is done within 24 hours.")
     if kept is not None:
         notes += [
-            "Adaptive: an example is asked until its label can no longer change, or is with "
-            f"{kept['confidence']:.0%} confidence the one that all samples would give. That is "
-            "about this judge, not about the truth. It is ranked by its smoothed entropy.",
+            "Adaptive: sampling of an example stops when its label can no longer change, or when "
+            f"it is, with {kept['confidence']:.0%} confidence, the label that all samples would "
+            "give. This concerns the judge's verdict, not its accuracy. Examples are ranked by "
+            "smoothed entropy.",
             rules_note(kept),
         ]
         if run.state == Run.State.DONE:
@@ -57,31 +58,38 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
 
 
 def portia_note(run: Run) -> str:
-    words = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
+    words = {
+        Stage.UNSPLIT: "as a whole",
+        Stage.LENGTH: "by length",
+        Stage.SEMANTIC: "by similarity",
+    }
     # The whole responses come last only if nothing else can be shown.
     asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
     stages = ", then ".join(words[Stage(stage)] for stage in asked)
     split = PortiaSettings.of(run)
     parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
     return (
-        f"PORTIA{parts}: an example is asked until both orders agree, {stages}. Whole responses "
-        "are shown where one is too short to split or nothing is alike."
+        f"PORTIA{parts}: responses are compared {stages}, until both orders agree. If a response "
+        "is too short to split, or the two have nothing in common, they are shown as a whole."
     )
 
 
 def rules_note(kept: dict[str, object]) -> str:
     pilot, rules = kept.get("pilot"), kept.get("rules")
     if not isinstance(pilot, list) or rules is None:
-        return "Its pilot is being asked in full, to calibrate when others may stop."
+        return "A pilot of examples gets all samples first, to learn when others may stop early."
     if not isinstance(rules, list) or not rules:
         why = f": {kept['why']}" if kept.get("why") else ""
-        return f"The pilot of {len(pilot)} gave no rule{why}; only certain labels stop early."
+        return (
+            f"The pilot of {len(pilot)} examples gave no rule for stopping early{why}. Sampling "
+            "stops only when a label can no longer change."
+        )
     stated = "; ".join(
-        f"after {rule['rounds']} where its differences add up to {rule['lead']:g} or more "
-        f"({rule['lower']:.1%} at least)"
+        f"after round {rule['rounds']} if the score differences sum to {rule['lead']:g} or more "
+        f"(same label as the full run in at least {rule['lower']:.1%})"
         for rule in rules
     )
-    return f"Rounds after which a label is kept, by a pilot of {len(pilot)}: {stated}."
+    return f"Rules for stopping early, from a pilot of {len(pilot)} examples: {stated}."
 
 
 RATE_WINDOW = timedelta(seconds=60)

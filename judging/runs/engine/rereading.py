@@ -62,7 +62,7 @@ def reparse(
 
 def check_replies(run: Run) -> None:
     if run.method == Method.IMPORTED:
-        raise UserError(f"Run {run.name} was recorded elsewhere: it holds no replies to read.")
+        raise UserError(f"Run {run.name} was recorded elsewhere, so it has no replies to parse.")
 
 
 def older(run: Run) -> QuerySet[Parse]:

@@ -30,17 +30,17 @@ FINAL = (FailureKind.TOO_LONG, FailureKind.FILTERED)
 
 REFUSED = (
     "The first {n} calls were all refused, so the run was paused before the others were sent: "
-    "{message} Nothing recorded is lost. Correct what the endpoint names, then resume: refused "
-    "calls are asked again."
+    "{message} Nothing recorded is lost. Fix what the endpoint complains about, then resume. "
+    "Refused calls are sent again."
 )
 UNREAD = (
-    "Nothing that came for the first {n} calls can be read, so the run was paused before the "
-    "others were sent: {message} Nothing recorded is lost. Check the endpoint's address and what "
-    "stands in front of it, then resume: such calls are asked again."
+    "The replies to the first {n} calls can't be read, so the run was paused before the others "
+    "were sent: {message} Nothing recorded is lost. Check the endpoint's address and any proxy in "
+    "front of it, then resume. These calls are sent again."
 )
 SILENT = (
     "{n} calls in a row failed, and the endpoint has answered none for {seconds:.0f} s: {message} "
-    "Nothing recorded is lost. Check that the endpoint runs, then resume: failed calls are asked "
+    "Nothing recorded is lost. Check that the endpoint runs, then resume. Failed calls are sent "
     "again."
 )
 
@@ -100,7 +100,7 @@ class CircuitBreaker:
 State = Run.State
 
 OVER_BUDGET = (
-    "The budget of {budget} can't hold another call: {spent} are spent, {reserved} may still be "
+    "The budget of {budget} can't cover another call: {spent} are spent, {reserved} may still be "
     "billed, and the next call may cost {needed}. Nothing recorded is lost. Raise the budget and "
     "resume."
 )

@@ -110,7 +110,7 @@ def differences_in(
 
 
 Json = dict[str, Any]
-NO_LIKELIHOOD = "no likelihoods yet: manage.py likelihood PROJECT --run RUN"
+NO_LIKELIHOOD = "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
 
 
 @dataclass(frozen=True, slots=True)

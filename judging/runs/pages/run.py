@@ -49,12 +49,14 @@ class BudgetForm(forms.Form):
 
 
 class ResumeForm(forms.Form):
-    """Errors are always asked again; other statuses only if a person says so."""
+    """Samples with errors are always repeated, other statuses only if a person chooses them."""
 
     retry = forms.MultipleChoiceField(
-        label="Ask again what ended as", required=False, widget=forms.CheckboxSelectMultiple
+        label="Repeat samples with this status", required=False, widget=forms.CheckboxSelectMultiple
     )
-    max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
+    max_tokens = whole(
+        "Max tokens per sample", MOST_TOKENS, "Applies to calls that are still to be sent."
+    )
     budget = dollars("Budget, USD")
 
     def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
@@ -127,7 +129,8 @@ def drawn(bars: Sequence[Bar]) -> list[DrawnBar]:
 
 MOST_ON_PAGE = 2_000
 TOO_MANY = (
-    "above {} items the correlations take minutes: manage.py report {} --run {} --json has them"
+    "above {} items the correlations take minutes; get them with manage.py report {} --run {} "
+    "--json"
 )
 
 

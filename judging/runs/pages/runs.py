@@ -21,8 +21,8 @@ from judging.runs.planning.start import start_run
 
 PAGE = 50
 MAY_NOT_START = (
-    "Runs cost money. Starting, resuming and budgets need the site permission “researcher”: "
-    "ask the operator."
+    "Runs cost money. To start or resume runs or change budgets, you need the site permission "
+    "“researcher”. Ask the operator."
 )
 
 
@@ -83,7 +83,7 @@ def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
     """Render what the form will cost; without JavaScript in a whole page."""
     access = starter(request, slug)
     form = StartForm(access.project, request.POST)
-    estimate, problem = None, "Something in the form is not right yet."
+    estimate, problem = None, "The form has an error. Nothing was started."
     if form.is_valid():
         try:
             pace = {name: value for name, value in form.pace.items() if name != "seed"}

@@ -51,7 +51,7 @@ class TemplateForm(forms.Form):
     name = forms.SlugField(
         label="Name",
         max_length=80,
-        help_text="Letters, digits and hyphens. A name that is there gets a new version.",
+        help_text="Letters, digits and hyphens. An existing name gets a new version.",
     )
     reply = forms.ChoiceField(
         label="The judge answers with",
@@ -65,14 +65,14 @@ class TemplateForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 22, "class": "mono", "spellcheck": "false"}),
         help_text="Slots: {question}, {first} and {second} for the responses by position, "
-        "{reference} and {criteria} (the project's criteria) where wanted. {Q}, {R1} and {R2} are "
-        "read as the first three.",
+        "{reference} and {criteria} (the project's criteria) if you want them. {Q}, {R1} and {R2} "
+        "mean the first three.",
     )
     sample_reply = forms.CharField(
         label="A sample reply",
         max_length=LONGEST_REPLY,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono"}),
-        help_text="As the judge would write it, with a verdict. It must be readable.",
+        help_text="Write it as the judge would, with a verdict. FairJudge must be able to read it.",
     )
     template: Template | None = None
 

@@ -32,25 +32,24 @@ from judging.runs.planning.start import (
 RENDERED = 200
 # Evidence and two scores, if no earlier run of this judge tells more.
 TOKENS_A_SAMPLE = 200
-IN_BATCHES = "Batches cost half, and are done within 24 hours each."
+IN_BATCHES = "Batches cost half. Each is done within 24 hours."
 BY_STAGES = (
-    "PORTIA asks on where the two orders disagree: the fewest calls are two an example, the most "
-    "are made where no stage makes them agree. Tokens and time are of the fewest."
+    "PORTIA makes at least two calls per example, and more if the two orders disagree. The most "
+    "calls are made if they disagree at every stage. Tokens and time assume the fewest calls."
 )
 AT_MOST = (
-    "Adaptive: these are the most calls. {pilot} of the {n} examples are asked in full; of the "
-    "others each sample is a call and pays for its prompt, so where an endpoint gives several "
-    "samples a call it saves completion tokens alone."
+    "Adaptive: this is the highest number of calls. {pilot} of the {n} examples get all samples. "
+    "For the others, each sample is a call that pays for its prompt. If the endpoint gives several "
+    "samples per call, stopping early only saves completion tokens."
 )
 NOTHING_TO_SAVE = (
-    "Adaptive: a pilot of at least {fewest} examples is asked in full, and there are no more than "
-    "that, so nothing is saved."
+    "Adaptive: a pilot of at least {fewest} examples gets all samples. The project has no more "
+    "than that, so stopping early saves nothing."
 )
 BATCH_HOURS = 24
 ONE_A_CALL = (
-    "Whether this endpoint gives {k} samples a call has not been seen: one that gives fewer is "
-    "called more often, up to {k} times, and bills the prompt each time. The most that it may "
-    "cost is reckoned so."
+    "It isn't known whether this endpoint gives {k} samples per call. If it gives fewer, FairJudge "
+    "calls it up to {k} times and pays for the prompt each time. The highest cost assumes this."
 )
 
 
@@ -84,16 +83,16 @@ class RunEstimate:
             return ""
         if self.usd is None or self.usd_most is None:
             return (
-                "The price is unknown, so a run with a budget will be refused. Give the price too "
-                "(USD a million prompt and completion tokens), or leave the budget out."
+                "The price is unknown, so a run with a budget can't start. Give the price too "
+                "(USD per million prompt and completion tokens), or leave the budget out."
             )
-        holds = f"The budget of {usd(self.budget)}"
+        budget = f"The budget of {usd(self.budget)}"
         if self.budget >= self.usd_most:
-            return f"{holds} holds the whole run."
+            return f"{budget} covers the whole run."
         if self.budget >= self.usd:
-            return f"{holds} holds what is expected. The run pauses where it costs more."
+            return f"{budget} covers the expected cost. If the run costs more, it pauses."
         share = percent(float(self.budget / self.usd))
-        return f"{holds} holds about {share} of that. The run pauses there."
+        return f"{budget} covers about {share} of the expected cost. Then the run pauses."
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,10 +247,10 @@ def seconds(past: QuerySet[Call], pace: Pace, n_calls: int, tokens: int) -> floa
 def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
     assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
     sentences = [
-        "Tokens and times a call are those of this judge's earlier calls."
+        "Tokens and time per call are taken from this judge's earlier calls."
         if known
-        else f"This judge has not run here before: {assumed} tokens a sample are assumed, and the "
-        "time is not known."
+        else "This judge has not run here before, so the time is unknown. The estimate assumes "
+        f"{assumed} tokens per sample."
     ]
     sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
     sentences += [BY_STAGES] if judge.portia else []

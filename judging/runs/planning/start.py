@@ -140,7 +140,7 @@ def choose_judge(
     pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
     chosen = named_endpoint(endpoint or default_endpoint_name())
     if batch and chosen.is_local:
-        raise UserError("The local judge takes no batches. Choose another endpoint.")
+        raise UserError("The local judge doesn't support batches. Choose another endpoint.")
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
@@ -185,7 +185,7 @@ def check_kind(method: str, form: str, k: int | None, adaptive: float | None) ->
     if form not in FORMS:
         raise UserError(f"Form {form} is not available. Choose from: {', '.join(FORMS)}.")
     if k is not None and not 1 <= k <= MOST_K:
-        raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
+        raise UserError(f"k, the number of samples per order, must be from 1 to {MOST_K}.")
     if method in ONE_SAMPLE and k not in (None, 1):
         raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
     check_adaptive(method, form, k, adaptive)
@@ -248,7 +248,7 @@ def start_run(
     if budget is not None and judge.price is None:
         raise UserError(
             f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
-            "be kept. Nothing was started. Give the price (USD a million prompt and completion "
+            "be kept. Nothing was started. Give the price (USD per million prompt and completion "
             "tokens) or leave the budget out."
         )
     if judge.form in BY_LOGPROBS:
@@ -281,9 +281,11 @@ def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None
     if len(name) > LONGEST_NAME:
         raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
     if not 0 <= temperature <= HOTTEST:
-        raise UserError(f"The temperature lies between 0 and {HOTTEST}, not at {temperature}.")
+        raise UserError(f"The temperature must be between 0 and {HOTTEST}, not {temperature}.")
     if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
-        raise UserError(f"Calls at once: from 1 to {MOST_AT_ONCE}, not {concurrency}.")
+        raise UserError(
+            f"The number of concurrent calls must be from 1 to {MOST_AT_ONCE}, not {concurrency}."
+        )
 
 
 def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def test_whoever_left_by_their_own_wish_is_not_called_back(round_, ana, ben):
 
 def test_a_closed_round_is_not_assigned(round_, ana):
     changes.close(round_, None)
-    with pytest.raises(UserError, match="Nothing is handed out"):
+    with pytest.raises(UserError, match="hands out no items"):
         assign(round_, None, [ana])
 
 

@@ -97,7 +97,7 @@ def test_conflicts_are_listed_and_the_rest_is_imported(run, pairs):
     run("vicuna", pairs({"id": 1}))
     text = run("vicuna", pairs({"id": 1, "response_1": "x"}, {"id": 2}))
     assert "the ID '1' is in the project with another response_1" in text
-    assert "in the project with other content: 1" in text
+    assert "already in the project with different content: 1" in text
 
 
 def test_an_import_is_undone_by_its_number(run, pairs):

@@ -30,7 +30,7 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "--no-escape",
             action="store_true",
-            help="don't protect spreadsheets from cells that they would compute",
+            help="don't escape cells that a spreadsheet would run as formulas",
         )
         parser.add_argument("-o", "--output", type=Path, help="the file to write")
 

@@ -193,7 +193,7 @@ def test_another_certificate_is_not_what_the_data_certify(files, problems):
     certificate = json.loads(files["certificate.json"])["certificate"]
     certificate["epsilon"] = 0.01
     files["certificate.json"] = json.dumps({"certificate": certificate}).encode()
-    assert problems() == ["the certificate is not the one of the report"]
+    assert problems() == ["the certificate differs from the one in the report"]
     figures = json.loads(files["report.json"])
     files["report.json"] = json.dumps(figures | {"certificate": certificate}).encode()
     assert any(one.startswith("certificate.epsilon is 0.01, and computes to") for one in problems())

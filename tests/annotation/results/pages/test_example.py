@@ -83,7 +83,7 @@ def test_samples_stand_by_order_with_their_scores_and_failures(page, project, ex
     assert "9 : 7.5" in first
     assert "unparsed" in first
     assert "4 : 6" in second
-    assert "lost: possibly billed" in second
+    assert "lost (may have been billed)" in second
     assert "8.25" in first
     assert ".451" in first
 

@@ -54,7 +54,7 @@ def test_probabilities_without_their_mass_have_a_reason_in_its_place(run, projec
     Parse.objects.filter(sample__call__run=run).update(mass=None)
     found = calibration(Analysis(project, run))
     assert isinstance(found.mass, Undefined)
-    assert "do not say how likely" in found.mass.reason
+    assert "doesn't contain the total probability" in found.mass.reason
     json.dumps(to_json(found), allow_nan=False)
 
 
@@ -63,7 +63,7 @@ def test_figures_have_intervals_or_reasons_and_cc_says_what_it_lacks(run, projec
     for name in ("kappa", "icc_2k", "icc_3k"):
         figure = getattr(row(found, "uncalibrated"), name)
         assert figure.low <= figure.value <= figure.high
-    assert "not asked about contents" in row(found, "cc").calibration.reason
+    assert "not asked about content-free inputs" in row(found, "cc").calibration.reason
     assert [one.share for one in found.by_share] == [10, 25, 50, 75]
     assert found.runs == []
 
@@ -86,7 +86,7 @@ def test_other_runs_of_the_judge_stand_beside(run, project, examples):
 
 def test_a_run_without_probabilities_has_the_reason(project, examples):
     found = calibration(Analysis(project, make_run(project)))
-    assert "no probabilities" in found.reason
+    assert "only runs of the form choice" in found.reason
 
 
 def test_a_choice_is_compared_with_no_method_that_needs_evidence(run, project):
@@ -128,7 +128,7 @@ def expected_advantages():
 def test_two_permutations_confound_the_two_and_say_so(project, examples):
     run = make_choice_run(project, examples, GAPS, permutations=("X0", "X2"))
     entries = {one.key: one for one in judge_card(Analysis(project, run)).entries}
-    assert entries["position"].value.note == "position and ID token together"
+    assert entries["position"].value.note == "position bias and ID-token bias together"
     assert "3 or 4 permutations" in entries["id_token"].value.reason
 
 

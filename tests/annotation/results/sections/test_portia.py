@@ -170,7 +170,7 @@ def test_the_pages_show_the_parts_the_stages_and_the_section(settings, client, p
     assert "By length: response 2 shown first" in page
     # The same words wherever a stage is named.
     assert '<th scope="row">By length</th>' in page
-    assert "stages: whole responses, by length, by what is alike" in page
+    assert "stages: whole responses, by length, by similarity" in page
     assert "<dd>By length</dd>" in example
     results = client.get(reverse("results", args=[project.slug])).content.decode()
     assert '<section id="portia">' in results

@@ -91,7 +91,7 @@ def test_no_learned_score_is_shown_elsewhere_where_the_round_kept_to_bpde(projec
     assert found["used"] is False
     assert found["held_out"]["bpde"]["value"] is not None
     assert found["held_out"]["learned"].get("value") is None
-    assert "went by BPDE" in found["held_out"]["learned"]["reason"]
+    assert "selected by BPDE" in found["held_out"]["learned"]["reason"]
 
 
 def test_other_figures_take_the_sample_and_the_selection_as_selected(project, run, learned):
@@ -143,7 +143,9 @@ def test_while_it_learns_it_says_how_far_it_is(project, run):
     round_ = open_round(project, None, run, SETTINGS)
     first = Item.objects.filter(round=round_).first()
     Item.objects.filter(pk=first.pk).update(state="complete")
-    assert routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 are settled"
+    assert (
+        routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 items are settled"
+    )
 
 
 def test_a_sample_that_led_to_no_selection_stands_for_all_examples(project, run):
@@ -178,33 +180,37 @@ def test_with_every_label_known_it_says_what_learning_would_do(project, run):
         (
             "length in favour",
             (2.1, 1.4, 3.3),
-            "Wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd",
+            "Wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] "
+            "per standard deviation",
         ),
         (
             "jury agreement",
             (0.35, 0.13, 0.96),
-            "Wrong less often the more the other runs agree with it: ×0.35 [0.13–0.96] per sd",
+            "Wrong less often the more the other runs agree with it: ×0.35 [0.13–0.96] "
+            "per standard deviation",
         ),
         (
             "gap",
             (1.1, 0.8, 1.5),
-            "No clear difference the further apart its scores are (|CS₁ − CS₂|): "
-            "×1.1 [0.8–1.5] per sd",
+            "No clear difference the larger the difference between its scores (|CS₁ − CS₂|): "
+            "×1.1 [0.8–1.5] per standard deviation",
         ),
         (
             "length in favour",
             (2.6, 0.7, 10.1),
-            "Perhaps wrong more often when it prefers the longer response: ×2.6 [0.7–10.1] per sd",
+            "Possibly wrong more often when it prefers the longer response: ×2.6 [0.7–10.1] "
+            "per standard deviation",
         ),
         (
             "category: coding",
             (3.0, 1.2, 120.0),
-            "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] against the average category",
+            "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] compared with the average category",
         ),
         (
             "category: شعر",
             (1.1, 0.6, 2.0),
-            "No clear difference in “\u2068شعر\u2069”: ×1.1 [0.6–2.0] against the average category",
+            "No clear difference in “\u2068شعر\u2069”: ×1.1 [0.6–2.0] "
+            "compared with the average category",
         ),
     ],
 )

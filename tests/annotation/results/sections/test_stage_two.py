@@ -236,11 +236,14 @@ def test_attention_checks_are_spread_over_both_stages(project, person, tmp_path)
     [
         ({"beta": Decimal(20), "learn": 60}, r"smallest β that works is 30.25 %"),
         ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, of which 60"),
-        ({"beta": Decimal(100), "learn": 200}, "Learn from fewer: there are 200"),
-        ({"everything": True, "learn": 10}, "nothing to learn a selection for"),
-        ({"beta": Decimal(50), "learn": -1}, "cannot be smaller than 0"),
+        ({"beta": Decimal(100), "learn": 200}, "smaller learning sample: there are only 200"),
+        ({"everything": True, "learn": 10}, "no learning sample is needed"),
+        ({"beta": Decimal(50), "learn": -1}, "can't be smaller than 0"),
         ({"beta": Decimal(50), "learn": 60, "audit": 101}, "more than the 100 examples"),
-        ({"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)}, "after the end"),
+        (
+            {"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)},
+            "can't be checked after 40",
+        ),
     ],
 )
 def test_settings_that_leave_nothing_to_select_are_refused(project, settings, says):

@@ -120,7 +120,9 @@ def test_a_report_says_how_many_there_are_and_is_made_anew(run):
     assert before.coverage.unblinded == Unblinded(12, 0, 6)
     (said,) = [one for one in in_short(before) if "unblinded" in one.text]
     assert said.warns
-    assert said.text.startswith("6 of 12 votes were given unblinded, after a look at")
+    assert said.text.startswith(
+        "6 of 12 votes were given unblinded, by people who had seen judge output"
+    )
     run = leave_out(run)
     after = current_report(run.project, run)
     assert after.coverage.unblinded == Unblinded(12, 6, 0)

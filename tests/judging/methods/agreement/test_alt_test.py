@@ -65,9 +65,9 @@ def test_too_little_is_undefined_with_the_reason(crowd):
     truth, votes, present = crowd
     judged = np.ones(200, bool)
     two = alternative_annotator_test(truth, judged, votes[:, :2], present[:, :2], NAMES[:2])
-    assert two == Undefined("three annotators who share examples are needed")
+    assert two == Undefined("this needs three annotators who share examples")
     few = alternative_annotator_test(truth[:29], judged[:29], votes[:29], present[:29], NAMES)
-    assert few == Undefined("29 examples with two votes; 30 are needed")
+    assert few == Undefined("only 29 examples have two votes; this needs 30")
 
 
 def test_a_judge_that_is_always_better_is_not_undefined():

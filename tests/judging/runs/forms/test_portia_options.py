@@ -40,7 +40,7 @@ def test_an_estimate_names_the_fewest_and_the_most_calls(settings, capsys):
             portia=UNSPLIT_FIRST,
         )  # fmt: skip
         assert (found.n_calls, found.n_calls_most) == (8, 3 * 6 + 2)
-        assert "two an example" in found.basis
+        assert "at least two calls per example" in found.basis
         call_command(
             "judge", project.slug, "--method", "portia", "--endpoint", ENDPOINT, "--form",
             "likert", "--parts", "2", "--tokens", "split", "--estimate",
