@@ -13,6 +13,7 @@ from django.contrib.auth.models import AbstractBaseUser, AbstractUser, Anonymous
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Model, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
@@ -21,6 +22,7 @@ from judging.core.errors import UserError
 from judging.core.sql.statements import insert_one, prepared
 from judging.projects.models import (
     AuditEvent,
+    EarlierLook,
     LostRight,
     Membership,
     PasswordLink,
@@ -43,6 +45,13 @@ class Access:
 
     def at_least(self, role: Role) -> bool:
         return _ORDER[self.role] >= _ORDER[role]
+
+    @property
+    def has_seen_judge(self) -> bool:
+        """Return True if an earlier page showed them judge output. For members it takes no query."""
+        if self.membership is not None:
+            return self.membership.unblinded_at is not None
+        return EarlierLook.objects.filter(project=self.project, user=self.user).exists()
 
     @property
     def may_start_runs(self) -> bool:
@@ -86,8 +95,8 @@ def project_for(
     """Return the project if the user's role in it is at least `role`.
 
     Args:
-        shows_judge: the page shows judge output. From the first such view on, the member's votes
-            are marked as unblinded.
+        shows_judge: the page shows judge output. From the first such view on, the user's votes are
+            marked as unblinded, in this membership and in any later one.
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
@@ -109,11 +118,17 @@ def project_for(
         access = Access(access.project, user, Role.OWNER, membership)
     if not access.at_least(role):
         raise PermissionDenied("Your role in this project does not include this page.")
-    if shows_judge and membership is not None and membership.unblinded_at is None:
-        Membership.objects.filter(pk=membership.pk, unblinded_at=None).update(
-            unblinded_at=timezone.now()
-        )
+    if shows_judge and not access.has_seen_judge:
+        _unblind(access)
     return access
+
+
+def _unblind(access: Access) -> None:
+    now, theirs = timezone.now(), {"project": access.project, "user": access.user}
+    member = Membership.objects.filter(**theirs)
+    # Without a membership, or if it ended at this very moment, the look is kept for the next one.
+    if not member.update(unblinded_at=Coalesce("unblinded_at", now)):
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now})
 
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
@@ -266,6 +281,7 @@ def remove_member(membership: Membership, by: AbstractUser) -> None:
         by_themselves = by.pk == membership.user_id
         _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)
         end_password_links([membership.user_id])
+        _keep_look(membership)
         membership.delete()
         record_event(membership.project, by, "member removed", name)
 
@@ -282,6 +298,14 @@ def end_password_links(users: Iterable[int]) -> None:
 
 def _lose_right(membership: Membership, how: str) -> None:
     LostRight.objects.create(project_id=membership.project_id, user_id=membership.user_id, how=how)
+
+
+def _keep_look(membership: Membership) -> None:
+    # Read again in the statement that locks the row: a page may unblind them at this very moment.
+    now = Membership.objects.select_for_update().get(pk=membership.pk)
+    if now.unblinded_at is not None:
+        theirs = {"project_id": now.project_id, "user_id": now.user_id}
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now.unblinded_at})
 
 
 def owned_alone(user: AbstractUser) -> list[str]:
