@@ -48,7 +48,7 @@ class Access:
 
     @property
     def has_seen_judge(self) -> bool:
-        """Return True if an earlier page showed them judge output. For members it takes no query."""
+        """Return True if a page has shown them judge output. Members cost no query."""
         if self.membership is not None:
             return self.membership.unblinded_at is not None
         return EarlierLook.objects.filter(project=self.project, user=self.user).exists()
