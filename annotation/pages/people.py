@@ -60,7 +60,10 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             leave_project(membership, request.user)
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
-            change_role(membership, request.user, request.POST.get("role", ""))
+            sent = request.POST
+            change_role(
+                membership, request.user, sent.get("role", ""), made_for=sent.get("made_for")
+            )
             messages.success(request, "The role was changed.")
     except UserError as error:
         messages.error(request, str(error))

@@ -5,8 +5,10 @@ to a project, so none can forget to check. A stranger gets 404, so that nobody c
 projects exist. A member whose role is too small gets 403. A project always keeps an owner.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, User
@@ -18,7 +20,8 @@ from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
 
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
+from judging.core.formatting import duration
 from judging.core.sql.statements import insert_one, prepared
 from judging.projects.models import (
     AuditEvent,
@@ -156,6 +159,24 @@ def record_event(
     return event
 
 
+def version_of(value: object) -> str:
+    """Return what a form carries of a value that it may change (see `overtaken`)."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def overtaken(by: str, user: AbstractUser | None, did: str, at: datetime) -> Overtaken:
+    """Return the error for a form that was made for what somebody has changed since then.
+
+    The page shows the form again, now made for what holds, so that sending it again decides.
+    """
+    who = "You" if user is not None and user.get_username() == by else by
+    since = duration((timezone.now() - at).total_seconds())
+    return Overtaken(
+        f"{who} {did} {since} ago, after this page was loaded. Nothing was changed now. Keep that "
+        "by leaving the page, or send the form again to change it."
+    )
+
+
 def next_number(project: Project, model: type[Model]) -> int:
     """Return the next free number for a row of this model in the project.
 
@@ -251,12 +272,24 @@ def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, ro
             record_event(project, by, "member added", user.get_username(), role=role)
 
 
-def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
-    """Change a member's role. Raises UserError if the project would be left without an owner."""
+def change_role(
+    membership: Membership, by: AbstractUser, role: str, *, made_for: str | None = None
+) -> None:
+    """Change a member's role. Raises UserError if the project would be left without an owner.
+
+    Args:
+        made_for: The role that the form showed. Raises Overtaken if it is another by now.
+    """
     if role not in Role.values:
         raise UserError("Choose owner, researcher or annotator.")
     with transaction.atomic():
         _keep_an_owner(membership, leaving=role != Role.OWNER)
+        if made_for not in (None, membership.role, role):
+            name = membership.user.get_username()
+            events = membership.project.audit_events.filter(action="role changed", subject=name)
+            last = events.order_by("-pk").first()
+            if last is not None:
+                raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
         if is_smaller(role, than=before):

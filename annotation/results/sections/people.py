@@ -139,7 +139,11 @@ def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
         return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
-    return f"{selected} selected by rank, where people disagree most, and {audited} audited"
+    others = int((asked & ~sheet.selected & ~sheet.audited).sum())
+    if others and not selected + audited:
+        return f"{others} of all {len(sheet)} examples, whose votes this run did not ask for"
+    more = f", and {others} whose votes this run did not ask for" if others else ""
+    return f"{selected} selected by rank, where people disagree most, and {audited} audited{more}"
 
 
 def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[PairAgreement]:
