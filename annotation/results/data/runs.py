@@ -14,6 +14,7 @@ from annotation.results.merge.final_labels import (
     HumanLabel,
     as_read,
     human_labels,
+    human_labels_for_run,
     places_of,
 )
 from judging.dataset.models import frame_of
@@ -96,8 +97,10 @@ def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
 
 def run_totals(project: Project, run: Run | None) -> PeopleTotals:
     """Of the rounds of this run; without one, of the rounds that no run ranked."""
-    rounds = {"round__run": run, "round__kind": Round.Kind.ROUTED}
-    return totals_of(human_labels(project, run, **rounds)[1].values())
+    if run is not None:
+        return totals_of(human_labels_for_run(run).values())
+    rounds = {"round__run": None, "round__kind": Round.Kind.ROUTED}
+    return totals_of(human_labels(project, None, **rounds)[1].values())
 
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:

@@ -206,6 +206,11 @@ def human_labels(
     return everywhere, _asked([answer for answer in answers if _enters(answer[0], run)])
 
 
+def human_labels_for_run(run: Run) -> HumanLabels:
+    """Return people's labels of the examples that rounds of this run asked about, by example id."""
+    return human_labels(run.project, run, round__run=run)[1]
+
+
 class AskedItem(NamedTuple):
     """An item with its round and selection. Lighter than the model: a report reads tens of
     thousands."""

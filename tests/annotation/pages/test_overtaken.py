@@ -233,7 +233,7 @@ def test_a_flag_whose_reason_changed_is_not_settled_unread(project, tabs):
     url = reverse("flag_settle", args=[project.slug, round_.number, row.pk])
     mine.open(page)
     flag(draft, "It names the model.")
-    assert "has changed what is wrong" in mine.post(url)
+    assert "The flag has changed" in mine.post(url)
     assert Flag.objects.get().settled_at is None
     mine.open(page)
     mine.post(url)

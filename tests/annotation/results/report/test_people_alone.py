@@ -56,7 +56,7 @@ def test_the_command_reports_on_people_alone(voted, capsys, tmp_path):
     assert json.loads(capsys.readouterr().out)["people"]["agreement"]["n"] == 2
     call_command("report", voted.slug, output=tmp_path / "people.json")
     assert json.loads((tmp_path / "people.json").read_text())["run"] is None
-    with pytest.raises(CommandError, match="written as .json"):
+    with pytest.raises(CommandError, match=r"written as \.json"):
         call_command("report", voted.slug, output=tmp_path / "people.zip")
 
 
