@@ -15,6 +15,7 @@ from annotation.rendering import render as rendered
 from annotation.votes.voting import decide
 from judging.core.errors import UserError
 from judging.core.queries import count_of
+from judging.projects.access import version_of
 from judging.projects.models import Project
 
 PAGE = 50
@@ -45,11 +46,13 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
     form = DecisionForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            decide(row, request.user, **form.cleaned_data)
+            made_for = request.POST.get("made_for")
+            decide(row, request.user, **form.cleaned_data, made_for=made_for)
         except UserError as error:
             form.add_error(None, str(error))
         else:
             return _go_on(request, slug, round_)
+    decisions = list(row.adjudications.order_by("-pk"))
     context = {
         **access.under("rounds"),
         "round": round_,
@@ -58,7 +61,8 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         "votes": _votes_on(row),
         "skips": row.skips.select_related("annotator").order_by("pk"),
         "flags": row.flags.select_related("annotator").order_by("pk"),
-        "decisions": row.adjudications.order_by("-pk"),
+        "decisions": decisions,
+        "version": version_of(decisions[0].pk if decisions else None),
         "form": form,
     }
     return render(

@@ -1,19 +1,23 @@
 """Forms of the manager's pages: settings, invitations, decisions, and changes to a round."""
 
+import json
 import re
 from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
+from judging.core.errors import Overtaken
 from judging.dataset.models import Label
-from judging.projects.models import Project, Role
+from judging.projects.access import overtaken, version_of
+from judging.projects.models import AuditEvent, Project, Role
 
 _MOST_CRITERIA = 12
 _TAKEN = "This name is taken. Choose another, or log in with it."
@@ -77,21 +81,57 @@ class SettingsForm(forms.ModelForm):
             "cost_basis": forms.RadioSelect,
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: AbstractUser | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.by, self.kept = by, set[str]()
+        self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         for name in ("wage_usd", "minutes_per_vote"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
 
+    @property
+    def version(self) -> str:
+        """What the page carries: each setting as it was before this form."""
+        return json.dumps({name: version_of(_plain(old)) for name, old in self.before.items()})
+
+    @property
+    def chosen(self) -> list[str]:
+        """The settings that were changed here, and not by somebody else meanwhile."""
+        return [name for name in self.changed_data if name not in self.kept]
+
+    def clean(self) -> dict[str, Any]:
+        """Keep what somebody else set meanwhile. If it was set here as well, ask which holds."""
+        found: dict[str, Any] = super().clean() or self.cleaned_data
+        for name, now in self.before.items():
+            seen = self.made_for.get(name)
+            if seen in (None, version_of(_plain(now))) or name not in found or found[name] == now:
+                continue
+            if version_of(_plain(found[name])) != seen:
+                self.add_error(name, str(self._overtaken(name)))
+                continue
+            found[name] = now
+            self.kept.add(name)
+            # If the form comes back because of another field, it shows what holds now.
+            self.data = self.data.copy()
+            self.data[name] = str(self.initial[name])
+        return found
+
+    def _overtaken(self, name: str) -> Overtaken:
+        events = self.instance.audit_events.filter(action="settings changed")
+        last = events.filter(detail__has_key=name).order_by("-pk").first()
+        if last is None:
+            return overtaken("Somebody", None, "changed this", timezone.now())
+        return overtaken(last.actor, self.by, f"changed this to “{_said(last, name)}”", last.at)
+
     def save(self, commit: bool = True) -> Project:
         """Write only what was changed here, since others may change the rest meanwhile."""
-        self.instance.save(update_fields=self.changed_data)
+        self.instance.save(update_fields=self.chosen)
         return self.instance
 
     def changes(self) -> dict[str, dict[str, Any]]:
         """Return each changed setting's old and new value, as the audit trail keeps them."""
-        now = {name: getattr(self.instance, name) for name in self.changed_data}
+        now = {name: getattr(self.instance, name) for name in self.chosen}
         return {
             name: {"before": _plain(self.before[name]), "now": _plain(value)}
             for name, value in now.items()
@@ -106,6 +146,21 @@ class SettingsForm(forms.ModelForm):
         if any(len(name) > 60 or not name.isprintable() for name in names):
             raise forms.ValidationError("Give each criterion a short name on a line of its own.")
         return names
+
+
+def _seen(sent: str) -> dict[str, str]:
+    """Read a `version`. A form without one asks nothing, as scripts send them."""
+    try:
+        found = json.loads(sent)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(event: AuditEvent, name: str) -> str:
+    now = event.detail[name]["now"]
+    text = ", ".join(now) if isinstance(now, list) else str(now)
+    return text if len(text) <= 80 else f"{text[:80]} …"
 
 
 def _plain(value: Any) -> Any:

@@ -28,7 +28,7 @@ from annotation.people.invitations import (
     usable_invitations,
 )
 from judging.core.errors import UserError
-from judging.projects.access import Access, change_role, project_for
+from judging.projects.access import Access, change_role, is_smaller, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
 from judging.projects.models import Membership, Role
 
@@ -60,7 +60,10 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             leave_project(membership, request.user)
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
-            change_role(membership, request.user, request.POST.get("role", ""))
+            sent = request.POST
+            change_role(
+                membership, request.user, sent.get("role", ""), made_for=sent.get("made_for")
+            )
             messages.success(request, "The role was changed.")
     except UserError as error:
         messages.error(request, str(error))
@@ -112,6 +115,8 @@ def join(request: HttpRequest, token: str) -> HttpResponse:
     except NameTaken as taken:
         form.add_error("username", str(taken))
     context = {"form": form, "invitation": invitation}
+    if form is None and (mine := _role_here(request, invitation)):
+        context["kept"] = role_kept(mine, invitation.role)
     status = 422 if form is not None and form.errors else 200
     return render(request, "annotation/invitations/join.html", context, status=status)
 
@@ -161,11 +166,28 @@ def people_page(
     return response
 
 
+def role_kept(mine: str, offered: str) -> str:
+    """Say that a link changes no member's role, or nothing if it offers no larger one."""
+    if not is_smaller(mine, than=offered):
+        return ""
+    return (
+        f"You are already a member, as {Role(mine).label}. This link is for a new {offered} and "
+        f"doesn't change your role. Ask an owner to make you {offered}, on the page of people."
+    )
+
+
+def _role_here(request: HttpRequest, invitation: Invitation) -> str | None:
+    members = Membership.objects.filter(project=invitation.project_id, user=request.user.pk)
+    return members.values_list("role", flat=True).first()
+
+
 def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -> HttpResponse:
     # In one transaction: if the last use went to somebody else, no login is left behind.
     with transaction.atomic():
         user = cast(User, request.user) if form is None else form.create()
         membership = accept_invitation(invitation, user)
+    if is_smaller(membership.role, than=invitation.role):
+        messages.warning(request, role_kept(membership.role, invitation.role))
     if form is not None:
         login(request, user, backend=settings.LOGIN_BACKEND)
     if membership.role == Role.ANNOTATOR:

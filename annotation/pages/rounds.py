@@ -12,12 +12,13 @@ from django.views.decorators.http import require_POST, require_safe
 from annotation.models import Flag, Round
 from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
+from annotation.rendering import render as rendered
 from annotation.rounds import changes
 from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
 PAGE = 50
@@ -65,6 +66,7 @@ def _change_view(
     def view(request: HttpRequest, slug: str, number: int) -> HttpResponse:
         _, round_ = managed_round(request, slug, number)
         try:
+            _refuse_overtaken(request, round_)
             change(round_, request.user)
         except UserError as error:
             messages.error(request, str(error))
@@ -73,6 +75,10 @@ def _change_view(
         return redirect("round", slug, number)
 
     return view
+
+
+def _refuse_overtaken(request: HttpRequest, round_: Round) -> None:
+    changes.refuse_overtaken(round_, request.user, request.POST.get("made_for"))
 
 
 pause = _change_view(changes.pause, "No new items are handed out.")
@@ -88,6 +94,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     form = VotesForm(request.POST)
     if form.is_valid():
         try:
+            _refuse_overtaken(request, found)
             changes.raise_votes(found, request.user, form.cleaned_data["votes"])
         except UserError as error:
             form.add_error("votes", str(error))
@@ -104,6 +111,7 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     form = ExtendForm(request.POST)
     if form.is_valid():
         try:
+            _refuse_overtaken(request, found)
             n_new = changes.extend(found, request.user, form.cleaned_data["beta"])
         except UserError as error:
             form.add_error("beta", str(error))
@@ -121,6 +129,7 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if form.is_valid():
         named = list(form.cleaned_data["people"])
         try:
+            _refuse_overtaken(request, found)
             assign(found, request.user, named, form.cleaned_data["limit"])
         except UserError as error:
             form.add_error(None, str(error))
@@ -136,7 +145,9 @@ def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> Http
     access, found = managed_round(request, slug, number)
     flags = Flag.objects.select_related("item__example")
     row = get_object_or_404(flags, item__round=found, pk=flag)
-    if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
+    if request.POST.get("made_for") not in (None, version_of(row.reason)):
+        messages.error(request, "The flag has changed. Read what is wrong again.")
+    elif Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
         projects_access.record_event(
             access.project, request.user, "flag settled", row.item.example.external_id
         )
@@ -154,14 +165,24 @@ def round_page(
     status: int = 200,
 ) -> HttpResponse:
     found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
+    if found.state == Round.State.CLOSED:
+        # The page has no forms to show these at.
+        for form in filter(None, (votes_form, extend_form, assign_form)):
+            for errors in form.errors.values():
+                messages.error(request, " ".join(errors))
     flags = Flag.objects.filter(item__round=found, settled_at=None)
     context = {
         **access.under("rounds"),
         "round": found,
+        "guidelines": rendered(found.protocol.guidelines) if found.protocol.guidelines else "",
+        "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
         "standing": round_progress(found),
         "agreement": RoundAgreement(found),
-        "flags": flags.select_related("annotator", "item__example").order_by("pk"),
+        "flags": [
+            (flag, version_of(flag.reason))
+            for flag in flags.select_related("annotator", "item__example").order_by("pk")
+        ],
         "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
         "extend_form": extend_form or ExtendForm(),
         "assign_form": assign_form or AssignForm(found),

@@ -3,6 +3,7 @@
 from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -16,7 +17,7 @@ from annotation.queue.settling import settle_unblinded
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
 from judging.projects.access import project_for
-from judging.projects.models import Role
+from judging.projects.models import Project, Role
 
 _PAGE = 50
 # Longer values are cut on the page; the audit trail keeps them whole.
@@ -27,18 +28,19 @@ _SHOWN = 200
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     project = access.project
-    form = SettingsForm(request.POST or None, instance=project)
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST":
         with transaction.atomic():
-            form.save()
-            if "leave_out_unblinded" in form.changed_data:
-                settle_unblinded(project)
-            if made := form.changes():
-                projects_access.record_event(
-                    project, request.user, "settings changed", ", ".join(made), **made
+            # Locked, so that of two forms at once the second is compared with the first.
+            project = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+            form = SettingsForm(request.POST, instance=project, by=access.user)
+            if form.is_valid():
+                _save(form, access.user)
+                messages.success(
+                    request, "The settings are saved. Open rounds keep what they asked."
                 )
-        messages.success(request, "The settings are saved. Open rounds keep what they asked.")
-        return redirect("settings", slug)
+                return redirect("settings", slug)
+    else:
+        form = SettingsForm(instance=project)
     if form.errors:
         # The form has put what was typed into the project already; the page names the real one.
         project = project_for(request.user, slug, Role.OWNER).project
@@ -46,6 +48,14 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     return render(
         request, "annotation/settings/settings.html", found, status=422 if form.errors else 200
     )
+
+
+def _save(form: SettingsForm, user: AbstractUser) -> None:
+    project = form.save()
+    if "leave_out_unblinded" in form.chosen:
+        settle_unblinded(project)
+    if made := form.changes():
+        projects_access.record_event(project, user, "settings changed", ", ".join(made), **made)
 
 
 @require_safe

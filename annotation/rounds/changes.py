@@ -33,6 +33,7 @@ from judging.core.errors import UserError
 from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, frame_of
 from judging.projects import access
+from judging.projects.models import AuditEvent
 from judging.runs.models import Run
 
 # While a wake is on its way to a busy worker, no second one is sent for so long.
@@ -40,6 +41,37 @@ ONE_WAKE_SECONDS = 60
 _MAX_VOTES = 99
 # Key in a selection's parameters: the audit items that an extended cut counts as selected.
 COVERS = "covers_audit_items"
+
+
+# What managers do to a round, as the audit trail names it.
+_CHANGES = {
+    "round paused": "paused this round",
+    "round resumed": "resumed this round",
+    "round closed": "closed this round",
+    "round reopened": "reopened this round",
+    "votes raised": "asked for more votes",
+    "cut extended": "extended the cut",
+    "assigned": "chose who labels",
+}
+
+
+def last_change(round_: Round) -> AuditEvent | None:
+    """Return the last thing that a manager did to the round after it was opened."""
+    events = AuditEvent.objects.filter(project=round_.project_id, action__in=_CHANGES)
+    return events.filter(subject=f"round {round_.number}").order_by("-pk").first()
+
+
+def round_version(round_: Round) -> str:
+    """Return what the forms of a round's page carry (see `refuse_overtaken`)."""
+    last = last_change(round_)
+    return access.version_of(last and last.pk)
+
+
+def refuse_overtaken(round_: Round, user: AbstractUser | None, made_for: str | None) -> None:
+    """Raise Overtaken if somebody changed the round after the form of a change was made."""
+    last = last_change(round_)
+    if last is not None and made_for not in (None, access.version_of(last.pk)):
+        raise access.overtaken(last.actor, user, _CHANGES[last.action], last.at)
 
 
 def pause(round_: Round, user: AbstractUser | None) -> None:

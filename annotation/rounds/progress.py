@@ -20,6 +20,7 @@ from judging.projects.models import Project
 class AtWork:
     """One person in a round.
 
+    n_votes: votes that count here. The rest is about those that were cast here.
     pace: mean active seconds per vote; seconds: their sum. None if no vote was timed.
     """
 
@@ -38,9 +39,10 @@ class AtWork:
 class RoundProgress:
     """Items are done, undecided (need a decision), in work (begun or in somebody's hands) or open.
 
-    seconds: active time as measured.
-    cost, cost_left: USD for the votes so far, by the round's cost basis, and for the votes still
-        asked for, at the minutes assumed.
+    given_elsewhere: votes that count here and were cast in another round, by the round's number.
+    seconds: active time as measured, of the votes cast here.
+    cost, cost_left: USD for the votes cast here so far, by the round's cost basis, and for the
+        votes still asked for, at the minutes assumed. Other votes were paid where they were cast.
     can_vote: people who may take items, including owners and researchers who never did.
     out_of_reach: open items that need more votes than all these people can give.
     """
@@ -51,6 +53,7 @@ class RoundProgress:
     in_work: int
     votes_asked: int
     votes_given: int
+    given_elsewhere: tuple[tuple[int, int], ...]
     seconds: float
     cost: Decimal
     cost_left: Decimal
@@ -73,8 +76,9 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         given=Count("vote"),
         # An item that skips or a decision settled gets no more votes.
         left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-        untimed=Count("vote", filter=Q(vote__active_seconds=None)),
-        seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
+        cast=Count("vote", filter=_CAST_HERE),
+        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
     )
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     voters, newcomers = voters_of(round_)
@@ -82,14 +86,25 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         **items,
         votes_asked=slots["asked"],
         votes_given=slots["given"],
+        given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
-        cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
+        cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
         can_vote=len(voters) + newcomers,
         out_of_reach=out_of_reach(round_, voters, newcomers),
         people=tuple(_people(round_, now)),
         n_flags=count_flagged_items(round_),
     )
+
+
+# A vote counts in every round of its protocol that asks about the example. It is paid in one.
+_CAST_HERE = Q(vote__item=F("item"))
+
+
+def _given_elsewhere(round_: Round) -> QuerySet[Slot, tuple[int, int]]:
+    slots = Slot.objects.filter(~_CAST_HERE, round=round_, vote__isnull=False)
+    rounds = slots.values_list("vote__item__round__number").order_by("vote__item__round__number")
+    return rounds.annotate(n=Count("pk"))
 
 
 def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
@@ -157,8 +172,9 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
         .values("vote__annotator")
         .annotate(
             n=Count("pk"),
-            timed=Count("vote__active_seconds"),
-            seconds=Sum("vote__active_seconds"),
+            cast=Count("pk", filter=_CAST_HERE),
+            timed=Count("vote__active_seconds", filter=_CAST_HERE),
+            seconds=Sum("vote__active_seconds", filter=_CAST_HERE),
             last=Max("vote__submitted_at"),
         )
     }
@@ -169,15 +185,15 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
     people = []
     for annotator in annotators:
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
-        n = row.get("n", 0)
+        cast = row.get("cast", 0)
         people.append(
             AtWork(
                 annotator,
-                n_votes=n,
+                n_votes=row.get("n", 0),
                 in_hand=in_hand.get(annotator.pk, 0),
                 pace=row["seconds"] / row["timed"] if row.get("timed") else None,
                 seconds=row.get("seconds"),
-                cost=_cost(round_, n, n - row.get("timed", 0), row.get("seconds") or 0.0),
+                cost=_cost(round_, cast, cast - row.get("timed", 0), row.get("seconds") or 0.0),
                 last_at=row.get("last"),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from annotation.models import Annotator, Item, Round, Seat, Selection, Skip, Slot, Vote
+from annotation.models import Annotator, Draft, Item, Round, Seat, Selection, Skip, Slot, Vote
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
@@ -34,6 +34,7 @@ class OpenRound:
     """A round that is not closed, with the address that hands out its next item.
 
     finished: nothing in it waits for this person; left: they left it.
+    n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
     where: str
@@ -45,6 +46,8 @@ class OpenRound:
     paused: bool
     finished: bool
     left: bool
+    n_skipped: int
+    skipped_token: str
 
 
 def title_of(round_: Round) -> str:
@@ -104,6 +107,8 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.state == Round.State.PAUSED,
             not round_.has_work or round_.done >= total,
             round_.has_left,
+            round_.n_skipped,
+            round_.skipped or "",
         )
         for round_ in _open_rounds(user)
     ]
@@ -119,6 +124,8 @@ def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
 def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     seats = Seat.objects.filter(round=OuterRef("pk"), annotator__user=user)
     mine = Slot.objects.filter(round=OuterRef("pk"), annotator__user=user, vote__isnull=False)
+    skipped = skipped_drafts(annotator__user=user, item__round=OuterRef("pk"))
+    n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
     rounds = Round.objects.filter(project__memberships__user=user, kind=Round.Kind.ROUTED)
     return (
@@ -128,6 +135,8 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
         .annotate(
             has_left=Exists(seats.filter(left_at__isnull=False)),
             has_work=Exists(_work_for(user)),
+            n_skipped=Coalesce(_number(n_skipped), 0),
+            skipped=Subquery(skipped.values("token")[:1]),
             limit=Subquery(seats.values("limit")[:1]),
             done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
             items_in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
@@ -146,6 +155,14 @@ def _work_for(user: AbstractUser) -> QuerySet[Slot]:
     )
     unfilled = Slot.objects.filter(round=OuterRef("pk"), vote=None, item__state=Item.State.OPEN)
     return unfilled.filter(~Exists(skips), ~Exists(votes))
+
+
+def skipped_drafts(**whose: Any) -> QuerySet[Draft]:
+    """Return the drafts of pairs that a person skipped and may take up again, the last first."""
+    theirs = Skip.objects.filter(item=OuterRef("item"), annotator=OuterRef("annotator"))
+    unfilled = Slot.objects.filter(item=OuterRef("item"), vote=None)
+    drafts = Draft.objects.filter(Exists(theirs), Exists(unfilled), **whose)
+    return drafts.exclude(item__state=Item.State.COMPLETE).order_by("-updated_at", "-pk")
 
 
 def _number(counted: QuerySet) -> Subquery:

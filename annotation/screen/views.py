@@ -35,6 +35,7 @@ from annotation.screen.progress import (
     open_work,
     progress_of,
     refusal,
+    skipped_drafts,
 )
 from annotation.votes.voting import is_final
 from judging.projects.access import preferences_of
@@ -211,6 +212,10 @@ def show_ending(
     context["skipped"] = _skipped(request)
     if round_.state != Round.State.CLOSED:
         context["last"] = last_token(round_, annotator)
+    if round_.state == Round.State.OPEN:
+        skipped = skipped_drafts(annotator=annotator, item__round=round_)
+        tokens = list(skipped.values_list("token", flat=True))
+        context |= {"n_skipped": len(tokens), "skipped_token": tokens[0] if tokens else ""}
     return render(request, "annotation/screen/nothing.html", context, status=status)
 
 

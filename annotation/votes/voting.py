@@ -238,8 +238,15 @@ def _memberships(project: Any, user: Any) -> QuerySet[Membership]:
     return Membership.objects.filter(project=project, user=user)
 
 
-def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudication:
-    """Record a person's decision. The last one on an item holds; all are kept."""
+def decide(
+    item: Item, user: AbstractUser, label: str, reason: str, *, made_for: str | None = None
+) -> Adjudication:
+    """Record a person's decision. The last one on an item holds; all are kept.
+
+    Args:
+        made_for: The last decision that the form showed, by `version_of`. Raises Overtaken if
+            somebody decided since.
+    """
     if label not in Label.values:
         raise UserError("Choose win, tie or lose of response 1.")
     if item.state == Item.State.OPEN:
@@ -247,6 +254,12 @@ def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudicat
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
         raise UserError("The votes settled this item, so there is nothing to decide.")
     with transaction.atomic():
+        # Locked, so that two people at once see each other's decision.
+        Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)
+        last = item.adjudications.order_by("-pk").first()
+        if last is not None and made_for not in (None, access.version_of(last.pk)):
+            said = f"decided this ({last.get_label_display()}: {last.reason})"
+            raise access.overtaken(last.decider, user, said, last.at)
         decision = Adjudication.objects.create(
             item=item,
             label=label,

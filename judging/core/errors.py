@@ -6,3 +6,7 @@ class UserError(Exception):
 
     Pages show it as a message. Commands print it and end with a failure.
     """
+
+
+class Overtaken(UserError):
+    """Somebody decided the same thing after the form that decides it was made."""

@@ -5,22 +5,27 @@ to a project, so none can forget to check. A stranger gets 404, so that nobody c
 projects exist. A member whose role is too small gets 403. A project always keeps an owner.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Model, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
 
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
+from judging.core.formatting import duration
 from judging.core.sql.statements import insert_one, prepared
 from judging.projects.models import (
     AuditEvent,
+    EarlierLook,
     LostRight,
     Membership,
     PasswordLink,
@@ -43,6 +48,13 @@ class Access:
 
     def at_least(self, role: Role) -> bool:
         return _ORDER[self.role] >= _ORDER[role]
+
+    @property
+    def has_seen_judge(self) -> bool:
+        """Return True if a page has shown them judge output. Members cost no query."""
+        if self.membership is not None:
+            return self.membership.unblinded_at is not None
+        return EarlierLook.objects.filter(project=self.project, user=self.user).exists()
 
     @property
     def may_start_runs(self) -> bool:
@@ -86,8 +98,8 @@ def project_for(
     """Return the project if the user's role in it is at least `role`.
 
     Args:
-        shows_judge: the page shows judge output. From the first such view on, the member's votes
-            are marked as unblinded.
+        shows_judge: the page shows judge output. From the first such view on, the user's votes are
+            marked as unblinded, in this membership and in any later one.
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
@@ -109,11 +121,17 @@ def project_for(
         access = Access(access.project, user, Role.OWNER, membership)
     if not access.at_least(role):
         raise PermissionDenied("Your role in this project does not include this page.")
-    if shows_judge and membership is not None and membership.unblinded_at is None:
-        Membership.objects.filter(pk=membership.pk, unblinded_at=None).update(
-            unblinded_at=timezone.now()
-        )
+    if shows_judge and not access.has_seen_judge:
+        _unblind(access)
     return access
+
+
+def _unblind(access: Access) -> None:
+    now, theirs = timezone.now(), {"project": access.project, "user": access.user}
+    member = Membership.objects.filter(**theirs)
+    # Without a membership, or if it ended at this very moment, the look is kept for the next one.
+    if not member.update(unblinded_at=Coalesce("unblinded_at", now)):
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now})
 
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
@@ -139,6 +157,24 @@ def record_event(
     )
     insert_one(event)
     return event
+
+
+def version_of(value: object) -> str:
+    """Return what a form carries of a value that it may change (see `overtaken`)."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
+
+
+def overtaken(by: str, user: AbstractUser | None, did: str, at: datetime) -> Overtaken:
+    """Return the error for a form that was made for what somebody has changed since then.
+
+    The page shows the form again, now made for what holds, so that sending it again decides.
+    """
+    who = "You" if user is not None and user.get_username() == by else by
+    since = duration((timezone.now() - at).total_seconds())
+    return Overtaken(
+        f"{who} {did} {since} ago, after this page was loaded. Nothing was changed now. Keep that "
+        "by leaving the page, or send the form again to change it."
+    )
 
 
 def next_number(project: Project, model: type[Model]) -> int:
@@ -236,12 +272,24 @@ def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, ro
             record_event(project, by, "member added", user.get_username(), role=role)
 
 
-def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
-    """Change a member's role. Raises UserError if the project would be left without an owner."""
+def change_role(
+    membership: Membership, by: AbstractUser, role: str, *, made_for: str | None = None
+) -> None:
+    """Change a member's role. Raises UserError if the project would be left without an owner.
+
+    Args:
+        made_for: The role that the form showed. Raises Overtaken if it is another by now.
+    """
     if role not in Role.values:
         raise UserError("Choose owner, researcher or annotator.")
     with transaction.atomic():
         _keep_an_owner(membership, leaving=role != Role.OWNER)
+        if made_for not in (None, membership.role, role):
+            name = membership.user.get_username()
+            events = membership.project.audit_events.filter(action="role changed", subject=name)
+            last = events.order_by("-pk").first()
+            if last is not None:
+                raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
         if is_smaller(role, than=before):
@@ -266,6 +314,7 @@ def remove_member(membership: Membership, by: AbstractUser) -> None:
         by_themselves = by.pk == membership.user_id
         _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)
         end_password_links([membership.user_id])
+        _keep_look(membership)
         membership.delete()
         record_event(membership.project, by, "member removed", name)
 
@@ -282,6 +331,14 @@ def end_password_links(users: Iterable[int]) -> None:
 
 def _lose_right(membership: Membership, how: str) -> None:
     LostRight.objects.create(project_id=membership.project_id, user_id=membership.user_id, how=how)
+
+
+def _keep_look(membership: Membership) -> None:
+    # Read again in the statement that locks the row: a page may unblind them at this very moment.
+    now = Membership.objects.select_for_update().get(pk=membership.pk)
+    if now.unblinded_at is not None:
+        theirs = {"project_id": now.project_id, "user_id": now.user_id}
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now.unblinded_at})
 
 
 def owned_alone(user: AbstractUser) -> list[str]:

@@ -2,10 +2,12 @@
 
 import secrets
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils import timezone
 
 # FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
 DEFAULT_WAGE_USD = Decimal("7.50")
@@ -85,6 +87,7 @@ class Membership(models.Model):
     """A user's role in a project.
 
     `unblinded_at` is when they first saw judge output here. Their later votes are marked unblinded.
+    It outlives the membership: an `EarlierLook` keeps it until they are a member again.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
@@ -97,6 +100,27 @@ class Membership(models.Model):
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save. A new membership takes over when the user first saw judge output here."""
+        if self._state.adding and self.unblinded_at is None:
+            looks = EarlierLook.objects.filter(project=self.project_id, user=self.user_id)
+            self.unblinded_at = looks.values_list("at", flat=True).first()
+        super().save(*args, **options)
+
+
+class EarlierLook(models.Model):
+    """A user saw judge output while they were a superuser without a role, or in a role that ended.
+
+    One who was unblinded stays so, for as long as the login exists.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="look_once")]
 
 
 class LostRight(models.Model):

@@ -15,7 +15,7 @@ from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
-from judging.projects.access import remove_member
+from judging.projects.access import project_for, remove_member
 from judging.projects.models import AuditEvent, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
@@ -60,6 +60,7 @@ def make_full_project(slug):
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
     gone, member = make_member(project), make_member(project)
+    project_for(gone, slug, shows_judge=True)
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))

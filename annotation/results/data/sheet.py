@@ -184,9 +184,9 @@ def example_rows(project: Project) -> ExampleRows:
     )
 
 
-def verdict_rows(run: Run, ids: Codes) -> VerdictRows:
+def verdict_rows(run: Run | None, ids: Codes) -> VerdictRows:
     """One query. An example without a verdict is pending."""
-    found = np.fromiter(_verdicts(run), dtype=_VERDICT)
+    found = np.fromiter(_verdicts(run) if run else (), dtype=_VERDICT)
     places = places_of(ids, found["example"])
     rows = np.zeros(len(ids), dtype=_VERDICT)
     rows["state"], rows["sign"], rows["rank"] = _PENDING, _NO_LABEL, _LAST
@@ -350,8 +350,11 @@ class Sheet(VerdictRows):
         return Comparison(*given, known.weight, known.stratum, self.question[rows])
 
 
-def sheet_of(project: Project, run: Run) -> Sheet:
-    """Read everything once; a constant number of queries, and no text."""
+def sheet_of(project: Project, run: Run | None) -> Sheet:
+    """Read everything once; a constant number of queries, and no text.
+
+    Without a run, the labels are those of people alone, from all their votes.
+    """
     examples = example_rows(project)
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
@@ -440,9 +443,11 @@ def _known(
 ) -> tuple[str, Signs, Booleans, tuple[HumanLabel | None, ...]]:
     """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
     ids = examples.ids.tolist()
-    if ids and all(pk in everywhere and everywhere[pk].votes for pk in ids):
-        people = tuple(everywhere[pk] for pk in ids)
-        return "votes", *signs([say.label for say in people]), people
+    voted = all(pk in everywhere and everywhere[pk].votes for pk in ids)
+    # Without a run, `human_labels` gives the same labels twice.
+    if ids and (voted or asked is everywhere):
+        people = tuple(everywhere.get(pk) for pk in ids)
+        return "votes", *signs([say.label if say else None for say in people]), people
     if ids and examples.golden.all():
         gold = examples.gold, examples.golden
         return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)

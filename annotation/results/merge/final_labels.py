@@ -58,6 +58,7 @@ class CastVote(NamedTuple):
     both_bad: bool = False
     unblinded: bool = False
     left_response: int | None = None
+    cast_here: bool = True
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class HumanLabel:
         lapsed: The round was closed before anybody voted.
         selection: How the example came into the round; empty for votes that no round asked for.
         probability: With which probability it was selected.
+        n_paid, usd: Votes cast for this label in any of its rounds, and what they cost.
         left_out: Votes that don't count, because the project leaves out those of people who had
             seen judge output. They are paid for all the same.
     """
@@ -85,19 +87,14 @@ class HumanLabel:
     selection: str = ""
     probability: float | None = None
     adjudicator: str = ""
-    wage_usd: Decimal = Decimal(0)
-    minutes_per_vote: Decimal = Decimal(0)
-    measured: bool = False
+    n_paid: int = 0
+    usd: Decimal = Decimal(0)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
 
     @property
     def n_votes(self) -> int:
         return len(self.votes)
-
-    @property
-    def paid(self) -> tuple[CastVote, ...]:
-        return self.votes + self.left_out
 
     @property
     def settled(self) -> bool:
@@ -124,7 +121,7 @@ class Merged:
     @property
     def human_usd(self) -> Decimal | None:
         """USD of the votes that were asked for this run's final label."""
-        return human_cost([self.people]) if self.people and self.people.selection else None
+        return self.people.usd if self.people and self.people.selection else None
 
 
 def merge(judge: Label | None, people: HumanLabel | None) -> tuple[Label | None, str, str]:
@@ -235,12 +232,19 @@ def _enters(item: AskedItem, run: Run) -> bool:
 
 
 def _newest(answers: Iterable[Answer]) -> HumanLabels:
-    """Return each example's last label that is settled, else the last one that has votes."""
+    """Return each example's last label that is settled, else the last one that has votes.
+
+    Votes of all rounds were paid, so that the label has the costs of all.
+    """
     labels: HumanLabels = {}
     for item, label in answers:
         before = labels.get(item.example_id)
-        if before is None or label.settled or (label.votes and not before.settled):
+        if before is None:
             labels[item.example_id] = label
+            continue
+        newer = label.settled or (label.votes and not before.settled)
+        paid = {"n_paid": before.n_paid + label.n_paid, "usd": before.usd + label.usd}
+        labels[item.example_id] = replace(label if newer else before, **paid)
     return labels
 
 
@@ -299,6 +303,7 @@ def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
         .annotate(
             both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
             unblinded=as_read(F("vote__unblinded")),
+            cast_here=as_read(Case(When(vote__item=F("item"), then=Value(1)), default=Value(0))),
         )
         .values_list(
             "item",
@@ -308,12 +313,13 @@ def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
             "both_bad",
             "unblinded",
             "vote__left_response",
+            "cast_here",
         )
     )
     votes: dict[int, list[CastVote]] = defaultdict(list)
-    for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
-        vote = CastVote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
-        votes[item].append(vote)
+    for item, annotator, label, seconds, bad, unblinded, left, here in rows.iterator(CHUNK):
+        marks = (bool(bad), bool(unblinded), left, bool(here))
+        votes[item].append(CastVote(annotator, label, seconds, *marks))
     return votes
 
 
@@ -332,6 +338,8 @@ def _label_of(
     if left_out:
         rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
     routed = item.round.kind == Round.Kind.ROUTED
+    # A vote that counts in several rounds is paid once, where it was cast.
+    paid = [vote for vote in cast if vote.cast_here] if routed else []
     return HumanLabel(
         votes=votes,
         label=label,
@@ -342,9 +350,8 @@ def _label_of(
         selection=item.selection.kind if routed else "",
         probability=item.probability if routed else None,
         adjudicator=decision.decider if decision else "",
-        wage_usd=item.round.wage_usd,
-        minutes_per_vote=item.round.minutes_per_vote,
-        measured=item.round.cost_basis == Project.CostBasis.MEASURED,
+        n_paid=len(paid),
+        usd=sum((_vote_cost(item.round, vote) for vote in paid), Decimal(0)),
         counts=counts,
         left_out=left_out,
     )
@@ -398,16 +405,11 @@ def _joined(counts: tuple[int, ...]) -> str:
     return "–".join(map(str, counts))
 
 
-def human_cost(labels: Iterable[HumanLabel]) -> Decimal:
-    """Return the USD for all votes on these examples (SCIENCE: cost)."""
-    return sum((_vote_cost(label, vote) for label in labels for vote in label.paid), Decimal(0))
-
-
-def _vote_cost(label: HumanLabel, vote: CastVote) -> Decimal:
+def _vote_cost(round_: Round, vote: CastVote) -> Decimal:
     """Return wage × minutes. A vote without a measured time counts with the assumed minutes."""
-    if label.measured and vote.active_seconds is not None:
-        return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), label.wage_usd)
-    return _assumed_usd(label.minutes_per_vote, label.wage_usd)
+    if round_.cost_basis == Project.CostBasis.MEASURED and vote.active_seconds is not None:
+        return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), round_.wage_usd)
+    return _assumed_usd(round_.minutes_per_vote, round_.wage_usd)
 
 
 @lru_cache(maxsize=100)

@@ -48,7 +48,7 @@ class Overview:
 def overview(project: Project) -> Overview:
     """Collect the steps and costs, in a constant number of queries for any size of project."""
     run = project.primary_run or project.runs.order_by("-number").first()
-    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     n = frame_of(project).count()
     points = 0 if n else project.point_items.visible().count()
     steps = (

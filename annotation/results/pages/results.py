@@ -23,7 +23,7 @@ from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import Shown, kept_for, shown_report
 from annotation.results.report.page import page_context
-from annotation.results.report.report import plots
+from annotation.results.report.report import people_alone, plots
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
 from annotation.rounds.changes import COVERS
@@ -168,8 +168,13 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
         found |= _figures(run, shown)
+    elif run is None or run.form != Form.POINTWISE:
+        found["report"] = alone = kept_for(project, "alone", lambda: people_alone(project))
+        found["alone"] = alone is not None
     if "costs" not in found:
-        people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+        people = kept_for(
+            project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run)
+        )
         found["costs"] = project_costs(project, run, people)
     return render(request, "results/results.html", found)
 

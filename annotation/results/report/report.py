@@ -5,8 +5,11 @@ its place on the page in `SECTIONS`, and its keys in docs/report.md. Plots read 
 nothing else, so that a plot and the table under it cannot differ.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+
+import numpy as np
 
 from annotation.results import sections
 from annotation.results.data.figures import (
@@ -22,7 +25,8 @@ from annotation.results.data.figures import (
     x_axis,
     y_axis,
 )
-from annotation.results.data.runs import Costs
+from annotation.results.data.runs import Costs, project_costs
+from annotation.results.data.sheet import sheet_of
 from annotation.results.sections import (
     calibration,
     judge_card,
@@ -37,8 +41,10 @@ from annotation.results.sections import (
     win_rates,
 )
 from annotation.results.sections.analysis import Analysis, Section
+from judging.dataset.models import Label
 from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
+from judging.projects.models import Project
 from judging.runs.models import Run
 
 CURVES = {
@@ -365,6 +371,49 @@ def report(of: Analysis) -> Report:
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng),
         # Rows of the database do not belong in what is kept.
         cost=replace(of.costs, runs=()),
+    )
+
+
+@dataclass(frozen=True)
+class PeopleAlone:
+    """What people say before any run is ranked, from all their votes.
+
+    labels: examples by the label that people gave. sources: the same by how they came to it.
+    undecided: examples with votes and without a label.
+    """
+
+    project: ProjectName
+    run: None
+    examples: int
+    voted: int
+    labels: Mapping[str, int]
+    sources: Mapping[str, int]
+    undecided: int
+    unblinded: trust.Unblinded
+    people: sections.people.PeopleFigures
+    pace: Sequence[sections.people.Pace]
+    cost: Costs
+
+
+def people_alone(project: Project) -> PeopleAlone | None:
+    """Return the report by people alone, which shows nothing of a judge; None without votes."""
+    sheet = sheet_of(project, None)
+    given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
+    if not given:
+        return None
+    times = people.times_of(project)
+    return PeopleAlone(
+        project=ProjectName(project.slug, project.name),
+        run=None,
+        examples=len(sheet),
+        voted=sum(bool(say.votes) for say in given),
+        labels={name: sum(say.label == name for say in given) for name in Label.values},
+        sources=Counter(say.source for say in given if say.label),
+        undecided=sum(not say.label for say in given),
+        unblinded=trust.unblinded(sheet),
+        people=people.people(sheet, np.random.default_rng(0)),
+        pace=[] if isinstance(times, Undefined) else people.by_person(times),
+        cost=replace(project_costs(project, None), runs=()),
     )
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from annotation.results.data.runs import Costs
 from annotation.results.merge.final_labels import Merged
+from annotation.results.report.report import PeopleAlone
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.review import LabelAgreement, ReviewGain
 from judging.core.formatting import count, decimals, interval, number_of, p_value, percent, usd
@@ -91,6 +92,23 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     yield from _position(analysis)
     yield ""
     yield from cost_table(analysis.costs)
+
+
+def people_lines(found: PeopleAlone) -> Iterator[str]:
+    """What people alone say: their labels, how they agree, and what they cost."""
+    yield _figures_text_line("examples", count(found.examples))
+    yield _figures_text_line("examples with votes", count(found.voted))
+    yield _figures_text_line("people's labels", _counts(dict(found.labels)))
+    yield _figures_text_line("  voted on, without a label so far", count(found.undecided))
+    people = found.people
+    yield _figures_text_line("pairs of votes that agree", figure(people.agreement))
+    yield _figures_text_line("  Fleiss' kappa", figure(people.fleiss_kappa))
+    yield _figures_text_line("  Krippendorff's alpha", figure(people.krippendorff_alpha))
+    yield _figures_text_line("  Gwet's AC1", figure(people.gwet_ac1))
+    if found.unblinded.sentence:
+        yield found.unblinded.sentence
+    yield ""
+    yield from cost_table(found.cost)
 
 
 def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:

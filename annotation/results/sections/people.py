@@ -140,6 +140,8 @@ def _on(sheet: Sheet, asked: Codes) -> str:
         return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
     elsewhere = int((asked & ~sheet.selected & ~sheet.audited).sum())
+    if elsewhere and not selected + audited:
+        return f"{elsewhere} of all {len(sheet)} examples, those with votes from elsewhere"
     more = f", and {elsewhere} with votes from elsewhere" if elsewhere else ""
     return f"{selected} selected by rank, where people disagree most, and {audited} audited{more}"
 

@@ -52,7 +52,7 @@ def unblinded(sheet: Sheet) -> Unblinded:
     left_out: set[tuple[int, int]] = set()
     counted: set[tuple[int, int]] = set()
     for pk, say in _says(sheet):
-        given |= {(pk, vote.annotator_id) for vote in say.paid}
+        given |= {(pk, vote.annotator_id) for vote in say.votes + say.left_out}
         left_out |= {(pk, vote.annotator_id) for vote in say.left_out}
         counted |= {(pk, vote.annotator_id) for vote in say.votes if vote.unblinded}
     return Unblinded(len(given), len(left_out), len(counted))
