@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import zlib
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import IO
@@ -20,6 +21,7 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge, shallow_json
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.runs.models import Run
@@ -28,6 +30,7 @@ _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
 _MANIFEST = "backup.json"
+_LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
 _OWN_APPS = ("annotation", "judging")
 # Every table to whose rows signed links refer has a field of this name.
@@ -62,10 +65,14 @@ def restore(path: Path) -> None:
     vendor = connections["default"].vendor
     with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
         try:
-            with ZipFile(path) as packed:
+            room = shutil.disk_usage(folder).free
+            bounds = ArchiveBounds(members=2_000_000, inflated=room, free=room, seconds=24 * 3600)
+            with Archive(path, bounds) as packed:
                 _check(packed, vendor)
-                packed.extractall(folder)
-        except (BadZipFile, OSError, KeyError, ValueError):
+                _unpack(packed, vendor, Path(folder))
+        except TooLarge as error:
+            raise UserError(f"{path} can't be restored: {error}. Nothing was changed.") from None
+        except (BadZipFile, OSError, KeyError, ValueError, zlib.error, NotImplementedError):
             raise UserError(
                 f"{path} is not a complete FairJudge backup. Nothing was changed."
             ) from None
@@ -109,15 +116,25 @@ def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
                 packed.write(file, _UPLOADS + str(file.relative_to(media)))
 
 
-def _check(packed: ZipFile, vendor: str) -> None:
-    manifest = json.loads(packed.read(_MANIFEST))
-    if manifest["kind"] != _KIND or packed.testzip() is not None:
-        raise ValueError("another kind of file, or a damaged one")
+def _check(packed: Archive, vendor: str) -> None:
+    manifest = shallow_json(packed.read(_MANIFEST, _LARGEST_MANIFEST))
+    if manifest["kind"] != _KIND:
+        raise ValueError("another kind of file")
     if manifest["database"] != vendor:
         raise UserError(
             f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
             "Nothing was changed."
         )
+
+
+def _unpack(packed: Archive, vendor: str, folder: Path) -> None:
+    """Write the database and the uploads into the folder. A damaged member raises BadZipFile."""
+    for name in packed.names:
+        target = folder / name
+        if name.startswith(_UPLOADS) and ".." in target.parts:
+            raise ValueError("a name that leads elsewhere")
+        if name == _DATABASE[vendor] or (name.startswith(_UPLOADS) and not name.endswith("/")):
+            packed.extract(name, target)
 
 
 def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from judging.core.bounds import LARGEST_CELL, allow_long_cells
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
@@ -255,8 +256,7 @@ def _unexpected(
 
 DELIMITERS = (",", ";", "\t", "|")
 HEAD_CHARACTERS = 1 << 16
-LARGEST_CELL = 64 << 20
-csv.field_size_limit(LARGEST_CELL)
+allow_long_cells()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import psycopg
 import pytest
@@ -551,3 +551,58 @@ def test_a_backup_of_another_database_is_refused(db, tmp_path):
         packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "oracle"}')
     with pytest.raises(CommandError, match="comes from oracle"):
         call_command("restore", str(file), "--yes")
+
+
+RESTORE = """
+import os, resource, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "fairjudge_site.settings"
+import django
+django.setup()
+import shutil
+from pathlib import Path
+from fairjudge_site.backups import restore
+from judging.core.errors import UserError
+
+# The disk has 64 MiB left.
+usage = shutil.disk_usage("/")
+shutil.disk_usage = lambda path: usage._replace(free=64 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    restore(Path(sys.argv[1]))
+except UserError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("name", ["backup.json", "database.sqlite3", "uploads/imports/a/x.csv"])
+def test_a_backup_that_inflates_over_the_disk_is_refused_first(
+    environment_with_tables, data, tmp_path, name
+):
+    with ZipFile(tmp_path / "bad.zip", "w", ZIP_DEFLATED) as packed:
+        with packed.open(name, "w", force_zip64=True) as member:
+            for _ in range(64):
+                member.write(b" " * 2**23)
+        if name != "backup.json":
+            packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+    done = subprocess.run(
+        [sys.executable, "-c", RESTORE, "bad.zip"], cwd=tmp_path, check=True, text=True,
+        env=environment_with_tables | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+    )  # fmt: skip
+    says, grown = done.stdout.splitlines()
+    assert says == (
+        "bad.zip can't be restored: it would inflate to more than 64 MiB. Nothing was changed."
+    )
+    assert int(grown) < 30
+    assert rows(data, "SELECT count(*) FROM judging_project") == [0]
+    assert not list(data.glob(".restore-*"))
+
+
+def test_a_backup_takes_no_name_that_leads_elsewhere(manage, data, tmp_path):
+    assert manage("backup", "all.zip").returncode == 0
+    with ZipFile(tmp_path / "all.zip", "a") as packed:
+        packed.writestr("uploads/../../outside.txt", "mine")
+        packed.writestr("readme.txt", "not ours")
+    refused = manage("restore", "all.zip", "--yes")
+    assert "is not a complete FairJudge backup. Nothing was changed." in refused.stderr
+    assert not (data.parent / "outside.txt").exists()
