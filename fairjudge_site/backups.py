@@ -1,5 +1,6 @@
 """Backups: the database and the uploads in one file, made while the site is running."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -8,7 +9,8 @@ import sqlite3
 import subprocess
 import tempfile
 import zlib
-from contextlib import closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -29,6 +31,7 @@ from judging.runs.models import Run
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
+_REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
@@ -43,7 +46,7 @@ def back_up(path: Path) -> int:
         raise UserError(f"{path} exists already. Nothing was written. Give another name.")
     vendor = connections["default"].vendor
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+        with _working_folder(path.parent, ".backup-") as folder:
             database = Path(folder, _DATABASE[vendor])
             (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
             whole = Path(folder, "whole.zip")
@@ -63,7 +66,7 @@ def restore(path: Path) -> None:
     lost, and a person should decide whether to pay for them twice.
     """
     vendor = connections["default"].vendor
-    with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
+    with _working_folder(settings.FAIRJUDGE_DATA, ".restore-") as folder:
         try:
             room = shutil.disk_usage(folder).free
             bounds = ArchiveBounds(members=2_000_000, inflated=room, free=room, seconds=24 * 3600)
@@ -89,6 +92,40 @@ def restore(path: Path) -> None:
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
     )
     _end_links_and_logins()
+
+
+@contextmanager
+def _working_folder(parent: Path, prefix: str) -> Iterator[str]:
+    """Make a folder, and delete those that killed processes left.
+
+    A process locks its folder, and the lock ends with the process.
+    """
+    for left in parent.glob(f"{prefix}*/"):
+        with suppress(OSError), _locked(left):
+            if prefix == ".restore-":
+                _bring_back_uploads(left)
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix) as folder, _locked(Path(folder)):
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock it. Raises OSError if another process has the lock."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _bring_back_uploads(left: Path) -> None:
+    """Put uploads in place if the process was killed while it exchanged them."""
+    media = Path(settings.MEDIA_ROOT)
+    for name in (_UPLOADS, _REPLACED):
+        if (left / _REPLACED).is_dir() and (left / name).is_dir() and not media.exists():
+            (left / name).rename(media)
 
 
 def _end_links_and_logins() -> None:
@@ -246,6 +283,6 @@ def _run(command: list[str]) -> None:
 def _put_uploads(source: Path) -> None:
     media = Path(settings.MEDIA_ROOT)
     if media.is_dir():
-        media.rename(source.parent / "replaced")
+        media.rename(source.parent / _REPLACED)
     if source.is_dir():
         source.rename(media)

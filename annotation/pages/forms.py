@@ -13,6 +13,7 @@ from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
 from judging.dataset.models import Label
+from judging.projects.accounts import look_alike
 from judging.projects.models import Project, Role
 
 _MOST_CRITERIA = 12
@@ -152,7 +153,7 @@ class JoinForm(UserCreationForm):
 
     def clean_username(self) -> str:
         name = self.cleaned_data["username"]
-        if User.objects.filter(username__iexact=name).exists():
+        if look_alike(name):
             raise forms.ValidationError(_TAKEN)
         return name
 

@@ -25,7 +25,6 @@ from judging.core.bounds import LARGEST_CELL, allow_long_cells
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
-    ESCAPED,
     Encoding,
     as_text,
     detect,
@@ -388,8 +387,8 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
             )
             yield refusal(place, "", sentence, raw)
             continue
-        if escaped is not None and cells[escaped] == ESCAPED:
-            cells = [unescape_cell(cell) for cell in cells]
+        if escaped is not None:
+            cells = [unescape_cell(cell, cells[escaped]) for cell in cells]
         yield Record(place, dict(zip(sheet.header, cells, strict=True)), raw, sheet.header_line)
 
 

@@ -40,10 +40,10 @@ def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
     if lacking:
         raise ValueError(f"the column {lacking[0]} is missing")
     places = [head.index(name) for name in wanted]
-    escaped = ESCAPE_COLUMN in head
+    escaped = head.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in head else None
     for row in reader:
         cells = [row[place] for place in places]
-        yield [unescape_cell(cell) for cell in cells] if escaped else cells
+        yield cells if escaped is None else [unescape_cell(cell, row[escaped]) for cell in cells]
 
 
 def _numbers(column: Sequence[str]) -> Floats:
