@@ -95,7 +95,8 @@ def forms_of(page, path):
             attributes = dict(ATTRIBUTE.findall(field))
             if "name" in attributes and attributes.get("type") != "file":
                 fields[attributes["name"]] = unescape(attributes.get("value", ""))
-        yield unescape(found[1]) if found and found[1] else path, fields
+        if 'method="post"' in head or "hx-post" in head:
+            yield unescape(found[1]) if found and found[1] else path, fields
 
 
 # These end what the others are about.
