@@ -183,10 +183,26 @@ class VotesForm(forms.Form):
     votes = forms.IntegerField(min_value=2, max_value=99, label="Votes per item")
 
 
+# Digits of the largest number that fits every column.
+LONGEST_KEY = 18
+
+
+class RowsField(forms.ModelMultipleChoiceField):
+    """Rows by their numbers. A number that no column takes is none of them, on SQLite as well."""
+
+    def clean(self, value: Any) -> Any:
+        for key in value or ():
+            if len(str(key)) > LONGEST_KEY:
+                raise forms.ValidationError(
+                    self.error_messages["invalid_pk_value"], params={"pk": str(key)[:LONGEST_KEY]}
+                )
+        return super().clean(value)
+
+
 class AssignForm(forms.Form):
     """Marking nobody means everybody, including people who join later."""
 
-    people = forms.ModelMultipleChoiceField(
+    people = RowsField(
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,

@@ -661,8 +661,8 @@ def test_three_that_migrate_a_server_at_once_all_succeed(own_environment, server
     command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
     processes = [
         subprocess.Popen(
-            command, env=own_environment | {"DATABASE_URL": server_database}, stderr=subprocess.PIPE,
-            text=True,
+            command, env=own_environment | {"DATABASE_URL": server_database}, text=True,
+            stderr=subprocess.PIPE,
         )
         for _ in range(3)
     ]  # fmt: skip

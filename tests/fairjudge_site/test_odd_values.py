@@ -116,8 +116,9 @@ def test_odd_values_of_every_field(as_owner, project):
             if action.endswith(ENDINGS) or (action, names) in seen:
                 continue
             seen.add((action, names))
-            for name in names:
-                for value in ODD:
+            for number, name in enumerate(sorted(names)):
+                # Each value meets each kind of field somewhere; each field meets the largest.
+                for value in (ODD[0], ODD[1 + number % 4]):
                     sent = fields | {name: value}
                     if fails(as_owner.post(action, sent)):
                         failed.append((action, name, value[:20]))
