@@ -9,7 +9,6 @@ import io
 import json
 import time
 import zipfile
-from collections.abc import AsyncIterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -28,16 +27,6 @@ BOUNDED_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 class TooLarge(ValueError):
     """What was read is larger, deeper or slower than anything genuine. The message says how."""
-
-
-async def gathered(parts: AsyncIterable[bytes], most: int) -> bytearray:
-    """Join the parts of a stream. Raises TooLarge as soon as there are more bytes."""
-    content = bytearray()
-    async for part in parts:
-        content += part
-        if len(content) > most:
-            raise TooLarge(f"it is longer than {most // MEBIBYTE} MiB")
-    return content
 
 
 def allow_long_cells() -> None:

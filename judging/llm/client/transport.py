@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
-from judging.core.bounds import MEBIBYTE, MOST_INFLATED, TooLarge, gathered
+from judging.core.bounds import MEBIBYTE, MOST_INFLATED, TooLarge
 from judging.core.text import storable, storable_json
 from judging.llm.client.adaptation import EndpointCapabilities, body
 from judging.llm.client.errors import LONGEST_MESSAGE, AttemptFailure, FailureKind, classify_answer
@@ -193,6 +193,16 @@ async def _whole_text(answer: aiohttp.ClientResponse, most: int) -> str:
         return content.decode(answer.charset or "utf-8", errors="replace")
     except LookupError:
         return content.decode(errors="replace")
+
+
+async def gathered(parts: AsyncIterable[bytes], most: int) -> bytearray:
+    """Join the parts of a stream. Raises TooLarge as soon as there are more bytes."""
+    content = bytearray()
+    async for part in parts:
+        content += part
+        if len(content) > most:
+            raise TooLarge(f"it is longer than {most // MEBIBYTE} MiB")
+    return content
 
 
 def _too_large(error: TooLarge) -> AttemptFailure:

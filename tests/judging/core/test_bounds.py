@@ -6,7 +6,8 @@ import zipfile
 
 import pytest
 
-from judging.core.bounds import Archive, ArchiveBounds, TooLarge, gathered, shallow_json
+from judging.core.bounds import Archive, ArchiveBounds, TooLarge, shallow_json
+from judging.llm.client.transport import gathered
 
 SMALL = ArchiveBounds(members=3, inflated=2**22, free=2**20)
 
