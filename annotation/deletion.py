@@ -28,6 +28,7 @@ from judging.projects.models import Project
 from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
 
 _CHUNK = 500
+_TRIES = 10
 
 
 def delete_project(project: Project, user: AbstractUser | None) -> None:
@@ -49,11 +50,16 @@ def delete_project(project: Project, user: AbstractUser | None) -> None:
     open_rounds.update(state=Round.State.CLOSED, closed_at=now)
     for imported in project.imports.order_by("pk"):
         remove_uploads(imported, with_refused=True)
-    try:
-        _delete_all(project)
-    except IntegrityError:
-        # A vote was on its way when the rounds were closed. Now there can be no other.
-        _delete_all(project)
+    for _ in range(_TRIES):
+        try:
+            return _delete_all(project)
+        except IntegrityError:
+            # A vote was on its way when the rounds were closed, or an export ended meanwhile and
+            # was put on record.
+            continue
+    raise UserError(
+        f"Somebody still works in {project.slug}, which is deleted in part. Delete it again."
+    )
 
 
 def _delete_all(project: Project) -> None:

@@ -1,5 +1,6 @@
 """Backups: the database and the uploads in one file, made while the site is running."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -7,7 +8,9 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from contextlib import closing, suppress
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -20,6 +23,7 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge, shallow_json
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.runs.models import Run
@@ -27,7 +31,9 @@ from judging.runs.models import Run
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
+_REPLACED = "replaced"
 _MANIFEST = "backup.json"
+_LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
 _OWN_APPS = ("annotation", "judging")
 # Every table to whose rows signed links refer has a field of this name.
@@ -40,7 +46,7 @@ def back_up(path: Path) -> int:
         raise UserError(f"{path} exists already. Nothing was written. Give another name.")
     vendor = connections["default"].vendor
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+        with _working_folder(path.parent, ".backup-") as folder:
             database = Path(folder, _DATABASE[vendor])
             (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
             whole = Path(folder, "whole.zip")
@@ -60,12 +66,16 @@ def restore(path: Path) -> None:
     lost, and a person should decide whether to pay for them twice.
     """
     vendor = connections["default"].vendor
-    with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
+    with _working_folder(settings.FAIRJUDGE_DATA, ".restore-") as folder:
         try:
-            with ZipFile(path) as packed:
+            room = shutil.disk_usage(folder).free
+            bounds = ArchiveBounds(members=2_000_000, inflated=room, free=room, seconds=24 * 3600)
+            with Archive(path, bounds) as packed:
                 _check(packed, vendor)
-                packed.extractall(folder)
-        except (BadZipFile, OSError, KeyError, ValueError):
+                _unpack(packed, vendor, Path(folder))
+        except TooLarge as error:
+            raise UserError(f"{path} can't be restored: {error}. Nothing was changed.") from None
+        except (BadZipFile, OSError, KeyError, ValueError, zlib.error, NotImplementedError):
             raise UserError(
                 f"{path} is not a complete FairJudge backup. Nothing was changed."
             ) from None
@@ -82,6 +92,40 @@ def restore(path: Path) -> None:
         state=Run.State.PAUSED, lease_until=None, reason="Restored from a backup. Resume to go on."
     )
     _end_links_and_logins()
+
+
+@contextmanager
+def _working_folder(parent: Path, prefix: str) -> Iterator[str]:
+    """Make a folder, and delete those that killed processes left.
+
+    A process locks its folder, and the lock ends with the process.
+    """
+    for left in parent.glob(f"{prefix}*/"):
+        with suppress(OSError), _locked(left):
+            if prefix == ".restore-":
+                _bring_back_uploads(left)
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix) as folder, _locked(Path(folder)):
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock it. Raises OSError if another process has the lock."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _bring_back_uploads(left: Path) -> None:
+    """Put uploads in place if the process was killed while it exchanged them."""
+    media = Path(settings.MEDIA_ROOT)
+    for name in (_UPLOADS, _REPLACED):
+        if (left / _REPLACED).is_dir() and (left / name).is_dir() and not media.exists():
+            (left / name).rename(media)
 
 
 def _end_links_and_logins() -> None:
@@ -109,15 +153,25 @@ def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
                 packed.write(file, _UPLOADS + str(file.relative_to(media)))
 
 
-def _check(packed: ZipFile, vendor: str) -> None:
-    manifest = json.loads(packed.read(_MANIFEST))
-    if manifest["kind"] != _KIND or packed.testzip() is not None:
-        raise ValueError("another kind of file, or a damaged one")
+def _check(packed: Archive, vendor: str) -> None:
+    manifest = shallow_json(packed.read(_MANIFEST, _LARGEST_MANIFEST))
+    if manifest["kind"] != _KIND:
+        raise ValueError("another kind of file")
     if manifest["database"] != vendor:
         raise UserError(
             f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
             "Nothing was changed."
         )
+
+
+def _unpack(packed: Archive, vendor: str, folder: Path) -> None:
+    """Write the database and the uploads into the folder. A damaged member raises BadZipFile."""
+    for name in packed.names:
+        target = folder / name
+        if name.startswith(_UPLOADS) and ".." in target.parts:
+            raise ValueError("a name that leads elsewhere")
+        if name == _DATABASE[vendor] or (name.startswith(_UPLOADS) and not name.endswith("/")):
+            packed.extract(name, target)
 
 
 def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
@@ -229,6 +283,6 @@ def _run(command: list[str]) -> None:
 def _put_uploads(source: Path) -> None:
     media = Path(settings.MEDIA_ROOT)
     if media.is_dir():
-        media.rename(source.parent / "replaced")
+        media.rename(source.parent / _REPLACED)
     if source.is_dir():
         source.rename(media)

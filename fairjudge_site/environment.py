@@ -5,6 +5,7 @@ import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -84,6 +85,7 @@ class Environment:
         made(name, path)
         if not os.access(path, os.W_OK | os.X_OK):
             raise SettingError(name, f"{path} cannot be written to")
+        closed_to_others(name, path)
         return path
 
     def file(self, name: str) -> Path | None:
@@ -226,6 +228,22 @@ def kept_secret(path: Path) -> str:
         finally:
             os.unlink(name)
     return path.read_text().strip()
+
+
+def closed_to_others(name: str, folder: Path) -> None:
+    """Take the rights of other users from a folder that was made by hand. Its group keeps its own.
+
+    A folder of everybody, such as /tmp, is left alone: there, each user owns their files.
+    """
+    mode = folder.stat().st_mode
+    if not mode & stat.S_IRWXO or mode & stat.S_ISVTX:
+        return
+    try:
+        folder.chmod(stat.S_IMODE(mode) & ~stat.S_IRWXO)
+    except OSError:
+        raise SettingError(
+            name, f"other users of this machine may read {folder}. Run: chmod o-rwx '{folder}'"
+        ) from None
 
 
 def made(name: str, *folders: Path) -> None:

@@ -5,6 +5,8 @@ import re
 
 from django.conf import settings
 
+from judging.core.text import printable
+
 # Anybody who has the address of an invitation or of a password link can use it.
 _TOKEN = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
 
@@ -16,7 +18,7 @@ class SecretsFormatter(logging.Formatter):
         line = super().format(record)
         for secret in known_secrets():
             line = line.replace(secret, "***")
-        return _TOKEN.sub(r"\1***", line)
+        return printable(_TOKEN.sub(r"\1***", line))
 
 
 def known_secrets() -> list[str]:

@@ -12,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
 from django.core.exceptions import BadRequest, RequestDataTooBig
@@ -43,6 +44,9 @@ class CollectedStorage(CompressedManifestStaticFilesStorage):
 
 # Middleware
 
+# The forms of pages before a login take some names and words.
+LARGEST_WITHOUT_LOGIN = 2**16
+
 
 def private_pages(
     get_response: Callable[[HttpRequest], HttpResponseBase],
@@ -67,6 +71,22 @@ def utf8_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[.
     def middleware(request: HttpRequest) -> HttpResponse:
         if codecs.lookup(request.encoding or "utf-8").name != "utf-8":
             raise BadRequest("A request must be in UTF-8.")
+        return get_response(request)
+
+    return middleware
+
+
+def no_uploads_without_login(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Ask for the login before an upload is written to the disk, which checking CSRF would do."""
+
+    def middleware(request: HttpRequest) -> HttpResponse:
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        large = not length.isdecimal() or int(length) > LARGEST_WITHOUT_LOGIN
+        files = request.content_type == "multipart/form-data"
+        if files and large and not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
         return get_response(request)
 
     return middleware

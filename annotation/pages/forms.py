@@ -17,6 +17,7 @@ from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
 from judging.core.errors import Overtaken
 from judging.dataset.models import Label
 from judging.projects.access import overtaken, version_of
+from judging.projects.accounts import look_alike
 from judging.projects.models import AuditEvent, Project, Role
 
 _MOST_CRITERIA = 12
@@ -207,7 +208,7 @@ class JoinForm(UserCreationForm):
 
     def clean_username(self) -> str:
         name = self.cleaned_data["username"]
-        if User.objects.filter(username__iexact=name).exists():
+        if look_alike(name):
             raise forms.ValidationError(_TAKEN)
         return name
 
@@ -237,10 +238,26 @@ class VotesForm(forms.Form):
     votes = forms.IntegerField(min_value=2, max_value=99, label="Votes per item")
 
 
+# Digits of the largest number that fits every column.
+LONGEST_KEY = 18
+
+
+class RowsField(forms.ModelMultipleChoiceField):
+    """Rows by their numbers. A number that no column takes is none of them, on SQLite as well."""
+
+    def clean(self, value: Any) -> Any:
+        for key in value or ():
+            if len(str(key)) > LONGEST_KEY:
+                raise forms.ValidationError(
+                    self.error_messages["invalid_pk_value"], params={"pk": str(key)[:LONGEST_KEY]}
+                )
+        return super().clean(value)
+
+
 class AssignForm(forms.Form):
     """Marking nobody means everybody, including people who join later."""
 
-    people = forms.ModelMultipleChoiceField(
+    people = RowsField(
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,

@@ -1,14 +1,19 @@
 """Pages of a project's people: members, invitations, joining by a link, and password links."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login
+from django.contrib.auth import authenticate, login
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
-from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
+from django.contrib.auth.views import (
+    INTERNAL_RESET_SESSION_TOKEN,
+    PasswordChangeView,
+    PasswordResetConfirmView,
+)
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -138,6 +143,29 @@ class SetPassword(PasswordResetConfirmView):
                 self.validlink = False
                 return self.render_to_response(self.get_context_data())
             return super().form_valid(form)
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """Counts wrong old passwords with the failed logins: a session left open is no way around."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(request.user, *args, **kwargs)
+
+    def clean_old_password(self) -> str:
+        old = self.cleaned_data["old_password"]
+        if authenticate(self.request, username=self.user.get_username(), password=old) is None:
+            raise ValidationError(self.error_messages["password_incorrect"])
+        return old
+
+
+class ChangePassword(PasswordChangeView):
+    form_class = OwnPasswordForm
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        kwargs = super().get_form_kwargs()
+        del kwargs["user"]
+        return kwargs | {"request": self.request}
 
 
 def people_page(

@@ -1,5 +1,8 @@
 """A cache for what takes seconds to compute, kept until what it is computed from changes."""
 
+import logging
+import pickle
+import zlib
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -9,8 +12,42 @@ from django.core.cache import caches
 
 CACHED_SECONDS = 7 * 24 * 3600
 
+logger = logging.getLogger(__name__)
+# What a full disk, a folder that can't be written and a spoilt file raise.
+FAULTS = (OSError, EOFError, ValueError, pickle.PickleError, zlib.error)
+
+
+class Keeping:
+    """A cache whose failures cost time and nothing else: no page needs it to be shown."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def get(self, key: str, default: Any = None) -> Any:
+        return self._attempt("get", default, key, default)
+
+    def set(self, key: str, value: Any, seconds: float | None = None) -> None:
+        self._attempt("set", None, key, value, seconds)
+
+    def add(self, key: str, value: Any, seconds: float | None = None) -> bool:
+        return bool(self._attempt("add", True, key, value, seconds))
+
+    def delete(self, key: str) -> None:
+        self._attempt("delete", None, key)
+
+    def clear(self) -> None:
+        self._attempt("clear", None)
+
+    def _attempt(self, action: str, otherwise: Any, *arguments: Any) -> Any:
+        try:
+            return getattr(caches[self._name], action)(*arguments)
+        except FAULTS as error:
+            logger.warning("The cache %s failed at %s: %s", self._name, action, error)
+            return otherwise
+
+
 # Shared by the processes of this machine, unlike the default cache.
-report_cache = caches["reports"]
+report_cache = Keeping("reports")
 
 
 def _release() -> int:

@@ -13,19 +13,31 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management import call_command
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import (
+    BaseCommand,
+    CommandError,
+    CommandParser,
+    OutputWrapper,
+)
 from django.db import DEFAULT_DB_ALIAS, DatabaseError, InterfaceError, OperationalError, connections
 from django.db.migrations.executor import MigrationExecutor
 from tqdm import tqdm
 
 from judging.core.errors import UserError
-from judging.core.text import unstorable
+from judging.core.text import printable, unstorable
 
 LINE_EVERY = 10.0
 # The status with which a shell reports a program that was ended by SIGPIPE.
 CLOSED_PIPE = 141
 # An exponent of millions would make exact arithmetic go on for hours.
 LARGEST_EXPONENT = 30
+
+
+class Printable(OutputWrapper):
+    """A stream for people: what an endpoint or a file said never steers their terminal."""
+
+    def write(self, msg: str = "", style_func: Any = None, ending: str | None = None) -> None:
+        super().write(printable(str(msg)), style_func, ending)
 
 
 class FairJudgeCommand(BaseCommand):
@@ -67,6 +79,11 @@ class FairJudgeCommand(BaseCommand):
                 name = next(iter(action.option_strings), action.metavar or action.dest)
                 raise UserError(f"{name} is given without a value. Nothing was changed.")
 
+    def run_from_argv(self, argv: list[str]) -> None:
+        self.stdout, self.stderr = Printable(sys.stdout), Printable(sys.stderr)
+        self.stderr.style_func = self.style.ERROR
+        super().run_from_argv(argv)
+
     @contextmanager
     def progress(self, what: str, total: int | None = None) -> Iterator["ProgressBar"]:
         """Show on standard error how far a long command is."""
@@ -94,7 +111,7 @@ class ProgressBar:
         if self.total is not None:
             self.grow_to(done)
         if self.bar is not None:
-            self.bar.set_postfix_str(note, refresh=False)
+            self.bar.set_postfix_str(printable(note), refresh=False)
             self.bar.update(steps)
         elif time.monotonic() >= self.line_due:
             self.write_line()
@@ -156,10 +173,28 @@ def prepare_database() -> None:
         raise UserError(
             "The database lacks tables of this version. Nothing was changed. Run: manage.py migrate"
         )
-    with open(settings.FAIRJUDGE_DATA / "migrate.lock", "w") as lock:
-        # Commands that start at the same time migrate in turn.
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        call_command("migrate", verbosity=0, interactive=False)
+    call_command("migrate", verbosity=0, interactive=False)
+
+
+MIGRATE_LOCK = 7_216_551
+
+
+@contextmanager
+def migrating_alone() -> Iterator[None]:
+    """Let processes that migrate at the same time do it in turn, from any machine."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    if connection.vendor == "sqlite":
+        with open(settings.FAIRJUDGE_DATA / "migrate.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(%s)", [MIGRATE_LOCK])
+    try:
+        yield
+    finally:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_unlock(%s)", [MIGRATE_LOCK])
 
 
 def unapplied(connection: Any) -> bool:

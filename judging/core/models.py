@@ -12,7 +12,9 @@ SILENT_AFTER = timedelta(seconds=30)
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def alive(self) -> "WorkerQuerySet":
         """Workers that renewed their row lately. If there are none, no queued work is done."""
-        return self.filter(seen_at__gt=timezone.now() - SILENT_AFTER)
+        now = timezone.now()
+        # A time to come was written before the clock was set back.
+        return self.filter(seen_at__gt=now - SILENT_AFTER, seen_at__lt=now + SILENT_AFTER)
 
 
 class Worker(models.Model):

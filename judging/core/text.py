@@ -132,17 +132,43 @@ def storable_json(value: Any) -> Any:
     return value
 
 
+# Controls but tab and line feed, and the marks that turn the order of what follows (bidi).
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: str) -> str:
+    """Replace what would steer a terminal or turn a line around by U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
 # A CSV file that FairJudge wrote says in this column that its cells are escaped.
 ESCAPE_COLUMN = "fairjudge_escape"
-ESCAPED = "1"
-_DANGEROUS = re.compile(r"'*[=+\-@\t\r]")
-_ESCAPED_CELL = re.compile(r"'+[=+\-@\t\r]")
+# The mark of a row says with which beginnings its cells were escaped. Earlier releases know the
+# first, so that only rows that need the second get it.
+_BEGINNINGS = {"1": r"[=+\-@\t\r]", "2": r"[=+\-@\t\r\n＝＋－＠]"}
+ESCAPED, ESCAPED_MORE = _BEGINNINGS
+_DANGEROUS = {mark: re.compile(f"'*{begin}") for mark, begin in _BEGINNINGS.items()}
+_ESCAPED_CELL = {mark: re.compile(f"'+{begin}") for mark, begin in _BEGINNINGS.items()}
 
 
-def escape_cell(cell: str) -> str:
+def escape_cell(cell: str, mark: str = ESCAPED_MORE) -> str:
     """Put an apostrophe before what a spreadsheet would run as a formula (CSV injection)."""
-    return "'" + cell if _DANGEROUS.match(cell) else cell
+    return "'" + cell if _DANGEROUS[mark].match(cell) else cell
 
 
-def unescape_cell(cell: str) -> str:
-    return cell[1:] if _ESCAPED_CELL.match(cell) else cell
+def escape_row(cells: list[str]) -> list[str]:
+    """Escape the cells of a row, and add the row's mark."""
+    more = any(
+        _DANGEROUS[ESCAPED_MORE].match(cell) and not _DANGEROUS[ESCAPED].match(cell)
+        for cell in cells
+    )
+    mark = ESCAPED_MORE if more else ESCAPED
+    return [*(escape_cell(cell, mark) for cell in cells), mark]
+
+
+def unescape_cell(cell: str, mark: str) -> str:
+    """Return the cell of a row with this mark as it was. Other marks change nothing."""
+    escaped = _ESCAPED_CELL.get(mark)
+    return cell[1:] if escaped and escaped.match(cell) else cell

@@ -22,10 +22,12 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
+from judging.core.bounds import LARGEST_CELL, allow_long_cells
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
     ESCAPED,
+    ESCAPED_MORE,
     Encoding,
     as_text,
     detect,
@@ -290,8 +292,7 @@ def _unexpected(
 
 DELIMITERS = (",", ";", "\t", "|")
 HEAD_CHARACTERS = 1 << 16
-LARGEST_CELL = 64 << 20
-csv.field_size_limit(LARGEST_CELL)
+allow_long_cells()
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,13 +454,15 @@ def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Recor
             sentence = "A cell has blanks before its opening quote. Delete these blanks."
             yield refusal(place, "", sentence, raw)
             continue
-        if escaped is not None and cells[escaped].strip():
-            says = BOOLEANS.get(canonical(cells[escaped]))
+        if escaped is not None and (mark_of_row := canonical(cells[escaped])):
+            says = mark_of_row == ESCAPED_MORE or BOOLEANS.get(mark_of_row)
             if says is None:
-                sentence = expected_sentence(ESCAPE_COLUMN, f"{ESCAPED} or empty", cells[escaped])
+                expected = f"{ESCAPED}, {ESCAPED_MORE} or empty"
+                sentence = expected_sentence(ESCAPE_COLUMN, expected, cells[escaped])
                 yield refusal(place, ESCAPE_COLUMN, sentence, raw)
                 continue
-            cells = [unescape_cell(cell) for cell in cells] if says else cells
+            used = ESCAPED_MORE if mark_of_row == ESCAPED_MORE else ESCAPED
+            cells = [unescape_cell(cell, used) for cell in cells] if says else cells
         yield Record(place, dict(zip(sheet.header, cells, strict=True)), raw, sheet.header_line)
 
 

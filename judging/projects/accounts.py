@@ -1,6 +1,7 @@
 """Logins and the one-time links that set their passwords, so that no mail server is needed."""
 
 import re
+import unicodedata
 from datetime import timedelta
 
 from django.conf import settings
@@ -19,12 +20,17 @@ from judging.projects.access import adopt_projects
 from judging.projects.models import Membership, PasswordLink, Project, Role
 
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
+# Cyrillic and Greek letters, and digits, that look like a Latin one.
+_LOOKALIKES = str.maketrans(
+    "аеорсухіјѕԁһԛԝкмтвнαονρυικτ01l|",
+    "aeopcyxijsdhqwkmtbhaovpyiktoiii",
+)
 LONGEST_NAME = User._meta.get_field("username").max_length
 
 
 def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
     """Create a login without a password. The first superuser adopts projects without an owner."""
-    name = name.strip()
+    name = unicodedata.normalize("NFKC", name.strip())
     try:
         User.username_validator(name)
     except ValidationError:
@@ -33,6 +39,8 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
         ) from None
     if len(name) > LONGEST_NAME:
         raise UserError(f"A user name has at most {LONGEST_NAME} characters, not {len(name)}.")
+    if (other := look_alike(name)) and other != name:
+        raise UserError(f"“{name}” looks like the user “{other}”. Choose another name.")
     try:
         with transaction.atomic():
             user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)
@@ -43,6 +51,17 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
     except IntegrityError:
         raise UserError(f"A user “{name}” exists already.") from None
     return user
+
+
+def look_alike(name: str) -> str | None:
+    """Return the login that people would take this name for, which may be of that very name."""
+    seen = _seen(name)
+    names = User.objects.values_list("username", flat=True)
+    return next((other for other in names if _seen(other) == seen), None)
+
+
+def _seen(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().translate(_LOOKALIKES)
 
 
 def grant_research(user: AbstractUser) -> None:

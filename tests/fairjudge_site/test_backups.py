@@ -1,14 +1,16 @@
 """Backup and restore over a data folder of their own, by the commands as people type them."""
 
+import fcntl
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import uuid
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import psycopg
 import pytest
@@ -196,6 +198,7 @@ def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
 
 # Run inside a site by `manage.py shell`. Its last line is what it found.
 BEFORE = """
+import fcntl
 import json
 from django.conf import settings
 from django.contrib.auth.models import User
@@ -406,6 +409,7 @@ vote = record_vote(claim_next(round_, annotator_of(project, user)), {"overall": 
 edit_vote(vote, {"overall": "tie"}, "said again")
 """
 READ_VOTES = """
+import fcntl
 import json
 from django.contrib.contenttypes.models import ContentType
 from annotation.models import Slot, Vote
@@ -551,3 +555,116 @@ def test_a_backup_of_another_database_is_refused(db, tmp_path):
         packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "oracle"}')
     with pytest.raises(CommandError, match="comes from oracle"):
         call_command("restore", str(file), "--yes")
+
+
+RESTORE = """
+import os, resource, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "fairjudge_site.settings"
+import django
+django.setup()
+import shutil
+from pathlib import Path
+from fairjudge_site.backups import restore
+from judging.core.errors import UserError
+
+# The disk has 64 MiB left.
+usage = shutil.disk_usage("/")
+shutil.disk_usage = lambda path: usage._replace(free=64 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    restore(Path(sys.argv[1]))
+except UserError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("name", ["backup.json", "database.sqlite3", "uploads/imports/a/x.csv"])
+def test_a_backup_that_inflates_over_the_disk_is_refused_first(
+    environment_with_tables, data, tmp_path, name
+):
+    with ZipFile(tmp_path / "bad.zip", "w", ZIP_DEFLATED) as packed:
+        with packed.open(name, "w", force_zip64=True) as member:
+            for _ in range(64):
+                member.write(b" " * 2**23)
+        if name != "backup.json":
+            packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+    done = subprocess.run(
+        [sys.executable, "-c", RESTORE, "bad.zip"], cwd=tmp_path, check=True, text=True,
+        env=environment_with_tables | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+    )  # fmt: skip
+    says, grown = done.stdout.splitlines()
+    assert says == (
+        "bad.zip can't be restored: it would inflate to more than 64 MiB. Nothing was changed."
+    )
+    assert int(grown) < 30
+    assert rows(data, "SELECT count(*) FROM judging_project") == [0]
+    assert not list(data.glob(".restore-*"))
+
+
+def test_a_backup_takes_no_name_that_leads_elsewhere(manage, data, tmp_path):
+    assert manage("backup", "all.zip").returncode == 0
+    with ZipFile(tmp_path / "all.zip", "a") as packed:
+        packed.writestr("uploads/../../outside.txt", "mine")
+        packed.writestr("readme.txt", "not ours")
+    refused = manage("restore", "all.zip", "--yes")
+    assert "is not a complete FairJudge backup. Nothing was changed." in refused.stderr
+    assert not (data.parent / "outside.txt").exists()
+
+
+def test_what_killed_processes_left_is_tidied_and_what_others_work_in_is_not(
+    manage, data, tmp_path
+):
+    left = [data / ".restore-dead", tmp_path / ".backup-dead"]
+    alive = [data / ".restore-alive", tmp_path / ".backup-alive"]
+    for folder in (*left, *alive):
+        folder.mkdir()
+        (folder / "database.sqlite3").write_text("half")
+    handles = [os.open(folder, os.O_RDONLY) for folder in alive]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    assert manage("backup", "all.zip").returncode == 0
+    assert manage("restore", "all.zip", "--yes").returncode == 0
+    assert [folder.exists() for folder in (*left, *alive)] == [False, False, True, True]
+    for handle in handles:
+        os.close(handle)
+
+
+def test_uploads_of_a_restore_that_was_killed_are_put_in_place(environment_with_tables, data):
+    uploads, killed = data / "uploads", data / ".restore-dead"
+    for folder in (killed / "replaced", killed / "uploads"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(folder.name)
+    if uploads.exists():
+        shutil.rmtree(uploads)
+    code = "from fairjudge_site.backups import _working_folder as f; from pathlib import Path\n"
+    subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "-c",
+         code + f"with f(Path({str(data)!r}), '.restore-'): pass"],
+        env=environment_with_tables, check=True, capture_output=True,
+    )  # fmt: skip
+    assert (uploads / "file").read_text() == "uploads"
+    assert not killed.exists()
+
+
+def test_three_processes_that_migrate_at_once_all_succeed(own_environment):
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
+    processes = [
+        subprocess.Popen(command, env=own_environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
+
+
+def test_three_that_migrate_a_server_at_once_all_succeed(own_environment, server_database):
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
+    processes = [
+        subprocess.Popen(
+            command, env=own_environment | {"DATABASE_URL": server_database}, text=True,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors

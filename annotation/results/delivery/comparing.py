@@ -4,7 +4,7 @@ People read labels.csv, votes.csv and samples.csv; figures are computed from arr
 `compare_*` function yields a sentence for each difference between the two, and `compare_verdicts`
 checks that the judge's labels follow from its samples. Cells are read as they were before escaping.
 
-All of them may raise ValueError or KeyError for a table that somebody has changed.
+All of them may raise ValueError, KeyError or csv.Error for a table that somebody has changed.
 """
 
 import csv
@@ -19,6 +19,7 @@ from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
 from annotation.votes.agreement import SIGN
+from judging.core.bounds import allow_long_cells
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource, majority_of
@@ -30,7 +31,8 @@ from judging.runs.models import Form, Parse, Run
 
 def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
     """Yield these columns of each row. Raises ValueError if a column is missing."""
-    reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    allow_long_cells()
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
     head = next(reader, None)
     if head is None:
         return
@@ -38,10 +40,10 @@ def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
     if lacking:
         raise ValueError(f"the column {lacking[0]} is missing")
     places = [head.index(name) for name in wanted]
-    escaped = ESCAPE_COLUMN in head
+    escaped = head.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in head else None
     for row in reader:
         cells = [row[place] for place in places]
-        yield [unescape_cell(cell) for cell in cells] if escaped else cells
+        yield cells if escaped is None else [unescape_cell(cell, row[escaped]) for cell in cells]
 
 
 def _numbers(column: Sequence[str]) -> Floats:

@@ -9,6 +9,7 @@ since another release may compute a figure in another way.
 import hashlib
 import io
 import json
+import math
 import platform
 import re
 import time
@@ -47,6 +48,7 @@ from annotation.results.report.report import SECTIONS, Report, described, plots,
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.trust import SCORES, Audit, CertificateFigures, Unblinded
 from annotation.results.tables.exports import ExportRequest, export, whole_file
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
 from judging.core.errors import UserError
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
@@ -71,6 +73,7 @@ _ARRAYS = [
     if one.name not in ("models", "basis", "unsettled", "people", "asked")
 ]
 _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
+ARRAY_BOUNDS = ArchiveBounds(members=10_000, inflated=2048 * MEBIBYTE, free=256 * MEBIBYTE)
 _BALLOTS = ("votes", "present", "left")
 
 
@@ -140,8 +143,7 @@ class Unpacked(Analysis):
         made = Run(**run, parameters=parameters)
         self.other_votes = int(context["other_votes"])
         super().__init__(Project(**context["project"]), made)
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            self._read(dict(arrays), context)
+        self._read(_loaded(data), context)
 
     def _read(self, arrays: dict[str, Any], context: Json) -> None:
         self.sheet = Sheet(
@@ -175,6 +177,24 @@ class Unpacked(Analysis):
             )
             for place, one in enumerate(context["others"])
         )
+
+
+def _loaded(data: bytes) -> dict[str, np.ndarray]:
+    """Read an .npz from outside. Raises ValueError if an array isn't as large as its head says."""
+    with Archive(data, ARRAY_BOUNDS) as archive:
+        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.names}
+
+
+def _array(content: bytes) -> np.ndarray:
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    heads = {(1, 0): np.lib.format.read_array_header_1_0}
+    shape, _, kind = heads.get(version, np.lib.format.read_array_header_2_0)(stream)
+    # NumPy takes the memory before it reads. An element of no bytes would take none of the file.
+    if math.prod(shape) * max(kind.itemsize, 1) > len(content):
+        raise ValueError("an array is shorter than its head says")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
 
 
 def _other_votes(analysis: Analysis) -> int:

@@ -4,6 +4,7 @@ The ZIP can be anybody's file. Each thing that is wrong with it becomes a senten
 reading it raises goes further.
 """
 
+import csv
 import json
 import math
 import re
@@ -11,6 +12,7 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +37,13 @@ from annotation.results.delivery.package import (
 from annotation.results.report.report import report
 from annotation.results.sections.people import NAME as PACE
 from annotation.results.sections.people import read as read_pace
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, shallow_json
 from judging.core.errors import UserError
 
+BOUNDS = ArchiveBounds(members=100, inflated=4096 * MEBIBYTE, free=256 * MEBIBYTE)
+# The figures of a project are a few hundred kilobytes.
+LARGEST_JSON = 32 * MEBIBYTE
+LONGEST_SHOWN = 200
 # Other releases of NumPy may add numbers in another order.
 TOLERANCE = 1e-9
 MOST_LISTED = 20
@@ -50,13 +57,16 @@ BROKEN = (
     AttributeError,
     EOFError,
     LookupError,
+    MemoryError,
     OSError,
+    RecursionError,
     TypeError,
     ValueError,
+    csv.Error,
     zipfile.BadZipFile,
     zlib.error,
 )
-_DRAWN = re.compile(r"<style>.*?</style>|<figure>.*?</figure>", re.DOTALL)
+_DRAWING = re.compile(r"<(style|figure)>")
 # This line of methods.md names the releases that computed it. Others may verify it.
 _VERSIONS = "Computed with "
 
@@ -70,10 +80,13 @@ def verify(path: Path) -> list[str]:
         UserError: The file is missing, or is not a report of FairJudge.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            files = {name: archive.read(name) for name in names}
-        manifest = json.loads(files[MANIFEST])
+        with Archive(path, BOUNDS) as archive:
+            names = archive.names
+            files = {
+                name: archive.read(name, LARGEST_JSON if name.endswith(".json") else None)
+                for name in names
+            }
+        manifest = shallow_json(files[MANIFEST])
         hashes = dict(manifest["sha256"])
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
@@ -104,16 +117,16 @@ def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
 def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
     """Return what a check finds, or a sentence that what it checks cannot be read."""
     try:
-        return list(check())[:MOST_LISTED]
+        return list(islice(check(), MOST_LISTED))
     except BROKEN as error:
         return [f"{name} cannot be read: {type(error).__name__} {error}"]
 
 
 def _certificate(files: Files) -> Iterator[str]:
-    delivered = json.loads(files["certificate.json"])
+    delivered = shallow_json(files["certificate.json"])
     if delivered != signed(delivered["certificate"], hash_of(files["labels.csv"])):
         yield "the certificate is not about these labels, or was changed"
-    if delivered["certificate"] != json.loads(files["report.json"])["certificate"]:
+    if delivered["certificate"] != shallow_json(files["report.json"])["certificate"]:
         yield "the certificate differs from the one in the report"
 
 
@@ -152,7 +165,7 @@ def _ids(content: bytes, n: int, ids: list[str]) -> Iterator[str]:
 
 def _unpacked(files: Files) -> Unpacked | str:
     try:
-        return Unpacked(files["data.npz"], json.loads(files["context.json"]))
+        return Unpacked(files["data.npz"], shallow_json(files["context.json"]))
     except BROKEN as error:
         return f"the data of the report cannot be read: {type(error).__name__} {error}"
 
@@ -161,12 +174,25 @@ def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
     """Compute every number again from the data in the ZIP alone, and compare the texts."""
     figures = report(unpacked)
     computed = json.loads(json.dumps(to_json(figures)))
-    yield from differences(json.loads(files["report.json"]), computed, "")
+    yield from differences(shallow_json(files["report.json"]), computed, "")
     if _text(files["methods.md"].decode()) != _text(methods_text(figures)):
         yield "methods.md differs from what the report says"
     page = as_html(unpacked.run, figures, with_drawings=False)
-    if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
+    if _undrawn(files["report.html"].decode()) != _undrawn(page):
         yield "report.html does not show the figures of report.json, or another release made it"
+
+
+def _undrawn(page: str) -> str:
+    """Return the page without styles and drawings, in one pass over it."""
+    kept, at = [], 0
+    while opening := _DRAWING.search(page, at):
+        end = f"</{opening[1]}>"
+        closing = page.find(end, opening.end())
+        if closing < 0:
+            break
+        kept.append(page[at : opening.start()])
+        at = closing + len(end)
+    return "".join([*kept, page[at:]])
 
 
 def _text(methods: str) -> list[str]:
@@ -184,7 +210,12 @@ def differences(delivered: Json | Any, computed: Json | Any, path: str) -> Itera
         for place, (one, other) in enumerate(zip(delivered, computed, strict=True)):
             yield from differences(one, other, f"{path}[{place}]")
     elif not _same(delivered, computed):
-        yield f"{path.lstrip('.')} is {delivered}, and computes to {computed}"
+        yield f"{path.lstrip('.')} is {_shown(delivered)}, and computes to {_shown(computed)}"
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def _same(one: Any, other: Any) -> bool:

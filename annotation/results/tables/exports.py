@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError, transaction
 from django.db.models import OuterRef
 
 from annotation.models import Annotator, Protocol, RoutingScores, Vote
@@ -34,7 +35,7 @@ from annotation.votes.files import CRITERION
 from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
 from judging.core.queries import count_of
-from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
+from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
 from judging.dataset.models import Label
 from judging.llm.prompts.templates import PromptVariant
 from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
@@ -435,7 +436,7 @@ def _lines(
     for row in rows:
         cells = [as_cell(row.get(name)) for name in columns]
         if request.escaped:
-            cells = [*map(escape_cell, cells), ESCAPED]
+            cells = escape_row(cells)
         yield line(cells)
 
 
@@ -472,14 +473,20 @@ def _recorded(
     options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
-    facts = record("exported")
-    Export.objects.create(
-        project=project,
-        run=run,
-        what=request.what,
-        format=request.format,
-        options=options,
-        n_rows=facts["rows"],
-        sha256=facts["sha256"],
-        created_by=user,
-    )
+    try:
+        with transaction.atomic():
+            facts = record("exported")
+            # On SQLite, only the end of a transaction would miss what was deleted meanwhile.
+            refreshed = Project.objects.get(pk=project.pk)
+            Export.objects.create(
+                project=refreshed,
+                run=run,
+                what=request.what,
+                format=request.format,
+                options=options,
+                n_rows=facts["rows"],
+                sha256=facts["sha256"],
+                created_by=user,
+            )
+    except (IntegrityError, Project.DoesNotExist):
+        raise UserError("The project was deleted during the export, which is incomplete.") from None

@@ -205,7 +205,13 @@ def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> 
     copies = refused_files_of(imported)
     if index >= len(copies):
         raise Http404("No such file.")
-    return FileResponse(copies[index].open("rb"), as_attachment=True, filename=copies[index].name)
+    # One type whatever its name: a browser would run `x.js` or show `x.html` as this site's own.
+    return FileResponse(
+        copies[index].open("rb"),
+        as_attachment=True,
+        filename=copies[index].name,
+        content_type="application/octet-stream",
+    )
 
 
 def _refusal(

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 from urllib.parse import urlsplit
@@ -17,6 +17,7 @@ from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 
+from judging.core.bounds import MEBIBYTE, MOST_INFLATED, TooLarge
 from judging.core.text import storable, storable_json
 from judging.llm.client.adaptation import EndpointCapabilities, body
 from judging.llm.client.errors import LONGEST_MESSAGE, AttemptFailure, FailureKind, classify_answer
@@ -25,6 +26,7 @@ from judging.llm.endpoint import Endpoint
 from judging.llm.prices import reported_usage
 
 if TYPE_CHECKING:
+    from httpx2 import Response as HttpResponse
     from openai import AsyncOpenAI
 
 Answer = TypeVar("Answer")
@@ -34,6 +36,11 @@ CONNECT_SECONDS = 10.0
 LONGEST_HEADER = 2**17
 # A hundred samples with all their log-probabilities stay below; an endless stream doesn't.
 LONGEST_ANSWER = 2**28
+# What any answer may take. Each token with its log-probabilities may take as much again as below.
+SHORT_ANSWER = 8 * MEBIBYTE
+TOKEN_BYTES = 256
+# Calls of a whole batch come as one file.
+LONGEST_FILE = 2**30
 # Uvicorn, in front of many model servers, closes an idle connection after five seconds.
 KEEPALIVE_SECONDS = 4.0
 KEY_LIKE = re.compile(r"\b(sk|pk|key)-[\w*.-]{4,}")
@@ -133,13 +140,11 @@ class Transport(Opened):
         async with self.session.post(
             self._url, data=content, allow_redirects=False, proxy=self._proxy
         ) as answer:
-            text, headers = await _whole_text(answer), answer.headers
-            if text is None:
-                return _unread(
-                    f"The endpoint's answer is longer than {LONGEST_ANSWER >> 20} MiB and was not "
-                    "read."
-                )
-            outcome = read_answer(answer.status, text, headers, request, learned)
+            try:
+                text = await _whole_text(answer, longest_answer(request))
+            except TooLarge as error:
+                return _too_large(error)
+            outcome = read_answer(answer.status, text, answer.headers, request, learned)
         return outcome if isinstance(outcome, Reply) else _without_key(outcome, self._key)
 
 
@@ -170,21 +175,38 @@ def _proxy_for(url: str) -> str | None:
     return proxies.get(parts.scheme) or proxies.get("all")
 
 
-async def _whole_text(answer: aiohttp.ClientResponse) -> str | None:
-    """Return the body, or None if it is longer than any reply."""
-    if answer.content_length is not None:
-        within = answer.content_length <= LONGEST_ANSWER
-        return await answer.text(errors="replace") if within else None
-    # A stream announces no length, so it is counted while it comes.
-    content = bytearray()
-    async for part in answer.content.iter_any():
-        content += part
-        if len(content) > LONGEST_ANSWER:
-            return None
+def longest_answer(request: JudgeRequest) -> int:
+    """Return how many bytes an answer to this request may take once it is inflated."""
+    tokens = request.n * request.max_tokens * (1 + (request.top_logprobs or 0))
+    return min(LONGEST_ANSWER, SHORT_ANSWER + tokens * TOKEN_BYTES)
+
+
+async def _whole_text(answer: aiohttp.ClientResponse, most: int) -> str:
+    """Return the body. Raises TooLarge if it is longer than any reply.
+
+    Its bytes are counted while they inflate. The head announces at most the compressed length.
+    """
+    if (answer.content_length or 0) > most:
+        raise TooLarge(f"it is longer than {most // MEBIBYTE} MiB")
+    content = await gathered(answer.content.iter_any(), most)
     try:
         return content.decode(answer.charset or "utf-8", errors="replace")
     except LookupError:
         return content.decode(errors="replace")
+
+
+async def gathered(parts: AsyncIterable[bytes], most: int) -> bytearray:
+    """Join the parts of a stream. Raises TooLarge as soon as there are more bytes."""
+    content = bytearray()
+    async for part in parts:
+        content += part
+        if len(content) > most:
+            raise TooLarge(f"it is longer than {most // MEBIBYTE} MiB")
+    return content
+
+
+def _too_large(error: TooLarge) -> AttemptFailure:
+    return _unread(f"The endpoint's answer is too long and was not read: {error}.")
 
 
 def _without_key(failure: AttemptFailure, key: str | None) -> AttemptFailure:
@@ -363,6 +385,8 @@ class OpenAiClient(Opened):
             return _without_key(failure, self._key)
         except (openai.OpenAIError, aiohttp.ClientError, OSError) as error:
             return _no_connection(_network_error(error))
+        except TooLarge as error:
+            return _too_large(error)
         except AttributeError:
             # The package takes any page for what was asked for.
             message = "The answer is another page than was asked for."
@@ -384,8 +408,28 @@ def open_client(endpoint: Endpoint, key: str | None) -> "AsyncOpenAI":
         max_retries=0,
         timeout=openai.Timeout(None, connect=CONNECT_SECONDS),
         # Neither texts nor a key follow a redirect to an address that nobody has named.
-        http_client=openai.DefaultAioHttpClient(follow_redirects=False),
+        http_client=openai.DefaultAioHttpClient(
+            follow_redirects=False, event_hooks={"response": [_read_within_bounds]}
+        ),
     )
+
+
+async def _read_within_bounds(response: "HttpResponse") -> None:
+    """Read the body before the package does, which would inflate it without a bound."""
+    most = LONGEST_FILE if response.url.path.endswith("/content") else LONGEST_ANSWER
+
+    async def parts() -> AsyncIterator[bytes]:
+        inflated = 0
+        async for part in response.aiter_bytes():
+            inflated += len(part)
+            if inflated > max(SHORT_ANSWER, MOST_INFLATED * response.num_bytes_downloaded):
+                raise TooLarge("it inflates more than any text does")
+            yield part
+
+    try:
+        response._content = bytes(await gathered(parts(), most))
+    finally:
+        await response.aclose()
 
 
 def _network_error(error: BaseException) -> BaseException:

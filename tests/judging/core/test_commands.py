@@ -212,3 +212,19 @@ def test_sqlite_holds_foreign_keys_and_waits_for_writers(db):
 def test_bytes_that_are_no_text_are_refused_in_a_sentence(db, arguments):
     with pytest.raises(CommandError, match=r"“.*[?].*” contains the lone surrogate"):
         call_command("import_examples", *arguments)
+
+
+class Quoting(FairJudgeCommand):
+    prepares_database = False
+
+    def handle(self, *args, **options):
+        self.stdout.write("It said \x1b[2J \u202eexe.\r\x9b")
+        raise UserError("The endpoint said: \x1b]0;owned\x07")
+
+
+def test_what_an_endpoint_said_does_not_steer_the_terminal(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        Quoting().run_from_argv(["manage.py", "quoting"])
+    said = capsys.readouterr()
+    assert said.out == "It said \ufffd[2J \ufffdexe.\ufffd\ufffd\n"
+    assert said.err == "CommandError: The endpoint said: \ufffd]0;owned\ufffd\n"

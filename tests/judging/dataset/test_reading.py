@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.core.errors import UserError
-from judging.core.text import escape_cell
+from judging.core.text import escape_row
 from judging.dataset.reading import Reader, check, mapping_faults
 from judging.dataset.records import Refused
 
@@ -51,7 +51,7 @@ def as_csv(rows, delimiter, escaped=False):
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
     if escaped:
-        rows = [[*(escape_cell(cell) for cell in row), "1"] for row in rows]
+        rows = [escape_row(row) for row in rows]
     writer.writerows([(*FIELDS, "fairjudge_escape") if escaped else FIELDS, *rows])
     return text.getvalue()
 

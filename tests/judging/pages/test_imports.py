@@ -105,6 +105,9 @@ def test_problems_are_shown_by_line_and_rows_are_left_out_only_when_asked(
     assert Example.objects.visible().count() == 1
     refused = as_researcher.get(reverse("import_refused", args=[project.slug, 1, 0]))
     assert b"".join(refused.streaming_content) == bad.encode()
+    assert refused["Content-Type"] == "application/octet-stream"
+    assert refused["Content-Disposition"].startswith("attachment")
+    assert refused["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize(
