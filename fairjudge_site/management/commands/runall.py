@@ -89,6 +89,7 @@ def command_of(name: str) -> list[str]:
         gunicorn = [sys.executable, "-m", "gunicorn", "fairjudge_site.wsgi"]
         return [
             *gunicorn,
+            "--worker-class=fairjudge_site.server.Worker",
             f"--bind={settings.FAIRJUDGE_BIND}",
             "--workers=2",
             "--threads=8",
