@@ -1,7 +1,8 @@
-"""`/healthz`: whether database, broker and workers answer, as JSON without secrets."""
+"""`/healthz`: whether database, broker and workers answer, and which parts of `runall` are down."""
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.models import Max
@@ -13,6 +14,7 @@ from kombu.exceptions import OperationalError
 
 from fairjudge_site.celery import app
 from judging.core.models import SILENT_AFTER, Worker
+from judging.core.processes import parts_down
 
 
 @login_not_required
@@ -23,7 +25,10 @@ def healthz(request: HttpRequest) -> JsonResponse:
     broker = broker_answers()
     age = worker_age() if database else None
     workers = age is not None and age < SILENT_AFTER
-    healthy = database and broker and workers
+    parts = parts_down(settings.FAIRJUDGE_DATA)
+    # The pages and the other parts go on while one starts again, so that alone is no reason to
+    # send people elsewhere.
+    healthy = database and broker and workers and "given up" not in parts.values()
     return JsonResponse(
         {
             "status": "ok" if healthy else "unavailable",
@@ -31,6 +36,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
             "broker": broker,
             "worker": workers,
             "worker_seen_seconds_ago": None if age is None else round(age.total_seconds(), 1),
+            "parts": parts,
         },
         status=200 if healthy else 503,
     )

@@ -1,12 +1,16 @@
 """Processes of this machine: stopping them, ending them with their parent, and probing them."""
 
 import ctypes
+import json
 import os
 import signal
+import socket
 import sys
 import threading
+import time
 from contextlib import closing
 from http.client import HTTPConnection, HTTPException
+from pathlib import Path
 
 PR_SET_PDEATHSIG = 1
 
@@ -36,6 +40,33 @@ def status_at(address: str, path: str, timeout: float) -> int | None:
             return connection.getresponse().status
     except (OSError, HTTPException):
         return None
+
+
+# While a part of `runall` is down, its record is renewed this often. An older one was left behind
+# by a `runall` that was killed.
+RENEW_SECONDS = 5.0
+STALE_SECONDS = 30.0
+
+
+def record_of_parts(folder: Path) -> Path:
+    """Return the file in which this process says which of its parts are down."""
+    return folder / f"parts-{socket.gethostname()}-{os.getpid()}.json"
+
+
+def parts_down(folder: Path) -> dict[str, str]:
+    """Return the parts of all `runall` commands over this data folder that don't run now.
+
+    Each is "restarting" or "given up".
+    """
+    down: dict[str, str] = {}
+    for record in sorted(folder.glob("parts-*.json")):
+        try:
+            if abs(time.time() - record.stat().st_mtime) < STALE_SECONDS:
+                down |= json.loads(record.read_text())
+        except (OSError, TypeError, ValueError):
+            # It was removed or replaced meanwhile.
+            continue
+    return down
 
 
 # Set when this process is asked to end. Runs and imports then stop at the next safe place.

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import Count, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -17,6 +18,7 @@ from annotation.screen.progress import open_work
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of, set_apart
 from judging.core.models import Worker
+from judging.core.processes import parts_down
 from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, frame_of
 from judging.projects.access import create_project, may_research, project_for, projects_of
@@ -43,6 +45,7 @@ class Overview:
     costs: Costs
     run: Run | None
     worker_missing: bool
+    parts_down: dict[str, str]
 
 
 def overview(project: Project) -> Overview:
@@ -59,9 +62,9 @@ def overview(project: Project) -> Overview:
         _merging(project, run, n, people.settled),
         _exporting(project, n),
     )
-    return Overview(
-        steps, project_costs(project, run, people), run, not Worker.objects.alive().exists()
-    )
+    missing = not Worker.objects.alive().exists()
+    down = parts_down(settings.FAIRJUDGE_DATA)
+    return Overview(steps, project_costs(project, run, people), run, missing, down)
 
 
 def _importing(project: Project, n: int) -> Step:
