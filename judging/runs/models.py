@@ -131,6 +131,10 @@ class Run(models.Model):
         return tuple(self.parameters.get("portia", {}).get("stages", ()))
 
     @property
+    def in_batches(self) -> bool:
+        return bool(self.parameters.get("batch"))
+
+    @property
     def parts(self) -> tuple[str, ...]:
         """The parts that an example may be asked.
 

@@ -44,10 +44,6 @@ NOTHING_BROUGHT = (
 )
 
 
-def wants_batches(run: Run) -> bool:
-    return bool(run.parameters.get("batch"))
-
-
 def default_price(run: Run) -> PriceSnapshot | None:
     """Return the price of a call outside of a batch."""
     kept = run.parameters["batch"]["usual_price"]
@@ -163,8 +159,6 @@ class BatchStanding:
 
 
 def standing_of(run: Run) -> Sequence[BatchStanding]:
-    if not wants_batches(run):
-        return ()
     rows = run.batches.filter(collected_at=None).order_by("pk").annotate(n=Count("calls"))
     columns = rows.values_list("remote_id", "state", "n", "submitted_at")
     return tuple(BatchStanding(*values) for values in columns)

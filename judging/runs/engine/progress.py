@@ -217,7 +217,7 @@ def progress_of(run: Run) -> RunProgress:
         learned=EndpointCapabilities.from_json(run.learned).notes() if run.learned else (),
         recent=recent_evidence(run),
         worker_missing=worker_is_missing(run),
-        batches=standing_of(run),
+        batches=standing_of(run) if run.in_batches else (),
         notes=notes_of(run, expected - settled),
         complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
     )

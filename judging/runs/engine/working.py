@@ -33,7 +33,7 @@ from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
 from judging.runs.engine import claims
-from judging.runs.engine.batches import BatchPump, default_price, wants_batches
+from judging.runs.engine.batches import BatchPump, default_price
 from judging.runs.engine.claims import SentCalls
 from judging.runs.engine.pump import Pump, StoppableRateLimiter
 from judging.runs.engine.recording import Arrival
@@ -93,7 +93,7 @@ async def pumped(
         loop = asyncio.get_running_loop()
         try:
             store = await loop.run_in_executor(thread, RunStore, run, holder)
-            made = batch_pump if wants_batches(run) else call_pump
+            made = batch_pump if run.in_batches else call_pump
             async with made(store, endpoint, thread, report) as pump:
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
