@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results import sections
 from annotation.results.data.figures import (
     HollowEstimate,
     Json,
@@ -27,19 +26,15 @@ from annotation.results.data.figures import (
 )
 from annotation.results.data.runs import Costs, project_costs
 from annotation.results.data.sheet import sheet_of
-from annotation.results.sections import (
-    calibration,
-    judge_card,
-    methods,
-    people,
-    portia,
-    position,
-    review,
-    review_gain,
-    routing,
-    trust,
-    win_rates,
-)
+from annotation.results.sections import calibration as sections_calibration
+from annotation.results.sections import judge_card as sections_judge_card
+from annotation.results.sections import methods as sections_methods
+from annotation.results.sections import people as sections_people
+from annotation.results.sections import portia as sections_portia
+from annotation.results.sections import position as sections_position
+from annotation.results.sections import review as sections_review
+from annotation.results.sections import review_gain, trust, win_rates
+from annotation.results.sections import routing as sections_routing
 from annotation.results.sections.analysis import Analysis, Section
 from judging.dataset.models import Label
 from judging.methods.intervals.estimates import Figure, Undefined
@@ -116,29 +111,29 @@ class Report:
     project: ProjectName
     run: RunDescription
     coverage: Coverage
-    methods: Sequence[sections.methods.MethodRow]
-    position: sections.position.Position
+    methods: Sequence[sections_methods.MethodRow]
+    position: sections_position.Position
     conflict_by_gap: Sequence[GapBin]
-    orders: sections.position.Orders
-    portia: sections.portia.PortiaFigures | Undefined
-    calibration: sections.calibration.CalibrationFigures | Undefined
-    ablation: Sequence[sections.methods.FewerRow | sections.methods.RunRow]
-    hitlc: sections.review.ReviewCurves
-    ties: sections.review_gain.TieConventions
-    review: sections.review_gain.ReviewDone | sections.review_gain.NoReview
-    distribution: Sequence[sections.position.BpdeBar]
-    expected: sections.review.Expectation | sections.review.Unforeseen
-    length: sections.win_rates.Preference
-    judge_card: sections.judge_card.JudgeCard
-    win_rate: sections.win_rates.WinRates
-    certificate: sections.trust.CertificateFigures
-    alt_test: sections.trust.AlternativeTest | Undefined
-    routing: sections.routing.RoutingFigures | Undefined
-    cascades: Sequence[sections.routing.CascadeRow]
-    models: sections.win_rates.ModelRanking
-    people: sections.people.PeopleFigures
-    pace: Sequence[sections.people.Pace]
-    by_category: Sequence[sections.win_rates.CategoryFigures]
+    orders: sections_position.Orders
+    portia: sections_portia.PortiaFigures | Undefined
+    calibration: sections_calibration.CalibrationFigures | Undefined
+    ablation: Sequence[sections_methods.FewerRow | sections_methods.RunRow]
+    hitlc: sections_review.ReviewCurves
+    ties: review_gain.TieConventions
+    review: review_gain.ReviewDone | review_gain.NoReview
+    distribution: Sequence[sections_position.BpdeBar]
+    expected: sections_review.Expectation | sections_review.Unforeseen
+    length: win_rates.Preference
+    judge_card: sections_judge_card.JudgeCard
+    win_rate: win_rates.WinRates
+    certificate: trust.CertificateFigures
+    alt_test: trust.AlternativeTest | Undefined
+    routing: sections_routing.RoutingFigures | Undefined
+    cascades: Sequence[sections_routing.CascadeRow]
+    models: win_rates.ModelRanking
+    people: sections_people.PeopleFigures
+    pace: Sequence[sections_people.Pace]
+    by_category: Sequence[win_rates.CategoryFigures]
     cost: Costs
 
 
@@ -300,7 +295,7 @@ def win_rates_plot(report: Report) -> Plot:
     return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
 
 
-def _method(row: methods.MethodRow) -> str:
+def _method(row: sections_methods.MethodRow) -> str:
     beta = f", β {row.beta:g} %" if row.beta else ""
     return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"
 
@@ -308,30 +303,30 @@ def _method(row: methods.MethodRow) -> str:
 SECTIONS = (
     Section("methods", "results/_methods.html", plots=(cost_plot,)),
     Section("position", "results/_position.html", plots=(score_gap_plot,)),
-    Section("portia", "results/_portia.html", read=portia.read_portia),
+    Section("portia", "results/_portia.html", read=sections_portia.read_portia),
     Section(
         "calibration",
         "results/_calibration.html",
-        read=calibration.read_calibration,
+        read=sections_calibration.read_calibration,
         plots=(
-            lambda report: calibration.calibration_accuracy(report.calibration),
-            lambda report: calibration.calibration_curves(report.calibration),
+            lambda report: sections_calibration.calibration_accuracy(report.calibration),
+            lambda report: sections_calibration.calibration_curves(report.calibration),
         ),
     ),
     Section("ablation", "results/_ablation.html"),
     Section("review", "results/_review.html", plots=(review_curve_plot, distribution_plot)),
     Section("length", "results/_length.html"),
-    Section("judge_card", "results/_judge_card.html", read=judge_card.read_card),
+    Section("judge_card", "results/_judge_card.html", read=sections_judge_card.read_card),
     Section("win_rate", "results/_win_rate.html", plots=(win_rates_plot,)),
     Section("trust", "results/_trust.html"),
-    Section("routing", "results/_routing.html", read=routing.read_routing),
+    Section("routing", "results/_routing.html", read=sections_routing.read_routing),
     Section("models", "results/_models.html"),
     Section("people", "results/_agreement.html", plots=(agreement_plot,)),
     Section(
-        people.NAME,
+        sections_people.NAME,
         "results/_pace.html",
-        read=people.read,
-        plots=(lambda report: people.pace_plot(report.pace),),
+        read=sections_people.read,
+        plots=(lambda report: sections_people.pace_plot(report.pace),),
     ),
     Section("categories", "results/_categories.html", plots=(categories_plot,)),
 )
@@ -348,26 +343,28 @@ def report(of: Analysis) -> Report:
         coverage=coverage(of),
         methods=_methods(of),
         position=of.position,
-        conflict_by_gap=position.conflict_by_gap(of.samples, of.run),
-        orders=position.orders(of.sheet, of.samples, of.rng),
-        portia=portia.portia(of),
-        calibration=calibration.calibration(of),
-        ablation=methods.ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng),
-        hitlc=review.hitlc(of.sheet, of.samples, of.review, of.band),
+        conflict_by_gap=sections_position.conflict_by_gap(of.samples, of.run),
+        orders=sections_position.orders(of.sheet, of.samples, of.rng),
+        portia=sections_portia.portia(of),
+        calibration=sections_calibration.calibration(of),
+        ablation=sections_methods.ablation(
+            of.sheet, of.run, of.others, of.fewer, of.before(), of.rng
+        ),
+        hitlc=sections_review.hitlc(of.sheet, of.samples, of.review, of.band),
         ties=review_gain.ties(of),
         review=review_gain.review(of),
-        distribution=position.distribution(of.sheet),
-        expected=review.expectation(of.sheet, of.review, of.rng),
+        distribution=sections_position.distribution(of.sheet),
+        expected=sections_review.expectation(of.sheet, of.review, of.rng),
         length=of.length,
-        judge_card=judge_card.judge_card(of),
+        judge_card=sections_judge_card.judge_card(of),
         win_rate=win_rates.win_rates(of.sheet),
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
         alt_test=trust.alt_test(of.sheet),
-        routing=routing.figures(of),
-        cascades=routing.cascades(of),
+        routing=sections_routing.figures(of),
+        cascades=sections_routing.cascades(of),
         models=win_rates.models(of.sheet, of.rng),
-        people=people.people(of.sheet, of.rng),
-        pace=people.pace(of),
+        people=sections_people.people(of.sheet, of.rng),
+        pace=sections_people.pace(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng),
         # Rows of the database do not belong in what is kept.
         cost=replace(of.costs, runs=()),
@@ -390,8 +387,8 @@ class PeopleAlone:
     sources: Mapping[str, int]
     undecided: int
     unblinded: trust.Unblinded
-    people: sections.people.PeopleFigures
-    pace: Sequence[sections.people.Pace]
+    people: sections_people.PeopleFigures
+    pace: Sequence[sections_people.Pace]
     cost: Costs
 
 
@@ -401,7 +398,7 @@ def people_alone(project: Project) -> PeopleAlone | None:
     given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
     if not given:
         return None
-    times = people.times_of(project)
+    times = sections_people.times_of(project)
     return PeopleAlone(
         project=ProjectName(project.slug, project.name),
         run=None,
@@ -411,18 +408,18 @@ def people_alone(project: Project) -> PeopleAlone | None:
         sources=Counter(say.source for say in given if say.label),
         undecided=sum(not say.label for say in given),
         unblinded=trust.unblinded(sheet),
-        people=people.people(sheet, np.random.default_rng(0)),
-        pace=[] if isinstance(times, Undefined) else people.by_person(times),
+        people=sections_people.people(sheet, np.random.default_rng(0)),
+        pace=[] if isinstance(times, Undefined) else sections_people.by_person(times),
         cost=replace(project_costs(project, None), runs=()),
     )
 
 
-def _methods(of: Analysis) -> list[methods.MethodRow]:
+def _methods(of: Analysis) -> list[sections_methods.MethodRow]:
     """The juries stand between the judge alone and what people review."""
     given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
-    rows = methods.methods(of.sheet, of.run, *given, of.rng)
+    rows = sections_methods.methods(of.sheet, of.run, *given, of.rng)
     reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
-    return [*rows[:reviewed], *routing.jury_rows(of), *rows[reviewed:]]
+    return [*rows[:reviewed], *sections_routing.jury_rows(of), *rows[reviewed:]]
 
 
 def report_json(analysis: Analysis) -> Json:
@@ -445,7 +442,7 @@ def described(run: Run) -> RunDescription:
         endpoint=run.endpoint,
         model=run.model,
         k=run.k,
-        adaptive=methods.is_adaptive(run),
+        adaptive=sections_methods.is_adaptive(run),
         portia=run.parameters.get("portia"),
         permutations=run.parameters.get("permutations"),
         temperature=str(run.temperature),
