@@ -60,10 +60,9 @@ def stages() -> list[Stages]:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A project after both stages; score: what the second one ranked by; used: the learned one."""
+    """A project after both stages; used: whether the second one ranked by the learned score."""
 
     project: Project
-    score: Floats
     used: bool
 
 
@@ -105,7 +104,8 @@ def _routed(
     selected[order[~selected[order]][: cut(n, setting.beta) - LEARN]] = True
     audit = rng.choice(np.flatnonzero(~selected), setting.audit, replace=False)
     audited[audit] = True
-    return Routed(Project(human, judge, Design(selected, audited), audit), score, found.used)
+    made = Project(human, judge, Design(selected, audited), audit, score)
+    return Routed(made, found.used)
 
 
 def unchecked_accuracy(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
@@ -166,9 +166,11 @@ def untrue_certificate(made: Routed) -> bool | None:
     """Whether the certificate by the score of stage two is untrue; None where none is issued."""
     design, audit = made.project.design, made.project.audit
     rest, wrong = ~design.selected, made.project.judge != made.project.human
-    plan = certificate_plan(made.score, rest, EPSILON, ALPHA, (len(audit),))
-    found = certify(plan, tallies(plan.grid, made.score, rest, design.audited, wrong), len(audit))
+    plan = certificate_plan(made.project.score, rest, EPSILON, ALPHA, (len(audit),))
+    found = certify(
+        plan, tallies(plan.grid, made.project.score, rest, design.audited, wrong), len(audit)
+    )
     if not isinstance(found, Certificate):
         return None
-    unseen = rest & ~design.audited & (made.score <= found.threshold)
+    unseen = rest & ~design.audited & (score <= found.threshold)
     return float(wrong[unseen].mean()) > EPSILON

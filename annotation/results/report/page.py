@@ -189,14 +189,14 @@ def _ranking(report: Json) -> Iterator[Sentence]:
             "review",
             warns=True,
         )
-    elif area["low"] is not None and area["low"] > EVEN:
+    elif report["hitlc"].get("better_than_chance"):
         yield Sentence(
             f"BPDE finds its errors better than chance (AUROC {_figure(area)}).", "review"
         )
     else:
         yield Sentence(
-            f"Whether BPDE finds its errors better than chance is not shown (AUROC "
-            f"{_figure(area)}).",
+            "There is not enough data to tell whether BPDE finds the judge's errors better than "
+            f"chance (AUROC {_figure(area)}).",
             "review",
         )
 

@@ -15,7 +15,7 @@ from judging.methods.agreement.votes import VoteCounts, kappa
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import share
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, joined, wilson
-from judging.methods.review.auroc import auroc, no_better_than_chance
+from judging.methods.review.auroc import auroc, better_than_chance, no_better_than_chance
 from judging.methods.review.curve import (
     CurveBand,
     ErrorsFound,
@@ -344,7 +344,8 @@ def hitlc(
         | {f"auroc_{name}": _auroc(review, level) for name, level in others.items()}
         | _honest(review, cuts)
         | _independent(sheet)
-        | {"no_better_than_chance": no_better_than_chance(area), "bpde_varies": _varies(sheet)}
+        | {"no_better_than_chance": no_better_than_chance(area)}
+        | {"better_than_chance": better_than_chance(area), "bpde_varies": _varies(sheet)}
     )
 
 

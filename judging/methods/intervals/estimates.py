@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import scipy
@@ -116,6 +118,45 @@ def stratified_share(
         above += (share * (part.high - part.value)) ** 2
     n = sum(n for _, n, _ in strata)
     return Estimate(value, n, max(0.0, value - below**0.5), min(1.0, value + above**0.5))
+
+
+@lru_cache(maxsize=100_000)
+def most_unseen(unseen: int, seen: int, hits: int, alpha: float) -> int:
+    """Return the largest number of hits that the unseen part can hold, by an exact test.
+
+    It is the largest D - d with P(Hypergeometric(N, D, n) <= d) > alpha, N = unseen + seen.
+
+    Args: unseen, seen, hits, alpha: N - n, n drawn at random, d among them, and the error.
+    Returns: a number from 0 to `unseen`."""
+    # The tail falls as D grows, so the largest is found by halving.
+    low, high = 0, unseen
+    while low < high:
+        middle = (low + high + 1) // 2
+        if scipy.stats.hypergeom.cdf(hits, unseen + seen, hits + middle, seen) > alpha:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def unseen_total(
+    successes: float, seen: int, unseen: int, confidence: float = 0.95
+) -> tuple[float, float, float]:
+    """Return what the unseen part of a stratum holds, with exact hypergeometric limits.
+
+    The binomial limits speak of the rate that made the labels; they hold the labels of this
+    project too seldom if most of them are seen, and too often if few are.
+
+    Args:
+        successes, seen: sum of values from 0 to 1 over a random sample, and its size.
+        unseen, confidence: size of the rest, and the level; halves are rounded outwards.
+    Returns: the estimated sum over the rest, and its limits; 0 to `unseen` without a sample."""
+    if not seen:
+        return unseen / 2, 0.0, float(unseen)
+    tail = (1 - confidence) / 2
+    most = most_unseen(unseen, seen, math.ceil(successes - 1e-9), tail)
+    wrong = most_unseen(unseen, seen, math.ceil(seen - successes - 1e-9), tail)
+    return unseen * successes / seen, float(unseen - wrong), float(most)
 
 
 def joined(share: float, done: Estimate, rest: Figure) -> Estimate:
