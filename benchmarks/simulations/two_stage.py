@@ -166,10 +166,9 @@ def untrue_certificate(made: Routed) -> bool | None:
     """Whether the certificate by the score of stage two is untrue; None where none is issued."""
     design, audit = made.project.design, made.project.audit
     rest, wrong = ~design.selected, made.project.judge != made.project.human
-    plan = certificate_plan(made.project.score, rest, EPSILON, ALPHA, (len(audit),))
-    found = certify(
-        plan, tallies(plan.grid, made.project.score, rest, design.audited, wrong), len(audit)
-    )
+    score, looks = made.project.score, (len(audit),)
+    plan = certificate_plan(score, rest, EPSILON, ALPHA, looks)
+    found = certify(plan, tallies(plan.grid, score, rest, design.audited, wrong), len(audit))
     if not isinstance(found, Certificate):
         return None
     unseen = rest & ~design.audited & (score <= found.threshold)
