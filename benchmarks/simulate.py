@@ -15,7 +15,7 @@ from functools import partial
 
 from benchmarks.simulations import certificates, two_stage
 from benchmarks.simulations.certificates import Promise
-from benchmarks.simulations.coverage import FEWER_REPEATS, INTERVALS, SETTINGS, Coverage, coverage
+from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
 
 SEED = 20230529
@@ -43,7 +43,7 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
         check_case = partial(certificates.simulate, repeats=repeats, seed=SEED)
         return certificate_table(list(pool.map(check_case, certificates.cases())))
     if name == STAGES:
-        fewer = min(repeats, FEWER_REPEATS[1])
+        fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
         return two_stage_table(list(pool.map(check_stages, two_stage.stages())))
     check = partial(coverage, name, repeats=repeats, seed=SEED)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -10,8 +11,10 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from judging.methods.agreement.accuracy import Design
-from judging.methods.arrays import Floats, Signs
+from judging.methods.agreement.votes import cohen_kappa
+from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.intervals.win_rate import AuditedLabels, WinRateScale
+from judging.methods.review.curve import ReviewCurve, review_curve
 from judging.methods.verdicts.verdicts import cut
 
 BETA = 20
@@ -21,6 +24,8 @@ HUMAN_WIN_RATE = HUMAN_SHARES[0] + HUMAN_SHARES[1] / 2
 LEVELS = 6
 # How much higher errors score, and the spread of the scores.
 SHIFT, SPREAD = 1.5, 1.2
+# How often a label is as right as the first one of its question, if questions repeat.
+TOGETHER = 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,11 @@ def settings() -> list[Setting]:
     return [Setting(*each) for each in every if each[1] <= each[0] - cut(each[0], BETA)]
 
 
+def curve_settings() -> list[Setting]:
+    """Those with all labels, but for 20 examples: there Wilson's limits near 1 cover .88."""
+    return [one for one in labelled_settings() if one.n > 20]
+
+
 def ranked_settings() -> list[Setting]:
     """For what describes the ranking: with a score that finds errors, and one that doesn't."""
     routed = [one for one in settings() if not one.biased]
@@ -68,14 +78,17 @@ def labelled_settings() -> list[Setting]:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """score: what was ranked by; area: its AUROC among all examples like these."""
+    """score: what was ranked by; question: (N,) codes; the others: of all examples like these."""
 
     human: Signs
     judge: Signs
     design: Design
     audit: NDArray[np.intp]
     score: Floats
-    area: float = float("nan")
+    question: Codes
+    area: float
+    curve: ReviewCurve
+    kappa: float
 
     def labels(self) -> AuditedLabels:
         """What the win rate is estimated from."""
@@ -84,6 +97,12 @@ class Project:
         return AuditedLabels(
             human[selected], judge[~selected], human[self.audit], judge[self.audit]
         )
+
+
+def repeated_settings() -> list[Setting]:
+    """With labels for everything, and several examples to a question."""
+    every = product((80, 400), (0.05, 0.25, 0.50), (2, 5))
+    return [Setting(n, 0, error, biased=False, repeats=each) for n, error, each in every]
 
 
 def project(setting: Setting, rng: np.random.Generator) -> Project:
@@ -96,6 +115,9 @@ def project(setting: Setting, rng: np.random.Generator) -> Project:
         judge = np.where(wrong, 1, human)
     else:
         wrong = rng.random(n) < setting.error
+        if setting.repeats > 1:
+            shared = wrong[:: setting.repeats].repeat(setting.repeats)[:n]
+            wrong = np.where(rng.random(n) < TOGETHER, shared, wrong)
         judge = np.where(wrong, (human + 1 + rng.integers(1, 3, n)) % 3 - 1, human)
     shift = 0.0 if setting.blind else SHIFT
     score = np.clip(np.rint(rng.normal(1.5 + shift * wrong, SPREAD)), 0, LEVELS - 1)
@@ -106,13 +128,39 @@ def project(setting: Setting, rng: np.random.Generator) -> Project:
     audit = rng.choice(order[m:], setting.audit, replace=False)
     audited[audit] = True
     design = Design(selected, audited)
-    return Project(human, judge.astype(np.int8), design, audit, score, area_of(setting))
+    question = np.arange(n) // setting.repeats
+    population = area_of(setting), curve_of(setting), kappa_of(setting)
+    return Project(human, judge.astype(np.int8), design, audit, score, question, *population)
 
 
+def _levels(setting: Setting) -> tuple[Floats, Floats]:
+    """How the scores of right and of wrong labels are spread over the levels."""
+    edges = np.concatenate(([-np.inf], np.arange(LEVELS - 1) + 0.5, [np.inf]))
+    shift = 0.0 if setting.blind else SHIFT
+    right, wrong = (np.diff(norm.cdf(edges, 1.5 + more, SPREAD)) for more in (0.0, shift))
+    return right, wrong
+
+
+@cache
 def area_of(setting: Setting) -> float:
     """The AUROC that the score has among all examples like these."""
-    if setting.blind:
-        return 0.5
-    edges = np.concatenate(([-np.inf], np.arange(LEVELS - 1) + 0.5, [np.inf]))
-    right, wrong = (np.diff(norm.cdf(edges, 1.5 + more, SPREAD)) for more in (0.0, SHIFT))
+    right, wrong = _levels(setting)
     return float(wrong @ (np.cumsum(right) - right / 2))
+
+
+@cache
+def curve_of(setting: Setting) -> ReviewCurve:
+    """Accuracy after a review of a share of all examples like these."""
+    right, wrong = _levels(setting)
+    share = (1 - setting.error) * right + setting.error * wrong
+    return review_curve(np.arange(LEVELS), (1 - setting.error) * right / share, weight=share)
+
+
+@cache
+def kappa_of(setting: Setting) -> float:
+    """The kappa of an unbiased judge and people on all examples like these."""
+    human = np.array(HUMAN_SHARES)
+    table = np.diag(human * (1 - setting.error)) + (1 - np.eye(3)) * setting.error / 2 * human
+    found = cohen_kappa(table)
+    assert isinstance(found, float)
+    return found

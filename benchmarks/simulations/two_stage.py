@@ -27,6 +27,7 @@ from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Floats, Signs
 from judging.methods.intervals.estimates import Estimate, Figure, clopper_pearson
 from judging.methods.review.certificate import Certificate, certificate_plan, certify, tallies
+from judging.methods.review.curve import review_curve
 from judging.methods.review.routing import Feature, features, routing, wrongness
 from judging.methods.verdicts.verdicts import cut
 
@@ -35,6 +36,8 @@ EPSILON, ALPHA = 0.10, 0.05
 # Log odds of an error for a standard deviation of BPDE, and of length in the verdict's favour.
 KINDS = {"unsure": (1.5, 0.0), "likes length": (0.0, 2.0), "anywhere": (0.0, 0.0)}
 MOST_FALSE = 0.05
+# No check of these rounds needs the figures of all examples like these.
+UNKNOWN = (np.nan, review_curve([0.0], [0.0]), np.nan)
 STANDARD_ERRORS = 3
 
 
@@ -104,7 +107,7 @@ def _routed(
     selected[order[~selected[order]][: cut(n, setting.beta) - LEARN]] = True
     audit = rng.choice(np.flatnonzero(~selected), setting.audit, replace=False)
     audited[audit] = True
-    made = Project(human, judge, Design(selected, audited), audit, score)
+    made = Project(human, judge, Design(selected, audited), audit, score, np.arange(n), *UNKNOWN)
     return Routed(made, found.used)
 
 

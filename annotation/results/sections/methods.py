@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -257,7 +258,7 @@ def _reviewed(
     if isinstance(band, Undefined) or isinstance(known, Undefined):
         reason = band if isinstance(band, Undefined) else known
         return lacking(reason, "accuracy", "kappa")
-    reached = band.at(BETAS.index(beta), len(known.rows))
+    reached = band.after[BETAS.index(beta)]
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
     compared = sheet.comparison(
@@ -323,7 +324,8 @@ def ablation(
     known = sheet.known
     if isinstance(known, Undefined):
         return rows
-    paired = [_compare(sheet, known, other, rng) for other in others]
+    # A copy, so that the intervals of the runs' own figures are those of the other tables.
+    paired = [_compare(sheet, known, other, deepcopy(rng)) for other in others]
     tested = [one.p for one in paired if one.p is not None]
     adjusted = iter(holm(tested).tolist() if tested else [])
     for other, one in zip(others, paired, strict=True):

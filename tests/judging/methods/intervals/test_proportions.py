@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,7 +10,7 @@ from judging.methods.intervals.estimates import (
     clopper_pearson,
     holm,
     mcnemar,
-    stratified_share,
+    unseen_total,
     wilson,
 )
 
@@ -57,18 +59,11 @@ def test_the_exact_interval_is_scipys():
     assert (ours.low, ours.high) == pytest.approx((by_scipy.low, by_scipy.high))
 
 
-def test_strata_are_weighted_and_one_stratum_is_itself():
-    joined = stratified_share([(5, 20, 0.2), (20, 20, 0.8)])
-    assert joined.value == pytest.approx(0.2 * 0.25 + 0.8)
-    assert joined.n == 40
-    hard, easy = clopper_pearson(5, 20), clopper_pearson(20, 20)
-    below = ((0.2 * (0.25 - hard.low)) ** 2 + (0.8 * (1 - easy.low)) ** 2) ** 0.5
-    assert joined.low == pytest.approx(joined.value - below)
-    assert joined.high == pytest.approx(joined.value + 0.2 * (hard.high - 0.25))
-    alone = stratified_share([(3, 20, 1.0), (0, 0, 0.0)])
-    assert (alone.low, alone.high) == pytest.approx(
-        (clopper_pearson(3, 20).low, clopper_pearson(3, 20).high)
-    )
-    assert stratified_share([(3, 20, 0.5), (0, 0, 0.5)]) == Undefined(
-        "a part of the examples has no human label"
-    )
+def test_what_nobody_saw_has_hypergeometric_limits():
+    # 20 of 50 seen without an error: the largest D of the 30 with P(0 of D among 20) > .025.
+    value, low, high = unseen_total(20, 20, 30)
+    worst = max(d for d in range(31) if math.comb(50 - d, 20) / math.comb(50, 20) > 0.025)
+    assert (value, low, high) == (30, 30 - worst, 30)
+    assert unseen_total(1.5, 4, 8)[0] == pytest.approx(3)
+    assert unseen_total(0, 0, 8) == (4, 0, 8)
+    assert unseen_total(3, 4, 0) == (0, 0, 0)
