@@ -307,6 +307,12 @@ class Sheet(VerdictRows):
         return self.basis != "round"
 
     @property
+    def knows_ties(self) -> bool:
+        """Whether the labels could be ties: votes can be, by every protocol's scale, and known
+        labels that came with the examples if any of them is one."""
+        return self.basis != "gold" or bool((self.human[self.labelled] == 0).any())
+
+    @property
     def reviewed(self) -> Booleans:
         """Whose label people gave because a round of this run selected them."""
         return self.selected & self.answered
@@ -344,7 +350,8 @@ class Sheet(VerdictRows):
             return known
         rows = known.rows
         given = (labels[rows], there[rows], self.human[rows])
-        return Comparison(*given, known.weight, known.stratum, self.question[rows])
+        by_design = (known.weight, known.stratum, self.question[rows])
+        return Comparison(*given, *by_design, knows_ties=self.knows_ties)
 
 
 def sheet_of(project: Project, run: Run) -> Sheet:
@@ -448,5 +455,7 @@ def _known(
     if ids and examples.golden.all():
         gold = examples.gold, examples.golden
         return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
-    says = tuple(asked.get(pk) for pk in ids)
-    return "round", *signs([say.label if say else None for say in says]), says
+    says = [asked.get(pk) for pk in ids]
+    # How people agree does not depend on why they were asked, so all that have votes count there.
+    people = tuple(say or everywhere.get(pk) for pk, say in zip(ids, says, strict=True))
+    return "round", *signs([say.label if say else None for say in says]), people

@@ -90,7 +90,7 @@ def _fewer(
     given = (samples.difference[rows], samples.valid[rows], k)
     shares = expected_labels(*given, both_orders=bpc)
     human = sheet.human[rows]
-    right = expected_right(shares, human)
+    right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     design = {"question": sheet.question[rows], "stratum": known.stratum}
     reached = bootstrap_estimate(
         lambda counts, values: counts @ values[:, 0] / (counts @ values[:, 1]),
@@ -383,7 +383,7 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
     rows = known.rows[both]
     if not len(rows):
         return Paired(Undefined("no example with a known label was judged by both runs"), None)
-    human, ties = sheet.human[rows], bool(np.any(sheet.human[known.rows] == 0))
+    human, ties = sheet.human[rows], sheet.knows_ties
     here = credit(sheet.judge[rows], sheet.judged[rows], human, knows_ties=ties)
     there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
     weight, question = known.weight[both], sheet.question[rows]

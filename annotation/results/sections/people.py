@@ -52,7 +52,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> Json:
         "fleiss_kappa": over(fleiss_kappa, alike),
         "fleiss_votes": fleiss_votes,
         "krippendorff_alpha": over(krippendorff_alpha, twice),
-        "gwet_ac1": over(gwet_ac1, twice),
+        "gwet_ac1": over(gwet_ac1, given >= 1),
         "pairwise": _pairwise(ballots, sheet.question, rng),
         "annotators": [
             _annotator(ballots, n, name, sheet.question) for n, name in enumerate(names)
@@ -66,7 +66,10 @@ def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
         return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
-    return f"{selected} selected by rank, where people disagree most, and {audited} audited"
+    others = int((asked & ~sheet.selected & ~sheet.audited).sum())
+    parts = [f"{selected} selected by rank, where people disagree most", f"{audited} audited"]
+    parts += [f"{others} others with votes"] if others else []
+    return ", ".join(parts[:-1]) + f" and {parts[-1]}"
 
 
 def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[Json]:

@@ -254,7 +254,9 @@ def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
     ranked = ranked[ranked >= 0]
     rest = np.setdiff1d(np.arange(len(rows)), ranked)
     return Review(
-        earned=credit(sheet.judge[rows], sheet.judged[rows], sheet.human[rows], ties),
+        earned=credit(
+            sheet.judge[rows], sheet.judged[rows], sheet.human[rows], ties, sheet.knows_ties
+        ),
         level=sheet.level[rows],
         weight=known.weight,
         stratum=known.stratum,

@@ -69,7 +69,7 @@ class Comparison:
     weight: (n,) how many examples each represents.
     stratum: (n,) 0 selected or fully labelled, 1 audited; they are resampled apart.
     question: (n,) equal codes share a question and are resampled together.
-    knows_ties: whether people could say tie, if these are only some of the labels."""
+    knows_ties: whether people could say tie; None: whether one of these labels is a tie."""
 
     judge: Signs
     judged: Booleans
@@ -135,7 +135,7 @@ def comparison(
 
 
 class Ties(StrEnum):
-    """What a judge's tie earns if no human label is a tie."""
+    """What a judge's tie earns if no human label can be a tie."""
 
     HALF = "half"
     WRONG = "wrong"
@@ -150,7 +150,8 @@ def credit(
 ) -> Floats:
     """Return what each label of the judge earns against the human label.
 
-    If no human label is a tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+    If people could not say tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+    Their scale decides, as otherwise one vote for a tie would change what all other ties earn.
 
     Args:
         judge, judged, human: (N,) as in `Comparison`.

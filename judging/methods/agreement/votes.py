@@ -308,12 +308,13 @@ def agreement_interval(
         counts: (N, c) from `category_counts`.
         question: (N,) equal codes share a question and are resampled together.
         rng: for the resamples.
-    Returns: the value with its interval, or Undefined."""
+    Returns: the value with its interval, n the examples in which votes met, or Undefined."""
     if not len(counts):
         return Undefined(TOO_FEW)
     value = statistic(counts, np.ones(len(counts)))
     if isinstance(value, Undefined):
         return value
+    n = int((counts.sum(axis=1) >= 2).sum())
     cell, first = cells(*counts.T)
     rows = counts[first]
     if all_differ(question):
@@ -323,14 +324,14 @@ def agreement_interval(
     found = [statistic(rows, times) for times in drawn]
     low, high, lacking = interval([np.nan if isinstance(one, Undefined) else one for one in found])
     if high - low < WIDTH:
-        return Estimate(float(value), len(counts), note=ALIKE)
+        return Estimate(float(value), n, note=ALIKE)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
-    return Estimate(float(value), len(counts), min(low, value), max(high, value), note)
+    return Estimate(float(value), n, min(low, value), max(high, value), note)
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
-    raters = int(np.bincount(rows.sum(axis=1).astype(int)).argmax())
+    raters = max(2, int(np.bincount(rows.sum(axis=1).astype(int), often).argmax()))
     one = np.eye(rows.shape[1])
     agree = raters * one
     differ = np.array(

@@ -236,7 +236,8 @@ def agreement_with_people(
 
 
 def _credit(compared: Comparison) -> Floats:
-    return credit(compared.judge, compared.judged, compared.human)
+    known = compared.knows_ties
+    return credit(compared.judge, compared.judged, compared.human, knows_ties=known)
 
 
 def agreement_with_reference(

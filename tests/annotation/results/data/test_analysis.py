@@ -88,8 +88,8 @@ def test_an_audit_weighs_what_it_stands_for(project, run):
     # The two selected are wrong, the four audited right: (0 + 4·8/4) / 10.
     accuracy = Analysis(project, run).before().accuracy
     assert accuracy.value == pytest.approx(0.8, abs=1e-12)
-    # Of the four that nobody saw three may be wrong: that draws four right ones in 1 of 14 audits
-    # is more than .025, and with four wrong 1 of 70 is less.
+    # Of the four that nobody saw three may be wrong: 5 of 70 audits draw the five right ones then.
+    # With four wrong, 1 of 70 does, which is less than .025.
     assert (accuracy.low, accuracy.high) == pytest.approx((0.5, 0.8))
 
 
@@ -107,8 +107,8 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     # The two selected and the four audited have people's labels. One of the four found the judge
     # wrong, and so he is on 1 of the 4 that nobody saw: (2 + 4 + 4·3/4) / 10.
     assert found.after().accuracy.value == pytest.approx(0.9, abs=1e-12)
-    # Of the four that nobody saw all may be wrong, or right: an audit as this one is drawn in
-    # 4 of 70 cases, or in 4 of 8. What people reviewed is no chance.
+    # Of the four that nobody saw all may be wrong, since 5 of 70 audits find one wrong at most then,
+    # or right. What people reviewed is no chance.
     assert (found.after().accuracy.low, found.after().accuracy.high) == pytest.approx((0.6, 1.0))
     shown = report(found)
     as_done = shown["methods"][-1]
