@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
-import scipy
 from django.db.models import Sum
 
 from annotation.results.data.figures import Json, lacking, usd
@@ -27,13 +26,13 @@ from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
-    all_differ,
     bootstrap_estimate,
     cells,
+    coded,
     interval,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, mcnemar
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
 from judging.methods.review.curve import CurveBand
 from judging.methods.verdicts.verdicts import cut
 from judging.runs.models import Form, Method, Run
@@ -295,9 +294,6 @@ def _row(name: str, k: int, bpc: bool, beta: float) -> Json:
     return {"name": name, "k": k, "bpc": bpc, "beta": beta}
 
 
-NORMAL_95 = 1.959964
-
-
 @dataclass(frozen=True)
 class Paired:
     """difference: accuracy of this run less the other's, over what both judged."""
@@ -395,20 +391,11 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
         stratum=known.stratum[both],
         limits=(-1, 1),
     )
-    exact = known.plain and all_differ(question)
-    if exact and not np.any((here == 0.5) | (there == 0.5)):
-        return Paired(difference, mcnemar(int((here > there).sum()), int((there > here).sum())))
-    return Paired(difference, _p_of(difference))
+    groups, code = coded(question)
+    apart = np.bincount(code, weight * (here - there), minlength=groups)
+    return Paired(difference, sign_flip(apart, rng) if groups > 1 else None)
 
 
 def _mean_difference(counts: Floats, values: Floats) -> Floats:
     here, there, weight = values.T
     return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
-
-
-def _p_of(difference: Figure) -> float | None:
-    """Two-sided, from the bootstrap's width as a normal one; None where it has no width."""
-    if not isinstance(difference, Estimate) or difference.low is None or difference.high is None:
-        return None
-    error = (difference.high - difference.low) / (2 * NORMAL_95)
-    return float(2 * scipy.stats.norm.sf(abs(difference.value) / error)) if error else None

@@ -13,6 +13,9 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Floats
 
+# Of more than that the exact distribution takes longer than a draw of signs.
+MOST_HALVES = 4_000
+FLIPS = 9_999
 NO_CHANCE = "all of it was reviewed, and is right by construction"
 
 
@@ -187,13 +190,33 @@ def exact_lower_limit(successes: ArrayLike, n: float, alpha: float) -> Floats:
     return np.where(right > 0, limit, 0.0)
 
 
-def mcnemar(only_first_right: int, only_second_right: int) -> float:
-    """Compare two judges on the same examples (McNemar 1947, doi:10.1007/BF02295996).
+def sign_flip(differences: ArrayLike, rng: np.random.Generator) -> float:
+    """Compare two judges on the same examples: P(|sum of +-d| >= |sum of d|), each sign a coin.
 
-    Args: only_first_right, only_second_right: examples on which only one of them is right.
-    Returns: exact two-sided p, by the binomial form."""
-    n = only_first_right + only_second_right
-    return float(scipy.stats.binomtest(only_first_right, n).pvalue) if n else 1.0
+    Fisher's permutation test of paired differences (1935). Of whole differences it is McNemar's
+    exact test (1947, doi:10.1007/BF02295996). Halves, as ties give, and sums over a question are
+    counted exactly too; for weights that are no halves the signs are drawn.
+
+    Args:
+        differences: (n,) of what the judges earned, one for each question.
+        rng: for the draws.
+    Returns: two-sided p."""
+    apart = np.asarray(differences, dtype=np.float64)
+    sizes, observed = np.abs(apart[apart != 0]), abs(float(apart.sum()))
+    if not len(sizes):
+        return 1.0
+    halves = np.rint(2 * sizes).astype(int)
+    if np.abs(2 * sizes - halves).max() > 1e-9 or halves.sum() > MOST_HALVES:
+        signs = rng.integers(0, 2, (FLIPS, len(sizes))) * 2 - 1
+        reached = int((np.abs(signs @ sizes) >= observed - 1e-9).sum())
+        return (1 + reached) / (1 + FLIPS)
+    total = int(halves.sum())
+    chance = np.zeros(2 * total + 1)
+    chance[total] = 1
+    for size in halves:
+        chance = (np.roll(chance, size) + np.roll(chance, -size)) / 2
+    sums = np.abs(np.arange(-total, total + 1))
+    return min(1.0, float(chance[sums >= round(2 * observed)].sum()))
 
 
 def holm(p_values: Sequence[float]) -> Floats:

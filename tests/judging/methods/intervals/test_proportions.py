@@ -9,7 +9,7 @@ from judging.methods.intervals.estimates import (
     benjamini_yekutieli,
     clopper_pearson,
     holm,
-    mcnemar,
+    sign_flip,
     unseen_total,
     wilson,
 )
@@ -32,10 +32,26 @@ def test_the_ends_stay_within_bounds_and_nothing_is_undefined(interval):
     assert interval(0, 0) == Undefined("no examples")
 
 
-def test_mcnemar_is_the_exact_binomial_test_of_the_discordant_pairs():
-    assert mcnemar(0, 5) == pytest.approx(2 / 2**5)
-    assert mcnemar(3, 3) == 1
-    assert mcnemar(0, 0) == 1
+def test_flipping_signs_of_whole_differences_is_mcnemars_exact_test(rng):
+    assert sign_flip([-1] * 5 + [0], rng) == pytest.approx(2 / 2**5)
+    assert sign_flip([1, 1, 1, -1, -1, -1], rng) == 1
+    assert sign_flip([], rng) == 1
+    by_scipy = stats.binomtest(9, 12).pvalue
+    assert sign_flip([1] * 9 + [-1] * 3, rng) == pytest.approx(by_scipy)
+
+
+def test_halves_and_weights_are_flipped_too(rng):
+    # Of the 16 signs of 1, 1/2, 1/2 and 1/2 two give +-5/2, six +-3/2, and eight +-1/2.
+    assert sign_flip([1, 0.5, 0.5, -0.5], rng) == pytest.approx(8 / 16)
+    weighted = sign_flip([1.3, 1.3, 1.3, 1.3, 1.3], rng)
+    assert weighted == pytest.approx(2 / 2**5, abs=0.01)
+
+
+def test_two_equal_judges_with_ties_are_seldom_told_apart(rng):
+    apart = rng.choice([-1, -0.5, 0, 0.5, 1], (400, 30), p=[0.05, 0.1, 0.7, 0.1, 0.05])
+    false = sum(sign_flip(row, rng) <= 0.05 for row in apart)
+    # 400 repeats of 5 %: three standard errors are 3.3 %
+    assert false <= 33
 
 
 def test_holm_steps_down_and_never_turns_back():
