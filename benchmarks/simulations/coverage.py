@@ -191,6 +191,7 @@ SETTINGS = {
     "the HITLC curve after an audit": ranked_settings,
     "the HITLC curve, all labels known": curve_settings,
     "the planner's lower band, all labels known": labelled_settings,
+    "the planner's lower band after an audit": ranked_settings,
     "accuracy with repeated questions": repeated_settings,
     "kappa with repeated questions": repeated_settings,
 }

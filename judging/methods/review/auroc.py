@@ -15,6 +15,8 @@ from judging.methods.intervals.estimates import Estimate, Figure, Undefined, uns
 
 # With fewer errors, or fewer right labels, no sentence is built on the interval.
 FEWEST_FOR_WORDS = 5
+# Where a single error stands says too little: limits around it cover .92.
+FEWEST_FOR_LIMITS = 2
 # With fewer audited errors, the errors that rank found are nearly all that the figure sees.
 FEWEST_AUDITED = 3
 FEW = f"fewer than {FEWEST_FOR_WORDS} errors or right labels, too few to compare with chance"
@@ -39,8 +41,9 @@ def auroc(
         weight: (N,) how many examples each represents; None: 1 each. The heaviest are the audit.
         question: (N,) equal codes share a question.
         confidence: of the interval.
-    Returns: area, 0 to 1; its note is `FEW` if no claim should be built on it. Undefined without
-        errors or without right labels, after a routed round below 3 audited ones of either."""
+    Returns: area, 0 to 1; its note is `FEW` if no claim should be built on it, and it has no limits
+        with a single error or right label. Undefined without either, after a routed round below 3
+        audited ones of either."""
     wrong = np.asarray(error, dtype=np.float64)
     weights = np.ones(len(wrong)) if weight is None else np.asarray(weight, dtype=np.float64)
     wrong_weight, right_weight = weights * wrong, weights * (1 - wrong)
@@ -58,6 +61,9 @@ def auroc(
             f"right labels of the judge; {FEWEST_AUDITED} of each are needed"
         )
     area, influence = _area_and_influence(score, wrong_weight, right_weight)
+    fewest = min(float(wrong.sum()), float((1 - wrong).sum()))
+    if fewest < FEWEST_FOR_LIMITS:
+        return Estimate(area, len(wrong), note=FEW)
     effect = _design_effect(influence, question)
     if not effect:
         return Estimate(area, len(wrong), note=ONE_QUESTION)
@@ -69,8 +75,7 @@ def auroc(
         below, above = _audit_reach(score, wrong, weights, audited, confidence)
         low = max(0.0, area - float(np.hypot(area - low, effect**0.5 * below)))
         high = min(1.0, area + float(np.hypot(high - area, effect**0.5 * above)))
-    few = min(float(wrong.sum()), float((1 - wrong).sum())) < FEWEST_FOR_WORDS
-    return Estimate(area, len(wrong), low, high, FEW if few else "")
+    return Estimate(area, len(wrong), low, high, FEW if fewest < FEWEST_FOR_WORDS else "")
 
 
 def no_better_than_chance(area: Figure) -> bool:
