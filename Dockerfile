@@ -7,13 +7,10 @@ RUN apt-get update && apt-get install --yes --no-install-recommends postgresql-c
 RUN useradd --create-home --uid 1000 fairjudge \
     && mkdir /data && chown fairjudge /data
 WORKDIR /app
-COPY pyproject.toml constraints.txt ./
-# Install the dependencies first, so that a change in the code doesn't install them again.
-RUN python -c "import tomllib; p = tomllib.load(open('pyproject.toml', 'rb'))['project']; \
-extras = ('grammars', 'local', 'pictures', 'postgres'); \
-print('\n'.join(p['dependencies'] + sum((p['optional-dependencies'][e] for e in extras), [])))" \
-    > requirements.txt \
-    && pip install --no-cache-dir --constraint constraints.txt --requirement requirements.txt
+COPY requirements.lock ./
+# Install the dependencies first, so that a change in the code doesn't install them again. A package
+# whose file has another hash than the one that was tested is refused.
+RUN pip install --no-cache-dir --require-hashes --requirement requirements.lock
 COPY . .
 
 USER fairjudge

@@ -13,7 +13,7 @@ DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints
+.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints lock
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
@@ -93,3 +93,12 @@ constraints: $(TESTS)
 	print(*(f\"{one['name']}=={one['version']}\" for one in found if one['name'] != 'fairjudge'), sep='\n')" >> constraints.txt
 	LC_ALL=C sort --ignore-case --output=constraints.txt constraints.txt
 	@touch $(RUNS) $(TESTS)
+
+# Pins the files of the packages that the image installs, by their hashes.
+lock: $(TESTS)
+	$(RUN) -m pip install --quiet --disable-pip-version-check pip-tools
+	$(RUN) -m piptools compile --quiet --generate-hashes --strip-extras --no-header --no-annotate \
+	--no-emit-index-url --no-emit-trusted-host --no-emit-find-links \
+	$(addprefix --extra=,grammars local pictures postgres) --constraint constraints.txt \
+	--output-file requirements.lock pyproject.toml
+	sed -i '1i # What the image installs, with the hash of each file. Written by `make lock`.\n' requirements.lock

@@ -1,4 +1,4 @@
-"""Deleting a project: in chunks, so that nobody else's vote has to wait for it."""
+"""Deleting a project, in chunks, so that votes in other projects don't have to wait for it."""
 
 from collections.abc import Iterator
 
@@ -9,8 +9,6 @@ from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
-    Annotation,
-    AnnotationRevision,
     Draft,
     Flag,
     Item,
@@ -18,6 +16,8 @@ from annotation.models import (
     Round,
     Skip,
     Slot,
+    Vote,
+    VoteRevision,
 )
 from judging.core.errors import UserError
 from judging.dataset.models import Example, HumanScore, PointItem
@@ -28,13 +28,14 @@ from judging.projects.models import Project
 from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
 
 _CHUNK = 500
+_TRIES = 10
 
 
 def delete_project(project: Project, user: AbstractUser | None) -> None:
-    """Everything of the project, uploads too. Interrupted and asked for again, it goes on.
+    """Delete everything of the project, with its uploads. If interrupted, call it again to go on.
 
-    What stays is the audit trail, which then belongs to no project. Raises UserError while a
-    worker writes to the project.
+    The audit trail stays, and then belongs to no project. Raises UserError while a worker writes
+    to the project.
     """
     now = timezone.now()
     for busy in (project.runs, project.imports):
@@ -44,16 +45,21 @@ def delete_project(project: Project, user: AbstractUser | None) -> None:
                 "Nothing was deleted."
             )
     access.record_event(None, user, "project deleted", project.slug)
-    # People may be at work: a vote that comes in between holds what it refers to.
+    # Closed first: people may be at work, and a new vote would keep its item from being deleted.
     open_rounds = Round.objects.filter(project=project).exclude(state=Round.State.CLOSED)
     open_rounds.update(state=Round.State.CLOSED, closed_at=now)
     for imported in project.imports.order_by("pk"):
         remove_uploads(imported, with_refused=True)
-    try:
-        _delete_all(project)
-    except IntegrityError:
-        # A vote was on its way when the rounds were closed; now there is none.
-        _delete_all(project)
+    for _ in range(_TRIES):
+        try:
+            return _delete_all(project)
+        except IntegrityError:
+            # A vote was on its way when the rounds were closed, or an export ended meanwhile and
+            # was put on record.
+            continue
+    raise UserError(
+        f"Somebody still works in {project.slug}, which is deleted in part. Delete it again."
+    )
 
 
 def _delete_all(project: Project) -> None:
@@ -65,9 +71,9 @@ def _delete_all(project: Project) -> None:
 
 
 def _layers(project: Project) -> Iterator[QuerySet[Model]]:
-    """The large tables, each before what its rows refer to; the rest goes with the project."""
-    yield AnnotationRevision.objects.filter(annotation__item__round__project=project)
-    for table in (Draft, Skip, Flag, Adjudication, Annotation):
+    """Yield the large tables, each before those that its rows refer to. Small ones cascade."""
+    yield VoteRevision.objects.filter(annotation__item__round__project=project)
+    for table in (Draft, Skip, Flag, Adjudication, Vote):
         yield table.objects.filter(item__round__project=project)
     yield Slot.objects.filter(round__project=project)
     yield Item.objects.filter(round__project=project)

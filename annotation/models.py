@@ -1,4 +1,9 @@
-"""The tables of annotation, one module for each noun."""
+"""The tables of annotation.
+
+They are in one module because they refer to each other: a project's annotators have seats in
+rounds; a round has items, each with n slots, so that the tables themselves allow exactly n votes;
+a vote fills slots. Rows that tell what was asked, seen or decided are only ever added.
+"""
 
 import secrets
 
@@ -10,27 +15,9 @@ from judging.dataset.models import Example, Label
 from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
-__all__ = [
-    "Adjudication",
-    "Annotation",
-    "AnnotationRevision",
-    "Annotator",
-    "Draft",
-    "Flag",
-    "Invitation",
-    "Item",
-    "Protocol",
-    "Round",
-    "RoutingScores",
-    "Seat",
-    "Selection",
-    "Skip",
-    "Slot",
-]
-
 
 class Annotator(models.Model):
-    """Imported votes have an annotator too; `number` is the pseudonym used in exports."""
+    """A member who labels, or a name that came with imported votes. `number` is the pseudonym."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="annotators")
     user = models.ForeignKey(
@@ -61,12 +48,14 @@ class Annotator(models.Model):
 
 
 class Invitation(models.Model):
-    """A link that lets people join. It carries the row's number and nonce, signed, so that the
-    table holds no secret, and so that it opens nothing once the number belongs to another row.
+    """A link that lets people join.
 
-    `made_after` is the project's last LostRight when the link was made: who lost a right since is
-    not let in by it, and whoever made it then may no longer invite by it. Without `created_by` it
-    is the operator's.
+    The link carries the row's key and nonce, signed, so that the table holds no secret, and the
+    link opens nothing once the key belongs to another row.
+
+    made_after: the project's last `LostRight` when the link was made. People who lost a right
+        after it are not let in, and if its maker did, the link no longer works.
+    created_by: None for the operator.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="invitations")
@@ -78,7 +67,7 @@ class Invitation(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     made_after = models.PositiveBigIntegerField(default=0)
-    # Their link ends with them: without its maker it would look like the operator's.
+    # Deleted with its maker, without whom it would look like the operator's.
     created_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -86,10 +75,12 @@ class Invitation(models.Model):
 
 
 class Seat(models.Model):
-    """An annotator in a round: how much is theirs, and how far down the order they are.
+    """An annotator in a round. A round that is open to all makes seats as people come.
 
-    `cursor` is the position of the last item handed out, so that finding the next one does
-    not walk over everything already done. A round with `open_to_all` makes seats as people come.
+    limit: how many items they may have in hand and done; None for no limit.
+    cursor: position of the last item handed out, so that finding the next one does not walk over
+        everything already done.
+    n_shown: how many items they were shown, by which the sides are balanced.
     """
 
     round = models.ForeignKey("annotation.Round", on_delete=models.CASCADE, related_name="seats")
@@ -106,6 +97,8 @@ class Seat(models.Model):
 
 
 class Protocol(models.Model):
+    """What people are asked, word for word. Never changed once made."""
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="protocols")
     number = models.PositiveIntegerField()
     name = models.CharField(max_length=120)
@@ -127,6 +120,8 @@ class Protocol(models.Model):
 
 
 class Round(models.Model):
+    """Examples that people label: how many votes each, and how the votes are merged."""
+
     class Kind(models.TextChoices):
         ROUTED = "routed", "labelled here"
         IMPORT = "import", "labelled elsewhere"
@@ -150,7 +145,7 @@ class Round(models.Model):
     stage = models.CharField(max_length=8, choices=Stage, default=Stage.ONLY)
     votes_per_item = models.PositiveSmallIntegerField(default=3)
     seed = models.BigIntegerField()
-    # The annotators' links to the round carry it.
+    # In the annotators' links to the round; a new nonce ends them.
     nonce = models.CharField(max_length=43, unique=True, default=secrets.token_urlsafe)
     open_to_all = models.BooleanField(default=True)
     no_majority = models.CharField(
@@ -181,7 +176,7 @@ class Round(models.Model):
 
 
 class Selection(models.Model):
-    """Why items are in a round: the cut, an audit drawn at random, a learning sample, checks."""
+    """Why items are in a round: the cut, a random audit, a learning sample, attention checks."""
 
     class Kind(models.TextChoices):
         TOP = "top", "selected by rank"
@@ -190,6 +185,9 @@ class Selection(models.Model):
         CHECK = "check", "attention check"
         ALL = "all", "all examples"
         IMPORT = "import", "imported"
+
+    # Drawn at random to measure or to teach the judge, which therefore never decides them.
+    RANDOM = (Kind.AUDIT, Kind.LEARN)
 
     round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="selections")
     kind = models.CharField(max_length=8, choices=Kind)
@@ -201,9 +199,12 @@ class Selection(models.Model):
 
 
 class RoutingScores(models.Model):
-    """Fixed when the second stage opens. `scores` belong to `examples`, place by place: the
-    probability that the judge's label is wrong, or BPDE where `fit` says that it was kept; null
-    where the judge gave no label. Apart from the round, which is read with every vote.
+    """What a round learned in its first stage, fixed when the second stage opens.
+
+    scores: for each of `examples`, the probability that the judge's label is wrong, or BPDE if
+        `fit` says that BPDE was kept; null if the judge gave no label.
+
+    Kept apart from the round, because the round is read with every vote.
     """
 
     round = models.OneToOneField(
@@ -216,10 +217,11 @@ class RoutingScores(models.Model):
 
 
 class Item(models.Model):
-    """`position` is the item's place in the round's random order; it says nothing of the rank.
+    """An example in a round, with its state, which `annotation.queue.settling` keeps.
 
-    A float, so that items added later go in between at random places. `probability` is the
-    chance with which the example was drawn (1 for the cut).
+    position: place in the round's random order, which says nothing about the rank. A float, so
+        that items added later get random places in between.
+    probability: the chance with which the example was drawn; 1 for the cut.
     """
 
     class State(models.TextChoices):
@@ -246,10 +248,10 @@ class Item(models.Model):
 
 
 class Slot(models.Model):
-    """Room for one vote. Claimed by a conditional UPDATE; filled by exactly one vote.
+    """Room for one vote, claimed by a conditional UPDATE and filled by exactly one vote.
 
-    `vote` is the vote that counts here: one cast in this slot, or an earlier one under the same
-    protocol. `round` and `position` repeat the item's, for the index that finds the next one.
+    vote: the vote that counts here, cast in this slot or elsewhere under the same protocol.
+    round, position: the item's, repeated for the index that finds the next free slot.
     """
 
     round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="slots")
@@ -261,7 +263,7 @@ class Slot(models.Model):
     )
     lease_until = models.DateTimeField(null=True)
     vote = models.ForeignKey(
-        "annotation.Annotation", null=True, on_delete=models.SET_NULL, related_name="counted_in"
+        "annotation.Vote", null=True, on_delete=models.SET_NULL, related_name="counted_in"
     )
 
     class Meta:
@@ -285,9 +287,9 @@ class Slot(models.Model):
 
 
 class Draft(models.Model):
-    """What an annotator has in hand: which response stood left, and all that was entered so far.
+    """What an annotator has in hand: which response is on the left, and what was entered so far.
 
-    The token names the item on the screen and in its URL; nothing else does.
+    Only the token names the item on the screen and in its URL.
     """
 
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="drafts")
@@ -334,11 +336,12 @@ class Flag(models.Model):
         ]
 
 
-class Annotation(models.Model):
-    """`answer` is what was chosen, by side; `label` is derived from it, from response 1's view.
+class Vote(models.Model):
+    """One person's vote on an example under a protocol.
 
-    `left_response` is 1 or 2: which response stood left (null for votes cast elsewhere without
-    saying). `unblinded` marks a vote of someone who had already seen judge output here.
+    answer: what was chosen, by side; label: win, tie or lose of response 1, derived from it.
+    left_response: 1 or 2, the response on the left; null for imported votes that don't say.
+    unblinded: the voter had already seen judge output in the project.
     """
 
     class Source(models.TextChoices):
@@ -350,7 +353,7 @@ class Annotation(models.Model):
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="annotations")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="annotations")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="annotations")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     left_response = models.PositiveSmallIntegerField(null=True)
     comment = models.TextField(blank=True)
@@ -361,6 +364,8 @@ class Annotation(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
+        # Votes were called annotations, and old backups name the table so.
+        db_table = "annotation_annotation"
         constraints = [
             models.UniqueConstraint(fields=["item", "annotator"], name="one_vote_an_item"),
             models.UniqueConstraint(
@@ -374,21 +379,26 @@ class Annotation(models.Model):
         indexes = [models.Index(fields=["example", "protocol"], name="votes_of_example")]
 
 
-class AnnotationRevision(models.Model):
+class VoteRevision(models.Model):
     """What a vote was before it was edited."""
 
-    annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="revisions")
-    label = models.CharField(max_length=4, choices=Label)
+    annotation = models.ForeignKey(Vote, on_delete=models.CASCADE, related_name="revisions")
+    label = models.CharField(max_length=4, choices=Label.choices)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)
     submitted_at = models.DateTimeField(null=True)
     replaced_at = models.DateTimeField(auto_now_add=True)
 
+    class Meta:
+        db_table = "annotation_annotationrevision"
+
 
 class Adjudication(models.Model):
+    """A person's decision on an item that votes did not settle. The last one on an item holds."""
+
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="adjudications")
-    label = models.CharField(max_length=4, choices=Label)
+    label = models.CharField(max_length=4, choices=Label.choices)
     reason = models.TextField(blank=True)
     decided_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"

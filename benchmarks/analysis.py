@@ -135,7 +135,7 @@ def write_votes(
 ) -> None:
     from decimal import Decimal
 
-    from annotation.models import Annotation, Annotator, Item, Slot
+    from annotation.models import Annotator, Item, Slot, Vote
     from annotation.rounds.opening import RoundSettings, open_round
 
     people = [
@@ -147,9 +147,9 @@ def write_votes(
     place = {pk: row for row, pk in enumerate(examples)}
     slots = list(Slot.objects.filter(round=round_).select_related("item").order_by("pk"))
     agreeing = rng.random(len(slots)) < 0.9
-    votes = Annotation.objects.bulk_create(
+    votes = Vote.objects.bulk_create(
         (
-            Annotation(
+            Vote(
                 slot=slot,
                 item=slot.item,
                 example_id=slot.item.example_id,
@@ -183,7 +183,7 @@ def measure() -> None:
         report = current_report(run.project, run)
         spans.append((time.perf_counter() - started, time.process_time() - worked))
     mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    accuracy = report["methods"][-1]["accuracy"]["value"]
+    accuracy = report.methods[-1].accuracy.value
     found = {"first": spans[0], "kept": spans[1], "mib": mib, "accuracy": accuracy}
     sys.stdout.write(json.dumps(found) + "\n")
 

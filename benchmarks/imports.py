@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SECONDS_PER_ROW = 1.5 / 10_000
 MOST_GROWTH_MIB = 60
-WORDS = (ROOT / "judging" / "imports" / "writing.py").read_text().split()
+WORDS = (ROOT / "judging" / "dataset" / "writing.py").read_text().split()
 
 
 def write_pairs(path: Path, n: int) -> None:

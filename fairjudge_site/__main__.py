@@ -1,4 +1,4 @@
-"""Entry to every command: `fairjudge help`, or `manage.py help` in a checkout, lists them."""
+"""The entry to all commands. `fairjudge help`, or `manage.py help` in a checkout, lists them."""
 
 import os
 import sys
@@ -18,10 +18,10 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except (OSError, OperationalError, InterfaceError) as error:
-        # Commands of ours say so themselves; this is for Django's own, such as `migrate`.
-        from judging.core.commands import trouble
+        # FairJudge's own commands do this themselves. Django's commands, such as `migrate`, don't.
+        from judging.core.commands import system_failure
 
-        sys.exit(trouble(error))
+        sys.exit(system_failure(error))
 
 
 if __name__ == "__main__":

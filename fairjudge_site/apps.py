@@ -1,4 +1,4 @@
-"""The site as a Django app: it owns the commands that start, back up and restore the site."""
+"""The site as a Django app, which has the commands to start, back up and restore the site."""
 
 from importlib import import_module
 

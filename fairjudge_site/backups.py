@@ -1,5 +1,6 @@
-"""Backups: the whole database and the uploads in one file, taken while the site is running."""
+"""Backups: the database and the uploads in one file, made while the site is running."""
 
+import fcntl
 import json
 import os
 import secrets
@@ -7,7 +8,9 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
-from contextlib import closing, suppress
+import zlib
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -20,6 +23,7 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge, shallow_json
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.runs.models import Run
@@ -27,20 +31,22 @@ from judging.runs.models import Run
 _KIND = "fairjudge-backup"
 _DATABASE = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 _UPLOADS = "uploads/"
+_REPLACED = "replaced"
 _MANIFEST = "backup.json"
+_LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
 _OWN_APPS = ("annotation", "judging")
-# Every table whose rows are named by signed links has a field of this name.
+# Every table to whose rows signed links refer has a field of this name.
 NONCE = "nonce"
 
 
 def back_up(path: Path) -> int:
     """Write a backup to a new file that only its owner can read. Returns its size in bytes."""
     if path.exists():
-        raise UserError(f"{path} exists already. Give another name; nothing was written.")
+        raise UserError(f"{path} exists already. Nothing was written. Give another name.")
     vendor = connections["default"].vendor
     try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".backup-") as folder:
+        with _working_folder(path.parent, ".backup-") as folder:
             database = Path(folder, _DATABASE[vendor])
             (_copy_sqlite if vendor == "sqlite" else _dump_postgresql)(database)
             whole = Path(folder, "whole.zip")
@@ -49,31 +55,37 @@ def back_up(path: Path) -> int:
             whole.rename(path)
     except (OSError, sqlite3.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise UserError(f"{path} cannot be written: {reason}.") from error
+        raise UserError(f"{path} can't be written: {reason}.") from error
     return path.stat().st_size
 
 
 def restore(path: Path) -> None:
-    """Put a backup in the place of everything there is. Checks the file before anything changes.
+    """Replace the database and the uploads by a backup, whose file is checked first.
 
-    Runs that were at work when it was made are paused: what they were answered since is lost,
-    and nobody wants to pay for it twice without having said so.
+    Runs that were working when the backup was made are paused: the answers that they got since are
+    lost, and a person should decide whether to pay for them twice.
     """
     vendor = connections["default"].vendor
-    with tempfile.TemporaryDirectory(dir=settings.FAIRJUDGE_DATA, prefix=".restore-") as folder:
+    with _working_folder(settings.FAIRJUDGE_DATA, ".restore-") as folder:
         try:
-            with ZipFile(path) as packed:
+            room = shutil.disk_usage(folder).free
+            bounds = ArchiveBounds(members=2_000_000, inflated=room, free=room, seconds=24 * 3600)
+            with Archive(path, bounds) as packed:
                 _check(packed, vendor)
-                packed.extractall(folder)
-        except (BadZipFile, OSError, KeyError, ValueError):
-            raise UserError(f"{path} is no whole FairJudge backup. Nothing was changed.") from None
+                _unpack(packed, vendor, Path(folder))
+        except TooLarge as error:
+            raise UserError(f"{path} can't be restored: {error}. Nothing was changed.") from None
+        except (BadZipFile, OSError, KeyError, ValueError, zlib.error, NotImplementedError):
+            raise UserError(
+                f"{path} is not a complete FairJudge backup. Nothing was changed."
+            ) from None
         database = Path(folder, _DATABASE[vendor])
         _refuse_other_schema(_migrations(vendor, database))
         (_put_sqlite if vendor == "sqlite" else _load_postgresql)(database)
         _put_uploads(Path(folder, _UPLOADS))
-    # As many votes may be given again as were kept in, and are not the same.
+    # Reports are cached by the number of votes, and as many other votes may be given again.
     report_cache.clear()
-    # Of an older release; nobody else uses the tables meanwhile.
+    # The backup may come from an older release. Nobody else uses the tables at this time.
     call_command("migrate", verbosity=0, interactive=False)
     at_work = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
     Run.objects.filter(state__in=at_work).update(
@@ -82,9 +94,46 @@ def restore(path: Path) -> None:
     _end_links_and_logins()
 
 
+@contextmanager
+def _working_folder(parent: Path, prefix: str) -> Iterator[str]:
+    """Make a folder, and delete those that killed processes left.
+
+    A process locks its folder, and the lock ends with the process.
+    """
+    for left in parent.glob(f"{prefix}*/"):
+        with suppress(OSError), _locked(left):
+            if prefix == ".restore-":
+                _bring_back_uploads(left)
+            shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=prefix) as folder, _locked(Path(folder)):
+        yield folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Lock it. Raises OSError if another process has the lock."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _bring_back_uploads(left: Path) -> None:
+    """Put uploads in place if the process was killed while it exchanged them."""
+    media = Path(settings.MEDIA_ROOT)
+    for name in (_UPLOADS, _REPLACED):
+        if (left / _REPLACED).is_dir() and (left / name).is_dir() and not media.exists():
+            (left / name).rename(media)
+
+
 def _end_links_and_logins() -> None:
-    """What was withdrawn, used or logged out since the backup would work again, and a link could
-    name a row that is another one now: no link and no login from before opens anything."""
+    """End all links and logins from before.
+
+    Otherwise those that were withdrawn, used or logged out since the backup would work again, and a
+    link could refer to a row that is a different one now.
+    """
     for model in apps.get_models():
         if any(field.name == NONCE for field in model._meta.fields):
             for key in model._default_manager.values_list("pk", flat=True):
@@ -99,15 +148,15 @@ def _pack(stream: IO[bytes], vendor: str, database: Path) -> None:
         packed.writestr(_MANIFEST, json.dumps(manifest))
         packed.write(database, database.name)
         for file in sorted(path for path in media.rglob("*") if path.is_file()):
-            # An import that is undone meanwhile takes its files away.
+            # An import that is undone at this moment deletes its files.
             with suppress(FileNotFoundError):
                 packed.write(file, _UPLOADS + str(file.relative_to(media)))
 
 
-def _check(packed: ZipFile, vendor: str) -> None:
-    manifest = json.loads(packed.read(_MANIFEST))
-    if manifest["kind"] != _KIND or packed.testzip() is not None:
-        raise ValueError("another kind of file, or a damaged one")
+def _check(packed: Archive, vendor: str) -> None:
+    manifest = shallow_json(packed.read(_MANIFEST, _LARGEST_MANIFEST))
+    if manifest["kind"] != _KIND:
+        raise ValueError("another kind of file")
     if manifest["database"] != vendor:
         raise UserError(
             f"This backup comes from {manifest['database']}, and this site uses {vendor}. "
@@ -115,22 +164,32 @@ def _check(packed: ZipFile, vendor: str) -> None:
         )
 
 
+def _unpack(packed: Archive, vendor: str, folder: Path) -> None:
+    """Write the database and the uploads into the folder. A damaged member raises BadZipFile."""
+    for name in packed.names:
+        target = folder / name
+        if name.startswith(_UPLOADS) and ".." in target.parts:
+            raise ValueError("a name that leads elsewhere")
+        if name == _DATABASE[vendor] or (name.startswith(_UPLOADS) and not name.endswith("/")):
+            packed.extract(name, target)
+
+
 def _refuse_other_schema(applied: set[tuple[str, str]]) -> None:
-    """A newer release's tables would break at some later page, with the old ones gone."""
+    """Refuse tables of a newer release: they would break some page after the old ones are gone."""
     if not any(app == Run._meta.app_label for app, _ in applied):
-        raise UserError("The database in this backup is none of FairJudge's. Nothing was changed.")
+        raise UserError("The database in this backup isn't one of FairJudge. Nothing was changed.")
     here = MigrationLoader(None).disk_migrations
     known = set(here).union(*(migration.replaces for migration in here.values()))
     if unknown := sorted(f"{app}.{name}" for app, name in applied - known):
         raise UserError(
             "This backup was made by a newer FairJudge: its database has "
-            f"{', '.join(unknown)}, which this one does not know. Install that release or a later "
-            "one, and restore the backup there. Nothing was changed."
+            f"{', '.join(unknown)}, which this one does not know. Nothing was changed. Install "
+            "that release or a later one, and restore the backup there."
         )
 
 
 def _migrations(vendor: str, database: Path) -> set[tuple[str, str]]:
-    """App and name of what was applied to the database that lies in this file."""
+    """Return app and name of the migrations that were applied to the database in this file."""
     return (_sqlite_migrations if vendor == "sqlite" else _dumped_migrations)(database)
 
 
@@ -145,16 +204,16 @@ def _sqlite_migrations(source: Path) -> set[tuple[str, str]]:
 
 
 def _dumped_migrations(source: Path) -> set[tuple[str, str]]:
-    """From the rows as pg_restore writes them: id, app, name and time, with tabs between."""
+    """Read the rows as pg_restore writes them: id, app, name and time, separated by tabs."""
     rows = source.with_name("migrations.sql")
     only = ["--data-only", f"--table={_MIGRATIONS}", f"--file={rows}"]
     _run(["pg_restore", *only, str(source)])
-    found = (line.split("\t") for line in rows.read_text(encoding="utf-8").splitlines())
-    return {(cells[1], cells[2]) for cells in found if len(cells) == 4}
+    lines = rows.read_text(encoding="utf-8").splitlines()
+    return {(cells[1], cells[2]) for line in lines if len(cells := line.split("\t")) == 4}
 
 
 def _copy_sqlite(target: Path) -> None:
-    """SQLite's own backup: a consistent copy, also while others write."""
+    """Use SQLite's own backup, which copies consistently while others write."""
     with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
         source.backup(to)
 
@@ -168,7 +227,7 @@ def _put_sqlite(source: Path) -> None:
         ):
             held.backup(target)
     except sqlite3.Error as error:
-        raise UserError(f"The database cannot be put back: {error}.") from error
+        raise UserError(f"The database can't be restored: {error}.") from error
 
 
 def _sound(database: sqlite3.Connection) -> bool:
@@ -187,10 +246,10 @@ def _dump_postgresql(target: Path) -> None:
 
 
 def _load_postgresql(source: Path) -> None:
-    """What is here goes first: --clean of pg_restore would trip over tables of a later release."""
+    """Drop all tables first: --clean of pg_restore would fail at tables of a later release."""
     introspection = connections["default"].introspection
     tables = {*introspection.django_table_names(only_existing=True), _MIGRATIONS}
-    # This release may have dropped a table that the database here still has, and the backup too.
+    # This release may have dropped a table that this database and the backup both still have.
     own = tuple(f"{app}_" for app in _OWN_APPS)
     tables.update(name for name in introspection.table_names() if name.startswith(own))
     drops, whole = source.with_name("drops.sql"), source.with_name("whole.sql")
@@ -203,20 +262,20 @@ def _load_postgresql(source: Path) -> None:
 
 
 def _run(command: list[str]) -> None:
-    """PostgreSQL's own tools. The password travels in the environment, never on the line."""
+    """Run one of PostgreSQL's tools, with the password in the environment, not in the command."""
     where = connections["default"].settings_dict
     names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
-    given = {name: str(where[key]) for name, key in names.items() if where[key]}
+    login = {name: str(where[key]) for name, key in names.items() if where[key]}
     if shutil.which(command[0]) is None:
         raise UserError(
-            f"{command[0]} is not installed here. Install PostgreSQL's client tools, or use the "
-            "server's own backups; the uploads lie in FAIRJUDGE_DATA/uploads. Nothing was changed."
+            f"{command[0]} is not installed here. Nothing was changed. Install PostgreSQL's client "
+            "tools, or use the server's own backups. The uploads are in FAIRJUDGE_DATA/uploads."
         )
-    environment = os.environ | given | {"PGDATABASE": str(where["NAME"])}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        # Notices may stand before it, and behind it what the tool was at.
-        lines = done.stderr.strip().splitlines() or ["no reason given"]
+    environment = os.environ | login | {"PGDATABASE": str(where["NAME"])}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        # There may be notices before the error, and after it what the tool was doing.
+        lines = ended.stderr.strip().splitlines() or ["no reason given"]
         reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
         raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
 
@@ -224,6 +283,6 @@ def _run(command: list[str]) -> None:
 def _put_uploads(source: Path) -> None:
     media = Path(settings.MEDIA_ROOT)
     if media.is_dir():
-        media.rename(source.parent / "replaced")
+        media.rename(source.parent / _REPLACED)
     if source.is_dir():
         source.rename(media)

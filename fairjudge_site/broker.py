@@ -1,4 +1,4 @@
-"""The queue without a server: kombu's filesystem transport, with whole messages only."""
+"""The queue without a server: kombu's filesystem transport, made safe for many processes."""
 
 import json
 import os
@@ -11,9 +11,10 @@ from kombu.transport import filesystem
 
 
 class Channel(filesystem.Channel):
-    """Writes a message aside and renames it, so that no reader ever takes half of one.
+    """Writes a message under another name and renames it, so that no reader gets half of it.
 
-    The rename into the `taken` folder is the claim: of several workers exactly one succeeds.
+    A worker claims a message by renaming it into the `taken` folder. Of several workers exactly one
+    succeeds.
     """
 
     def _put(self, queue: str, payload: dict, **kwargs) -> None:
@@ -35,7 +36,7 @@ class Channel(filesystem.Channel):
         raise Empty
 
     def _queue_bind(self, exchange: str, routing_key: str, pattern: str, queue: str) -> None:
-        """Add the binding by replacing the table, which readers see either before or after."""
+        """Add the binding by replacing the whole table, so that readers see the old or the new."""
         lock = Path(self.control_folder, "lock")
         with open(lock, "w") as held:
             filesystem.lock(held, filesystem.LOCK_EX)

@@ -1,4 +1,4 @@
-"""The Celery app: the tasks of every installed app, and what a worker does beside them."""
+"""The Celery app: the tasks of all apps, a worker's heartbeat, and how it stops."""
 
 import os
 import threading
@@ -9,6 +9,7 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
 TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:Transport"
+# A worker that hasn't stopped by then is ended. Its runs are resumed by another one.
 STOP_WITHIN = 20.0
 
 app = Celery("fairjudge")
@@ -26,8 +27,8 @@ def start_heartbeat(sender, **kwargs) -> None:
 
 @worker_shutting_down.connect
 def ask_tasks_to_stop(**kwargs) -> None:
-    """Celery waits for running tasks without end; a run is picked up later wherever it was left."""
-    from judging.core.errors import stop_requested
+    """Ask runs and imports to stop at a safe place: Celery would wait for them without end."""
+    from judging.core.processes import stop_requested
 
     stop_requested.set()
     deadline = threading.Timer(STOP_WITHIN, os._exit, [1])

@@ -1,7 +1,7 @@
-"""The demo's own way in: a button on the login page instead of a password.
+"""The login page, and the demo's buttons on it that need no password.
 
-It exists only where `manage.py demo` started the site on this machine's loopback address, and
-opens nothing but the two logins that the demo made.
+The buttons exist only if `manage.py demo` started the site on this machine's loopback address. They
+open only the two logins that the demo created.
 """
 
 from django.conf import settings
@@ -20,7 +20,7 @@ ENTRIES = {"owner": OWNER, "annotator": ANNOTATOR}
 
 
 class LoginForm(AuthenticationForm):
-    """Django tells browsers how long a name may be, and holds nobody else to it."""
+    """Checks the length of a name on the server, which Django leaves to browsers."""
 
     def clean_username(self) -> str:
         name: str = self.cleaned_data["username"]
@@ -30,8 +30,6 @@ class LoginForm(AuthenticationForm):
 
 
 class Login(LoginView):
-    """The login page; in the demo with its two buttons."""
-
     authentication_form = LoginForm
     redirect_authenticated_user = True
 

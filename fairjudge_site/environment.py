@@ -1,10 +1,11 @@
-"""Strict readers of the environment: a wrong value stops the start and says what is expected."""
+"""Strict readers of environment variables: a wrong value stops the start with an explanation."""
 
 import importlib
 import json
 import os
 import re
 import secrets
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -16,16 +17,16 @@ from judging.llm.endpoint import Endpoint, EndpointError
 
 WORDS = {"1": True, "true": True, "yes": True, "on": True}
 WORDS |= {"0": False, "false": False, "no": False, "off": False}
-# What Django takes for the host of a request; a dot in front would let in all hosts below it.
+# What Django accepts as the host of a request. A leading dot would allow all subdomains.
 HOST = re.compile(r"[a-z0-9][a-z0-9.-]*|[a-f0-9]*:[a-f0-9.:]+")
-# A run keeps the name of its endpoint.
+# A run stores the name of its endpoint in a column of this length.
 LONGEST_NAME = 80
 PORT = re.compile(r"[0-9]{1,5}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class SettingError(ImproperlyConfigured):
-    """A variable of the environment holds something that cannot be used."""
+    """An environment variable has a value that can't be used."""
 
     def __init__(self, name: str, expected: str) -> None:
         super().__init__(
@@ -69,7 +70,7 @@ class Environment:
         return word
 
     def secret(self, name: str, kept: Path) -> str:
-        """The secret that was set, or else the one that is kept in a file."""
+        """Return the secret that is set, or else the one in the file `kept`."""
         try:
             secret = self.text(name) or kept_secret(kept)
         except OSError as error:
@@ -79,11 +80,12 @@ class Environment:
         return secret
 
     def folder(self, name: str, default: Path) -> Path:
-        """The folder, made when it is missing and closed to other users."""
+        """Return the folder. If it is missing, create it, closed to other users."""
         path = self.path(name, self.text(name) or str(default))
         made(name, path)
         if not os.access(path, os.W_OK | os.X_OK):
             raise SettingError(name, f"{path} cannot be written to")
+        closed_to_others(name, path)
         return path
 
     def file(self, name: str) -> Path | None:
@@ -108,7 +110,7 @@ class Environment:
             raise SettingError(name, f"{text} leads nowhere ({error})") from None
 
     def origin(self, name: str, default: str) -> str:
-        """Scheme, host and port of a site, without a path."""
+        """Return scheme, host and port of a site, without a path."""
         text = self.text(name, default).rstrip("/")
         parts = split_url(name, text)
         if parts.path or parts.query or parts.fragment or parts.username:
@@ -117,17 +119,16 @@ class Environment:
             raise SettingError(
                 name, f"{parts.hostname!r} is no host: letters, digits, dots and hyphens, or an IP"
             )
-        # As browsers write it.
+        # Browsers write it in lower case.
         return text.lower()
 
     def base_url(self, name: str, default: str) -> str:
-        """The address of an API."""
         text = self.text(name, default)
         check_base_url(name, text)
         return text
 
     def port(self, name: str) -> int | None:
-        """The port in an address whose other parts may be secret."""
+        """Return the port of an address. Errors don't show the address, which may hold secrets."""
         try:
             return urlsplit(self.text(name)).port
         except ValueError:
@@ -145,7 +146,7 @@ class Environment:
             ) from None
 
     def address(self, name: str, default: str) -> str:
-        """HOST:PORT to listen on."""
+        """Return HOST:PORT, on which the site listens."""
         text = self.text(name, default)
         host, _, port = text.rpartition(":")
         if not host or not PORT.fullmatch(port) or int(port) > 65535:
@@ -153,7 +154,7 @@ class Environment:
         return text
 
     def endpoints(self, name: str) -> dict[str, dict[str, str]]:
-        """Endpoints by name, each with its base URL and the name of its key's variable."""
+        """Return the endpoints by name, each with its base URL and the variable of its key."""
         shape = (
             'it must be a JSON list such as [{"name": "lab", "base_url": "http://host/v1", '
             f'"key": "LAB_KEY"}}], where name has at most {LONGEST_NAME} characters, and key '
@@ -165,18 +166,18 @@ class Environment:
             raise SettingError(name, shape) from None
         if not isinstance(listed, list):
             raise SettingError(name, shape)
-        found: dict[str, dict[str, str]] = {}
+        endpoints: dict[str, dict[str, str]] = {}
         for entry in listed:
             if not is_endpoint(entry):
                 raise SettingError(name, shape)
-            if entry["name"] in found or entry["name"] in ("default", "local"):
+            if entry["name"] in endpoints or entry["name"] in ("default", "local"):
                 raise SettingError(name, f"the name {entry['name']!r} is taken")
             check_base_url(name, entry["base_url"])
-            found[entry["name"]] = {
+            endpoints[entry["name"]] = {
                 "base_url": entry["base_url"],
                 "key_variable": entry.get("key", ""),
             }
-        return found
+        return endpoints
 
 
 def is_endpoint(entry: object) -> bool:
@@ -211,10 +212,10 @@ def check_base_url(name: str, text: str) -> None:
 
 
 def kept_secret(path: Path) -> str:
-    """The secret in a file that only its owner reads, made on first use.
+    """Return the secret in a file that only its owner can read. Create it on first use.
 
-    Linking a finished file makes the first of several starting processes win, so that all of them
-    use one secret.
+    A finished file is linked to the name. If several processes start at once, the first link wins,
+    and all of them use the same secret.
     """
     if not path.exists():
         handle, name = tempfile.mkstemp(dir=path.parent)
@@ -229,8 +230,24 @@ def kept_secret(path: Path) -> str:
     return path.read_text().strip()
 
 
+def closed_to_others(name: str, folder: Path) -> None:
+    """Take the rights of other users from a folder that was made by hand. Its group keeps its own.
+
+    A folder of everybody, such as /tmp, is left alone: there, each user owns their files.
+    """
+    mode = folder.stat().st_mode
+    if not mode & stat.S_IRWXO or mode & stat.S_ISVTX:
+        return
+    try:
+        folder.chmod(stat.S_IMODE(mode) & ~stat.S_IRWXO)
+    except OSError:
+        raise SettingError(
+            name, f"other users of this machine may read {folder}. Run: chmod o-rwx '{folder}'"
+        ) from None
+
+
 def made(name: str, *folders: Path) -> None:
-    """Make what is missing of these folders, closed to other users."""
+    """Create the missing ones of these folders, closed to other users."""
     for folder in folders:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

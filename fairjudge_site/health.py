@@ -1,7 +1,8 @@
-"""`/healthz`: whether the parts answer, as JSON for a probe, with nothing secret in it."""
+"""`/healthz`: whether database, broker and workers answer, and which parts of `runall` are down."""
 
 from datetime import timedelta
 
+from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.models import Max
@@ -12,9 +13,8 @@ from django.views.decorators.http import require_safe
 from kombu.exceptions import OperationalError
 
 from fairjudge_site.celery import app
-from judging.core.models import Worker
-
-MISSING_AFTER = timedelta(seconds=30)
+from judging.core.models import SILENT_AFTER, Worker
+from judging.core.processes import parts_down
 
 
 @login_not_required
@@ -24,8 +24,11 @@ def healthz(request: HttpRequest) -> JsonResponse:
     database = database_answers()
     broker = broker_answers()
     age = worker_age() if database else None
-    workers = age is not None and age < MISSING_AFTER
-    healthy = database and broker and workers
+    workers = age is not None and age < SILENT_AFTER
+    parts = parts_down(settings.FAIRJUDGE_DATA)
+    # The pages and the other parts go on while one starts again, so that alone is no reason to
+    # send people elsewhere.
+    healthy = database and broker and workers and "given up" not in parts.values()
     return JsonResponse(
         {
             "status": "ok" if healthy else "unavailable",
@@ -33,6 +36,7 @@ def healthz(request: HttpRequest) -> JsonResponse:
             "broker": broker,
             "worker": workers,
             "worker_seen_seconds_ago": None if age is None else round(age.total_seconds(), 1),
+            "parts": parts,
         },
         status=200 if healthy else 503,
     )
@@ -57,7 +61,7 @@ def broker_answers() -> bool:
 
 
 def worker_age() -> timedelta | None:
-    """How long ago the last sign of any worker came; None when none ever did."""
+    """Return the time since the last heartbeat of any worker, or None if there never was one."""
     try:
         seen = Worker.objects.aggregate(last=Max("seen_at"))["last"]
     except DatabaseError:

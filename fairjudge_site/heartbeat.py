@@ -1,4 +1,4 @@
-"""A worker's sign of life in the database, and its turn at taking up what was abandoned."""
+"""A worker's sign of life in the database, and its sweep for work that was abandoned."""
 
 import logging
 import os
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """Beats beside the worker's tasks, however long they take."""
+    """Runs in a thread of its own, since the worker's tasks may take hours."""
 
     def __init__(self, name: str, queues: list[str]) -> None:
         super().__init__(name="heartbeat", daemon=True)
@@ -57,7 +57,7 @@ class Heartbeat(threading.Thread):
         )
 
     def attempt(self, action: Callable[[], object]) -> None:
-        """A database that is away for a while must not end the sign of life for good."""
+        """Do it, and go on after any error: the database may be away for a while."""
         close_old_connections()
         try:
             action()

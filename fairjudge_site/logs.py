@@ -1,22 +1,24 @@
-"""Keeps keys, passwords and links that let people in out of the log, whoever wrote them there."""
+"""Keeps keys, passwords and links that let people in out of the log."""
 
 import logging
 import re
 
 from django.conf import settings
 
-# Whoever has the address of an invitation or of a password link can use it.
+from judging.core.text import printable
+
+# Anybody who has the address of an invitation or of a password link can use it.
 _TOKEN = re.compile(r"(/join/|/password/[^/\s]+/)[^/\s]+")
 
 
 class SecretsFormatter(logging.Formatter):
-    """Replaces every secret that the settings hold by three stars, in tracebacks too."""
+    """Replaces every secret of the settings by three stars, in tracebacks too."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = super().format(record)
         for secret in known_secrets():
             line = line.replace(secret, "***")
-        return _TOKEN.sub(r"\1***", line)
+        return printable(_TOKEN.sub(r"\1***", line))
 
 
 def known_secrets() -> list[str]:

@@ -1,4 +1,8 @@
-"""Whose request it is: every one of them asks for a session and a login, by prepared queries."""
+"""How the site receives a request: who sends it, what it may carry, and what caches may keep.
+
+`settings.py` names each part of this module where Django or another package looks for it. They
+follow each other here in the order in which a request meets them.
+"""
 
 import codecs
 from collections.abc import Callable
@@ -8,6 +12,7 @@ from django.conf import settings
 from django.contrib.auth.backends import ModelBackend
 from django.contrib.auth.decorators import login_not_required
 from django.contrib.auth.models import User
+from django.contrib.auth.views import redirect_to_login
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
 from django.core.exceptions import BadRequest, RequestDataTooBig
@@ -24,56 +29,34 @@ from whitenoise.storage import CompressedManifestStaticFilesStorage
 from annotation.screen.hand import expired
 from judging.core.sql.statements import prepared
 
-
-class SessionStore(db.SessionStore):
-    def _get_session_from_db(self) -> Session | None:
-        session: Session | None = _live.first(key=self.session_key, now=timezone.now())
-        if session is None:
-            self._session_key = None
-        return session
-
-
-class Logins(ModelBackend):
-    def get_user(self, user_id: int) -> User | None:
-        user: User | None = _users.first(key=user_id)
-        return user if user is not None and self.user_can_authenticate(user) else None
-
-
-@prepared
-def _live(key: Any, now: Any) -> QuerySet[Session]:
-    return Session.objects.filter(session_key=key, expire_date__gt=now)
-
-
-@prepared
-def _users(key: Any) -> QuerySet[User]:
-    return User.objects.filter(pk=key)
-
-
-class LimitedUploadHandler(TemporaryFileUploadHandler):
-    """Counts the bytes of all files of a request while they arrive."""
-
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self.received = 0
-
-    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
-        self.received += len(raw_data)
-        if self.received > settings.FAIRJUDGE_MAX_UPLOAD_BYTES:
-            self.file.close()
-            raise RequestDataTooBig("The upload is larger than FAIRJUDGE_MAX_UPLOAD_MB allows.")
-        super().receive_data_chunk(raw_data, start)
+# Static files
 
 
 class CollectedStorage(CompressedManifestStaticFilesStorage):
-    """Lets a checkout and its tests serve pages without `collectstatic`."""
+    """Static files by their hashed names, or by their plain names before `collectstatic`.
+
+    A checkout and its tests thus serve pages without collecting first.
+    """
 
     def stored_name(self, name: str) -> str:
         return super().stored_name(name) if self.hashed_files else name
 
 
+# Middleware
+
+# The forms of pages before a login take some names and words.
+LARGEST_WITHOUT_LOGIN = 2**16
+
+
 def private_pages(
     get_response: Callable[[HttpRequest], HttpResponseBase],
 ) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Tell caches that a page is for one user, so that no proxy keeps it for others.
+
+    `Vary: Cookie` alone isn't enough: a cache that ignores it hands a project's texts to anybody.
+    Static files are answered before this middleware, and say how long they may be kept.
+    """
+
     def middleware(request: HttpRequest) -> HttpResponseBase:
         response = get_response(request)
         patch_cache_control(response, private=True)
@@ -83,6 +66,8 @@ def private_pages(
 
 
 def utf8_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Refuse requests that name another encoding than UTF-8."""
+
     def middleware(request: HttpRequest) -> HttpResponse:
         if codecs.lookup(request.encoding or "utf-8").name != "utf-8":
             raise BadRequest("A request must be in UTF-8.")
@@ -91,29 +76,94 @@ def utf8_only(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[.
     return middleware
 
 
-def client_address(request: HttpRequest) -> str:
-    """The peer, or what the outermost of our own proxies saw.
+def no_uploads_without_login(
+    get_response: Callable[[HttpRequest], HttpResponse],
+) -> Callable[[HttpRequest], HttpResponse]:
+    """Ask for the login before an upload is written to the disk, which checking CSRF would do."""
 
-    Each proxy appends to X-Forwarded-For, so only as many entries from the right as we have
-    proxies are not the sender's own claim.
+    def middleware(request: HttpRequest) -> HttpResponse:
+        length = request.META.get("CONTENT_LENGTH") or "0"
+        large = not length.isdecimal() or int(length) > LARGEST_WITHOUT_LOGIN
+        files = request.content_type == "multipart/form-data"
+        if files and large and not request.user.is_authenticated:
+            return redirect_to_login(request.get_full_path())
+        return get_response(request)
+
+    return middleware
+
+
+# Sessions and logins: every request asks for both, so the queries are prepared.
+
+
+class SessionStore(db.SessionStore):
+    def _get_session_from_db(self) -> Session | None:
+        session: Session | None = _live_sessions.first(key=self.session_key, now=timezone.now())
+        if session is None:
+            self._session_key = None
+        return session
+
+
+@prepared
+def _live_sessions(key: Any, now: Any) -> QuerySet[Session]:
+    return Session.objects.filter(session_key=key, expire_date__gt=now)
+
+
+class Logins(ModelBackend):
+    def get_user(self, user_id: int) -> User | None:
+        user: User | None = _users.first(key=user_id)
+        return user if user is not None and self.user_can_authenticate(user) else None
+
+
+@prepared
+def _users(key: Any) -> QuerySet[User]:
+    return User.objects.filter(pk=key)
+
+
+def client_address(request: HttpRequest) -> str:
+    """Return the address of the client, by which failed logins are counted.
+
+    Each proxy appends to X-Forwarded-For the address that it saw. Only as many entries from the
+    right as there are proxies of ours can be trusted. The others are the sender's own claim.
     """
     peer = request.META.get("REMOTE_ADDR", "")
     if not settings.FAIRJUDGE_PROXIES:
         return peer
     forwarded = [part.strip() for part in request.headers.get("X-Forwarded-For", "").split(",")]
-    seen = [part for part in forwarded if part][-settings.FAIRJUDGE_PROXIES :]
-    return seen[0] if len(seen) == settings.FAIRJUDGE_PROXIES else peer
+    by_our_proxies = [part for part in forwarded if part][-settings.FAIRJUDGE_PROXIES :]
+    return by_our_proxies[0] if len(by_our_proxies) == settings.FAIRJUDGE_PROXIES else peer
+
+
+# Uploads
+
+
+class LimitedUploadHandler(TemporaryFileUploadHandler):
+    """Writes uploads to temporary files, and stops a request as soon as they exceed the limit."""
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        self.received = 0
+
+    def receive_data_chunk(self, raw_data: bytes, start: int) -> None:
+        # The limit is for all files of the request together.
+        self.received += len(raw_data)
+        if self.received > settings.FAIRJUDGE_MAX_UPLOAD_BYTES:
+            self.file.close()
+            raise RequestDataTooBig("The upload is larger than FAIRJUDGE_MAX_UPLOAD_MB allows.")
+        super().receive_data_chunk(raw_data, start)
+
+
+# Refusals
 
 
 @login_not_required
 def csrf_failure(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """What an annotator entered on a page from before the last login is not lost."""
+    """Keep what an annotator entered on a page that was loaded before the last login."""
     return expired(request) or csrf.csrf_failure(request, reason)
 
 
 @login_not_required
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """An upload over the limit has a page of its own, which says what the limit is."""
+    """An upload over the limit gets a page of its own, which names the limit."""
     if isinstance(exception, RequestDataTooBig):
         return render(request, "413.html", status=413)
     return render(request, "400.html", status=400)

@@ -1,11 +1,11 @@
-"""Every address of the site: the pages of each app, logging in, and the health check."""
+"""All addresses of the site: the pages of each app, logging in, and the health check."""
 
 from django.contrib.auth import views as auth
 from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
 from django.views.generic import TemplateView
 
-from annotation.pages.people import SetPassword
+from annotation.pages.people import ChangePassword, SetPassword
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
 from judging.core.glossary import GLOSSARY
@@ -21,16 +21,8 @@ urlpatterns = [
     path("login/", Login.as_view(), name="login"),
     path("demo/enter", enter, name="demo_enter"),
     path("logout/", auth.LogoutView.as_view(), name="logout"),
-    path(
-        "password/",
-        auth.PasswordChangeView.as_view(success_url="/"),
-        name="password_change",
-    ),
-    path(
-        "password/<uidb64>/<token>/",
-        SetPassword.as_view(),
-        name="password_reset_confirm",
-    ),
+    path("password/", ChangePassword.as_view(success_url="/"), name="password_change"),
+    path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
     path("docs/glossary", glossary, name="glossary"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),

@@ -1,7 +1,7 @@
-"""What is made at first use in each web process, made before the first annotators wait for it.
+"""Preparing a web process before its first request.
 
-Fifty people who open a round at once find two new processes: each of its threads would otherwise
-import, compile and load the same things, while the others wait for the processor.
+When fifty people open a round at once, they may meet two new processes. Each of their threads would
+otherwise import, compile and load the same things, while the others wait for the processor.
 """
 
 import logging
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 def warm_up() -> None:
-    # The views are imported along with their addresses.
+    # This imports the views, and with them almost everything.
     _ = get_resolver().url_patterns
     for name in TEMPLATES:
         get_template(f"annotation/screen/{name}")

@@ -1,4 +1,4 @@
-"""Projects, examples and judges: everything that needs no people's votes.
+"""Projects, examples and judges: everything that works without people's votes.
 
-People's rounds and votes belong to `annotation`, which builds on this package.
+Rounds and votes belong to `annotation`, which builds on this package.
 """

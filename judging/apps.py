@@ -1,4 +1,4 @@
-"""The judging app: what is known of projects, examples and what judges said of them."""
+"""The judging app: projects, their examples, and what judges say about them."""
 
 from django.apps import AppConfig
 

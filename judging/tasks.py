@@ -1,4 +1,8 @@
-"""Celery tasks of judging: ids in, load, call, record. The settings say which queue is whose."""
+"""Celery tasks of judging. Each gets ids, loads the rows and calls one function.
+
+The settings say which queue a task belongs to. A message that comes twice, or too late, does
+nothing: the functions take the work by a conditional UPDATE.
+"""
 
 from contextlib import suppress
 
@@ -14,7 +18,7 @@ from judging.runs.verdicts.judge_figures import prepare_page
 
 @shared_task
 def pump_run(run_id: int) -> None:
-    """One long pump; a message that comes twice, or too late, finds nothing to do."""
+    """Work on a run until it ends, however long that takes."""
     run = Run.objects.filter(pk=run_id).first()
     if run is not None and work_on(run):
         prepare_page(run)
@@ -29,6 +33,6 @@ def reparse_run(run_id: int, token: str) -> None:
 
 @shared_task
 def write_import(import_id: int) -> None:
-    """The second pass of an import; what stopped it stands in the import's reason."""
+    """Do the second pass of an import. What stops it is recorded as the import's reason."""
     with suppress(UserError):
         writing.write(import_id)

@@ -6,7 +6,7 @@ from typing import Any
 from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Item, Slot
+from annotation.models import Annotator, Item, Slot, Vote
 from annotation.queue.settling import settle
 from judging.dataset.models import Example, Import
 from judging.projects.models import Membership, Project, Role
@@ -101,7 +101,7 @@ def make_verdict(run: Run, example: Example, bpde: float | None, **fields: Any) 
     return Verdict.objects.create(run=run, example=example, **defaults | fields)
 
 
-def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> Annotation:
+def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> Vote:
     """A vote in the item's first free slot, whatever was handed out."""
     slot = Slot.objects.filter(item=item, vote=None).order_by("index").first()
     assert slot is not None, "the item has all its votes"
@@ -112,7 +112,7 @@ def make_vote(item: Item, annotator: Annotator, label: str, **fields: Any) -> An
         "protocol": item.round.protocol,
         "example": item.example,
     }
-    vote = Annotation.objects.create(
+    vote = Vote.objects.create(
         slot=slot, item=item, annotator=annotator, label=label, **defaults | fields
     )
     Slot.objects.filter(pk=slot.pk).update(annotator=annotator, vote=vote, lease_until=None)

@@ -11,7 +11,7 @@ import re
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation, Item
+from annotation.models import Item, Vote
 from annotation.people.annotators import annotator_of
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -87,7 +87,7 @@ def test_from_pairs_to_labels(client, judge, pairs, tmp_path, transactional_db):
         annotator_of(project, user)
     voted = [vote_on_everything(client, user, "Two") for user in people]
     assert voted == [8, 8, 8]
-    assert Annotation.objects.filter(label="lose").count() == 24
+    assert Vote.objects.filter(label="lose").count() == 24
     assert set(Item.objects.values_list("state", flat=True)) == {"complete"}
 
     path = tmp_path / "labels.csv"

@@ -143,6 +143,19 @@ def crowded_folders(files: list[Path], most: int) -> dict[str, int]:
     return {folder: size for folder, size in sizes.items() if size > most}
 
 
+def lines_to_follow(path: Path) -> int:
+    """Return the lines of a module apart from docstrings: these explain the rest and may grow."""
+    tree = parsed(path)
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    strings = [
+        node.body[0]
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False) is not None
+    ]
+    explained = sum(string.end_lineno - string.lineno + 1 for string in strings)
+    return len((ROOT / path).read_text("utf-8").splitlines()) - explained
+
+
 def is_enough(docstring: str) -> bool:
     """Return True if the docstring has as many sentences as that of a room needs."""
     return len(re.findall(r"\w\W*?[.!?](?=\s|$)", docstring)) >= LEAST_SENTENCES_OF_A_ROOM
@@ -314,8 +327,7 @@ def test_there_are_few_modules():
 
 
 def test_the_code_is_short():
-    lines = sum(len((ROOT / path).read_text("utf-8").splitlines()) for path in product_files())
-    assert lines <= MOST_LINES
+    assert sum(map(lines_to_follow, product_files())) <= MOST_LINES
 
 
 def test_every_room_says_what_belongs_in_it():

@@ -1,4 +1,4 @@
-"""Items that votes did not settle: what people said, both responses, and a person's decision."""
+"""Pages of items that votes did not settle: the votes, both responses, and a person's decision."""
 
 from django.contrib import messages
 from django.core.paginator import Paginator
@@ -7,13 +7,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.models import Adjudication, Annotation, Item, Round, Skip, Slot
+from annotation.models import Adjudication, Item, Round, Skip, Slot, Vote
 from annotation.pages.forms import DecisionForm
-from annotation.pages.rounds import round_for
+from annotation.pages.rounds import managed_round
+from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.votes.voting import decide
 from judging.core.errors import UserError
 from judging.core.queries import count_of
+from judging.projects.access import version_of
 from judging.projects.models import Project
 
 PAGE = 50
@@ -21,35 +23,37 @@ PAGE = 50
 
 @require_safe
 def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Items that wait for a decision first, then those that were decided."""
-    access, round_ = round_for(request, slug, number)
-    page = Paginator(listed(round_), PAGE).get_page(request.GET.get("page"))
+    """List items that wait for a decision, then those that were decided."""
+    access, round_ = managed_round(request, slug, number)
+    page = Paginator(items_to_decide(round_), PAGE).get_page(request.GET.get("page"))
     counts = _vote_counts([item.pk for item in page], access.project)
-    found = {
+    context = {
         **access.under("rounds"),
         "round": round_,
         "page": page,
         "items": [(item, counts.get(item.pk, {})) for item in page],
         "n_undecided": undecided(round_).count(),
     }
-    return render(request, "annotation/rounds/adjudication.html", found)
+    return render(request, "annotation/rounds/adjudication.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpResponse:
-    """One item with its votes and comments; a decision where votes did not settle it."""
-    access, round_ = round_for(request, slug, number)
+    """Show an item with its votes, and record a decision if votes did not settle it."""
+    access, round_ = managed_round(request, slug, number)
     rows = Item.objects.select_related("example", "round__project", "selection")
     row = get_object_or_404(rows, round=round_, pk=item)
     form = DecisionForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            decide(row, request.user, **form.cleaned_data)
+            made_for = request.POST.get("made_for")
+            decide(row, request.user, **form.cleaned_data, made_for=made_for)
         except UserError as error:
             form.add_error(None, str(error))
         else:
             return _go_on(request, slug, round_)
-    found = {
+    decisions = list(row.adjudications.order_by("-pk"))
+    context = {
         **access.under("rounds"),
         "round": round_,
         "item": row,
@@ -57,14 +61,17 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         "votes": _votes_on(row),
         "skips": row.skips.select_related("annotator").order_by("pk"),
         "flags": row.flags.select_related("annotator").order_by("pk"),
-        "decisions": row.adjudications.order_by("-pk"),
+        "decisions": decisions,
+        "version": version_of(decisions[0].pk if decisions else None),
         "form": form,
     }
-    return render(request, "annotation/rounds/item.html", found, status=422 if form.errors else 200)
+    return render(
+        request, "annotation/rounds/item.html", context, status=422 if form.errors else 200
+    )
 
 
-def listed(round_: Round) -> QuerySet[Item]:
-    """Items with the last decision on them, those that wait for one first."""
+def items_to_decide(round_: Round) -> QuerySet[Item]:
+    """Return items with their last decision. Those that wait for one come first."""
     latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
     decided = Item.objects.filter(round=round_, adjudications__isnull=False)
     return (
@@ -85,10 +92,10 @@ def undecided(round_: Round) -> QuerySet[Item]:
 
 
 def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
-    """To the next item that waits, or back to the list when there is none."""
+    """Redirect to the next item that waits, or to the list if there is none."""
     following = undecided(round_).order_by("position").first()
     if following is None:
-        messages.success(request, "Decided. Nothing else waits for a decision.")
+        messages.success(request, "Decided. No other item waits for a decision.")
         return redirect("adjudication", slug, round_.number)
     messages.success(request, "Decided. This is the next one.")
     return redirect("round_item", slug, round_.number, following.pk)
@@ -103,15 +110,13 @@ def _texts(item: Item, how: str) -> dict[str, object]:
     }
 
 
-def _votes_on(item: Item) -> QuerySet[Annotation]:
-    votes = Annotation.objects.filter(counted_in__item=item).select_related("annotator")
+def _votes_on(item: Item) -> QuerySet[Vote]:
+    votes = Vote.objects.filter(counted_in__item=item).select_related("annotator")
     return votes.order_by("counted_in__index")
 
 
 def _vote_counts(items: list[int], project: Project) -> dict[int, dict[str, int]]:
-    votes = Slot.objects.filter(item__in=items, vote__isnull=False)
-    if project.leave_out_unblinded:
-        votes = votes.filter(vote__unblinded=False)
+    votes = counted_slots(Slot.objects.filter(item__in=items), project.leave_out_unblinded)
     counts: dict[int, dict[str, int]] = {}
     for item, label, n in votes.values_list("item", "vote__label").annotate(n=Count("pk")):
         counts.setdefault(item, {"win": 0, "tie": 0, "lose": 0})[label] = n

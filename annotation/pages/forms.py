@@ -1,26 +1,31 @@
-"""Forms of the manager's pages."""
+"""Forms of the manager's pages: settings, invitations, decisions, and changes to a round."""
 
+import json
 import re
 from decimal import Decimal
 from typing import Any
 
 from django import forms
 from django.contrib.auth.forms import UserCreationForm
-from django.contrib.auth.models import User
+from django.contrib.auth.models import AbstractUser, User
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
+from judging.core.errors import Overtaken
 from judging.dataset.models import Label
-from judging.projects.models import Project, Role
+from judging.projects.access import overtaken, version_of
+from judging.projects.accounts import look_alike
+from judging.projects.models import AuditEvent, Project, Role
 
 _MOST_CRITERIA = 12
 _TAKEN = "This name is taken. Choose another, or log in with it."
 
 
 class LinesField(forms.CharField):
-    """Text of several lines. Browsers end each with a carriage return, which changes nothing."""
+    """Text of several lines. Browsers add carriage returns, which don't count as a change."""
 
     def to_python(self, value: Any) -> str:
         return super().to_python(value).replace("\r\n", "\n")
@@ -36,8 +41,8 @@ class SettingsForm(forms.ModelForm):
         required=False,
         label="Criteria",
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="One a line, such as helpfulness, relevance, accuracy, level of detail. Each is "
-        "asked beside the overall question. Leave empty to ask the overall question alone.",
+        help_text="One per line, such as helpfulness, relevance, accuracy, level of detail. Each "
+        "is asked after the overall question. Leave empty to ask only the overall question.",
     )
 
     class Meta:
@@ -52,21 +57,20 @@ class SettingsForm(forms.ModelForm):
             "question_asked": "The question asked",
             "both_bad": "Offer “both are bad” as a choice",
             "rendering": "Responses are shown as",
-            "no_majority": "Where votes have no majority",
+            "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
-            "wage_usd": "Wage, USD an hour",
-            "minutes_per_vote": "Minutes a vote, assumed",
-            "cost_basis": "Human cost is counted by",
+            "wage_usd": "Wage, USD per hour",
+            "minutes_per_vote": "Assumed minutes per vote",
+            "cost_basis": "Human cost is based on",
         }
         help_texts = {
-            "name": "Annotators see it, so let it name neither model.",
-            "guidelines": "Markdown. Annotators have them at hand on every item.",
-            "leave_out_unblinded": "Votes of people who had seen what the judge says in this "
-            "project. They stay on record and cost what they cost, but enter no result and no "
-            "final label: the label is the majority of an item's other votes. Without a majority "
-            "the choice above holds, as each round took it over; where no other vote is left, a "
-            "person decides. This holds at once, in rounds that are open or closed as well, so "
-            "choose before you look at results.",
+            "name": "Annotators see it, so it should name neither model.",
+            "guidelines": "Markdown. Annotators can open them on every item.",
+            "leave_out_unblinded": "Votes of people who had seen judge output in this project "
+            "are kept and their cost counts, but they enter no result and no final label. That is "
+            "then the majority of an item's other votes. Without a majority, the choice above "
+            "applies, as it was when the round opened; without other votes, a person decides. This "
+            "takes effect at once, also in closed rounds, so choose before you look at results.",
             "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
         }
         widgets = {
@@ -78,21 +82,57 @@ class SettingsForm(forms.ModelForm):
             "cost_basis": forms.RadioSelect,
         }
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, by: AbstractUser | None = None, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.by, self.kept = by, set[str]()
+        self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         self.initial["criteria"] = "\n".join(self.instance.criteria)
         for name in ("wage_usd", "minutes_per_vote"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
 
+    @property
+    def version(self) -> str:
+        """What the page carries: each setting as it was before this form."""
+        return json.dumps({name: version_of(_plain(old)) for name, old in self.before.items()})
+
+    @property
+    def chosen(self) -> list[str]:
+        """The settings that were changed here, and not by somebody else meanwhile."""
+        return [name for name in self.changed_data if name not in self.kept]
+
+    def clean(self) -> dict[str, Any]:
+        """Keep what somebody else set meanwhile. If it was set here as well, ask which holds."""
+        found: dict[str, Any] = super().clean() or self.cleaned_data
+        for name, now in self.before.items():
+            seen = self.made_for.get(name)
+            if seen in (None, version_of(_plain(now))) or name not in found or found[name] == now:
+                continue
+            if version_of(_plain(found[name])) != seen:
+                self.add_error(name, str(self._overtaken(name)))
+                continue
+            found[name] = now
+            self.kept.add(name)
+            # If the form comes back because of another field, it shows what holds now.
+            self.data = self.data.copy()
+            self.data[name] = str(self.initial[name])
+        return found
+
+    def _overtaken(self, name: str) -> Overtaken:
+        events = self.instance.audit_events.filter(action="settings changed")
+        last = events.filter(detail__has_key=name).order_by("-pk").first()
+        if last is None:
+            return overtaken("Somebody", None, "changed this", timezone.now())
+        return overtaken(last.actor, self.by, f"changed this to “{_said(last, name)}”", last.at)
+
     def save(self, commit: bool = True) -> Project:
-        """What was changed here alone: others change the rest of the project meanwhile."""
-        self.instance.save(update_fields=self.changed_data)
+        """Write only what was changed here, since others may change the rest meanwhile."""
+        self.instance.save(update_fields=self.chosen)
         return self.instance
 
     def changes(self) -> dict[str, dict[str, Any]]:
-        """What each changed setting was and is, as it is kept in the audit trail."""
-        now = {name: getattr(self.instance, name) for name in self.changed_data}
+        """Return each changed setting's old and new value, as the audit trail keeps them."""
+        now = {name: getattr(self.instance, name) for name in self.chosen}
         return {
             name: {"before": _plain(self.before[name]), "now": _plain(value)}
             for name, value in now.items()
@@ -105,8 +145,23 @@ class SettingsForm(forms.ModelForm):
         if len(names) > _MOST_CRITERIA:
             raise forms.ValidationError(f"At most {_MOST_CRITERIA} criteria can be asked at once.")
         if any(len(name) > 60 or not name.isprintable() for name in names):
-            raise forms.ValidationError("A criterion is a short name on a line of its own.")
+            raise forms.ValidationError("Give each criterion a short name on a line of its own.")
         return names
+
+
+def _seen(sent: str) -> dict[str, str]:
+    """Read a `version`. A form without one asks nothing, as scripts send them."""
+    try:
+        found = json.loads(sent)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _said(event: AuditEvent, name: str) -> str:
+    now = event.detail[name]["now"]
+    text = ", ".join(now) if isinstance(now, list) else str(now)
+    return text if len(text) <= 80 else f"{text[:80]} …"
 
 
 def _plain(value: Any) -> Any:
@@ -120,7 +175,10 @@ class InvitationForm(forms.Form):
     )
     days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=14, label="Valid for days")
     note = forms.CharField(
-        max_length=200, required=False, label="Note", help_text="For yourself: whom it is for."
+        max_length=200,
+        required=False,
+        label="Note",
+        help_text="Only for you, for example who gets the link.",
     )
 
     def terms(self) -> Terms:
@@ -128,11 +186,11 @@ class InvitationForm(forms.Form):
 
 
 class NameTaken(Exception):
-    """Somebody else took the name between the look at the form and the making of the login."""
+    """Somebody else took the name after the form was checked."""
 
 
 class JoinForm(UserCreationForm):
-    """A new login, made on the way in."""
+    """A new login for somebody who joins by an invitation."""
 
     class Meta:
         model = User
@@ -143,17 +201,19 @@ class JoinForm(UserCreationForm):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["password1"].help_text = "At least 8 characters; no common word, no name."
+        self.fields[
+            "password1"
+        ].help_text = "At least 8 characters; not a common word or your name."
         self.fields["password2"].help_text = ""
 
     def clean_username(self) -> str:
         name = self.cleaned_data["username"]
-        if User.objects.filter(username__iexact=name).exists():
+        if look_alike(name):
             raise forms.ValidationError(_TAKEN)
         return name
 
     def create(self) -> User:
-        """Within a transaction, in which a name that is taken spoils nothing else."""
+        """Make the login, in a savepoint, so that a taken name does not end the transaction."""
         try:
             with transaction.atomic():
                 return self.save()
@@ -175,21 +235,37 @@ class DecisionForm(forms.Form):
 
 
 class VotesForm(forms.Form):
-    votes = forms.IntegerField(min_value=2, max_value=99, label="Votes an item")
+    votes = forms.IntegerField(min_value=2, max_value=99, label="Votes per item")
+
+
+# Digits of the largest number that fits every column.
+LONGEST_KEY = 18
+
+
+class RowsField(forms.ModelMultipleChoiceField):
+    """Rows by their numbers. A number that no column takes is none of them, on SQLite as well."""
+
+    def clean(self, value: Any) -> Any:
+        for key in value or ():
+            if len(str(key)) > LONGEST_KEY:
+                raise forms.ValidationError(
+                    self.error_messages["invalid_pk_value"], params={"pk": str(key)[:LONGEST_KEY]}
+                )
+        return super().clean(value)
 
 
 class AssignForm(forms.Form):
-    """Nobody marked means everybody, those who join later too."""
+    """Marking nobody means everybody, including people who join later."""
 
-    people = forms.ModelMultipleChoiceField(
+    people = RowsField(
         queryset=Annotator.objects.none(),
         required=False,
         widget=forms.CheckboxSelectMultiple,
-        label="Only these",
-        help_text="Mark nobody to hand out to everybody, those who join later too.",
+        label="Assign only these people",
+        help_text="If you mark nobody, everybody gets items, including people who join later.",
     )
     limit = forms.IntegerField(
-        min_value=1, max_value=1_000_000, required=False, label="Most items a person"
+        min_value=1, max_value=1_000_000, required=False, label="Max items per person"
     )
 
     def __init__(self, round_: Round, *args: Any, **kwargs: Any) -> None:
@@ -204,7 +280,7 @@ class ExtendForm(forms.Form):
 
 
 class ConfirmForm(forms.Form):
-    """A destructive step: the name of what it destroys has to be typed."""
+    """Confirm a destructive step by typing the name of what it destroys."""
 
     confirm = forms.CharField(required=False)
 

@@ -1,14 +1,19 @@
-"""Who belongs to a project; inviting, changing roles, one-time password links."""
+"""Pages of a project's people: members, invitations, joining by a link, and password links."""
 
-from typing import cast
+from typing import Any, cast
 
 from django.conf import settings
 from django.contrib import messages
-from django.contrib.auth import login
+from django.contrib.auth import authenticate, login
 from django.contrib.auth.decorators import login_not_required
-from django.contrib.auth.forms import SetPasswordForm
+from django.contrib.auth.forms import PasswordChangeForm, SetPasswordForm
 from django.contrib.auth.models import User
-from django.contrib.auth.views import INTERNAL_RESET_SESSION_TOKEN, PasswordResetConfirmView
+from django.contrib.auth.views import (
+    INTERNAL_RESET_SESSION_TOKEN,
+    PasswordChangeView,
+    PasswordResetConfirmView,
+)
+from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -19,21 +24,28 @@ from django.views.decorators.http import require_http_methods, require_POST
 from annotation.models import Annotator, Invitation
 from annotation.pages.forms import InvitationForm, JoinForm, NameTaken
 from annotation.people.annotators import leave_project
-from annotation.people.invitations import accept, invite, link_of, open_invitation, revoke, usable
+from annotation.people.invitations import (
+    accept_invitation,
+    invite,
+    link_of,
+    open_invitation,
+    revoke_invitation,
+    usable_invitations,
+)
 from judging.core.errors import UserError
-from judging.projects.access import Access, change_role, project_for
+from judging.projects.access import Access, change_role, is_smaller, project_for
 from judging.projects.accounts import PasswordLinks, password_link_behind, reset_link, use_up
 from judging.projects.models import Membership, Role
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def people(request: HttpRequest, slug: str) -> HttpResponse:
-    """Members, invitations that still work, and the people whose votes were imported."""
+    """Show members, valid invitations, and people whose votes were imported; invite people."""
     access = project_for(request.user, slug, Role.OWNER)
     form = InvitationForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         invitation = invite(access.project, request.user, form.terms())
-        messages.success(request, "The link is ready. Send it to whom it is for.")
+        messages.success(request, "The link is ready. Send it to the people you want to invite.")
         return redirect(f"{request.path}#invitation-{invitation.pk}")
     return people_page(request, access, form=form, status=422 if form.errors else 200)
 
@@ -46,14 +58,17 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     membership = get_object_or_404(memberships, project=access.project, pk=number)
     try:
         if "link" in request.POST:
-            # Shown once on this very page: a message would leave the link in a cookie.
+            # Shown once on this page: a message would leave the link in a cookie.
             reset = (membership.user.get_username(), reset_link(membership, request.user))
             return people_page(request, access, reset=reset)
         if "remove" in request.POST:
             leave_project(membership, request.user)
             messages.success(request, "They no longer belong to the project. Their votes stay.")
         else:
-            change_role(membership, request.user, request.POST.get("role", ""))
+            sent = request.POST
+            change_role(
+                membership, request.user, sent.get("role", ""), made_for=sent.get("made_for")
+            )
             messages.success(request, "The role was changed.")
     except UserError as error:
         messages.error(request, str(error))
@@ -62,12 +77,14 @@ def member(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def leave(request: HttpRequest, slug: str) -> HttpResponse:
-    """Leave the project oneself."""
+    """Leave the project yourself."""
     access = project_for(request.user, slug)
     if request.method != "POST":
         return render(request, "annotation/people/leave.html", {"project": access.project})
     if access.membership is None:
-        messages.error(request, "You are no member of this project, so there is nothing to leave.")
+        messages.error(
+            request, "You are not a member of this project, so there is nothing to leave."
+        )
         return redirect("home")
     try:
         leave_project(access.membership, access.user)
@@ -81,9 +98,9 @@ def leave(request: HttpRequest, slug: str) -> HttpResponse:
 @require_POST
 def invitation_revoke(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
-    found = get_object_or_404(Invitation, project=access.project, pk=number)
-    revoke(found, request.user)
-    messages.success(request, "The link was withdrawn. Who joined by it stays.")
+    invitation = get_object_or_404(Invitation, project=access.project, pk=number)
+    revoke_invitation(invitation, request.user)
+    messages.success(request, "The link was withdrawn. People who joined by it stay.")
     return redirect("people", slug)
 
 
@@ -91,24 +108,26 @@ def invitation_revoke(request: HttpRequest, slug: str, number: int) -> HttpRespo
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def join(request: HttpRequest, token: str) -> HttpResponse:
-    """Accept an invitation: as who one is, or with a new login made on the way."""
+    """Accept an invitation with the current login, or with a new one."""
     try:
         invitation = open_invitation(token, request.user)
         form = None if request.user.is_authenticated else JoinForm(request.POST or None)
         if request.method == "POST" and (form is None or form.is_valid()):
             return _join(request, invitation, form)
     except UserError as error:
-        found = {"refused": str(error)}
-        return render(request, "annotation/invitations/refused.html", found, status=410)
+        context = {"refused": str(error)}
+        return render(request, "annotation/invitations/refused.html", context, status=410)
     except NameTaken as taken:
         form.add_error("username", str(taken))
-    found = {"form": form, "invitation": invitation}
+    context = {"form": form, "invitation": invitation}
+    if form is None and (mine := _role_here(request, invitation)):
+        context["kept"] = role_kept(mine, invitation.role)
     status = 422 if form is not None and form.errors else 200
-    return render(request, "annotation/invitations/join.html", found, status=status)
+    return render(request, "annotation/invitations/join.html", context, status=status)
 
 
 class SetPassword(PasswordResetConfirmView):
-    """Set a password by a link, whose maker's right is asked for with each step."""
+    """Set a password by a link. At each step its maker must still have the right to make it."""
 
     success_url = "/"
     post_reset_login = True
@@ -119,11 +138,34 @@ class SetPassword(PasswordResetConfirmView):
         token = self.request.session.get(INTERNAL_RESET_SESSION_TOKEN)
         with transaction.atomic():
             link = password_link_behind(self.user, token)
-            # Somebody else used it, or a membership changed, in this very moment.
+            # Somebody else used it, or a membership changed, at this very moment.
             if link is None or not use_up(link):
                 self.validlink = False
                 return self.render_to_response(self.get_context_data())
             return super().form_valid(form)
+
+
+class OwnPasswordForm(PasswordChangeForm):
+    """Counts wrong old passwords with the failed logins: a session left open is no way around."""
+
+    def __init__(self, request: HttpRequest, *args: Any, **kwargs: Any) -> None:
+        self.request = request
+        super().__init__(request.user, *args, **kwargs)
+
+    def clean_old_password(self) -> str:
+        old = self.cleaned_data["old_password"]
+        if authenticate(self.request, username=self.user.get_username(), password=old) is None:
+            raise ValidationError(self.error_messages["password_incorrect"])
+        return old
+
+
+class ChangePassword(PasswordChangeView):
+    form_class = OwnPasswordForm
+
+    def get_form_kwargs(self) -> dict[str, Any]:
+        kwargs = super().get_form_kwargs()
+        del kwargs["user"]
+        return kwargs | {"request": self.request}
 
 
 def people_page(
@@ -136,25 +178,44 @@ def people_page(
 ) -> HttpResponse:
     project = access.project
     members = project.memberships.select_related("user")
-    found = {
+    context = {
         **access.under("settings"),
         "form": form or InvitationForm(),
         "reset": reset,
         "members": members.order_by("joined_at", "pk"),
         "roles": Role.choices,
-        "invitations": [(one, link_of(one)) for one in usable(project)],
+        "invitations": [
+            (invitation, link_of(invitation)) for invitation in usable_invitations(project)
+        ],
         "annotators": Annotator.objects.filter(project=project, user=None).order_by("number"),
     }
-    response = render(request, "annotation/people/people.html", found, status=status)
+    response = render(request, "annotation/people/people.html", context, status=status)
     add_never_cache_headers(response)
     return response
 
 
+def role_kept(mine: str, offered: str) -> str:
+    """Say that a link changes no member's role, or nothing if it offers no larger one."""
+    if not is_smaller(mine, than=offered):
+        return ""
+    return (
+        f"You are already a member, as {Role(mine).label}. This link is for a new {offered} and "
+        f"doesn't change your role. Ask an owner to make you {offered}, on the page of people."
+    )
+
+
+def _role_here(request: HttpRequest, invitation: Invitation) -> str | None:
+    members = Membership.objects.filter(project=invitation.project_id, user=request.user.pk)
+    return members.values_list("role", flat=True).first()
+
+
 def _join(request: HttpRequest, invitation: Invitation, form: JoinForm | None) -> HttpResponse:
-    # Together: an invitation whose last use went to somebody else leaves no login behind.
+    # In one transaction: if the last use went to somebody else, no login is left behind.
     with transaction.atomic():
         user = cast(User, request.user) if form is None else form.create()
-        membership = accept(invitation, user)
+        membership = accept_invitation(invitation, user)
+    if is_smaller(membership.role, than=invitation.role):
+        messages.warning(request, role_kept(membership.role, invitation.role))
     if form is not None:
         login(request, user, backend=settings.LOGIN_BACKEND)
     if membership.role == Role.ANNOTATOR:

@@ -1,4 +1,4 @@
-"""The rounds of a project, and one round as it goes on."""
+"""Pages of rounds: the list, one round and its progress, and what a manager changes in it."""
 
 from collections.abc import Callable
 
@@ -12,19 +12,20 @@ from django.views.decorators.http import require_POST, require_safe
 from annotation.models import Flag, Round
 from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
+from annotation.rendering import render as rendered
 from annotation.rounds import changes
-from annotation.rounds.progress import listed, round_progress
+from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
-from judging.projects.access import Access, project_for
+from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
 
 PAGE = 50
 
 
-def round_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
-    """The round, for somebody who may manage it. Nothing here shows what the judge said."""
+def managed_round(request: HttpRequest, slug: str, number: int) -> tuple[Access, Round]:
+    """Return the round if this person may manage it. Its pages never show what the judge said."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     rounds = Round.objects.select_related("project", "run", "protocol", "opened_by")
     return access, get_object_or_404(rounds, project=access.project, number=number)
@@ -35,68 +36,82 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.RESEARCHER)
     found = {
         **access.under("rounds"),
-        "page": Paginator(listed(access.project), PAGE).get_page(request.GET.get("page")),
+        "page": Paginator(rounds_with_counts(access.project), PAGE).get_page(
+            request.GET.get("page")
+        ),
     }
     return render(request, "annotation/rounds/list.html", found)
 
 
 @require_safe
 def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return round_page(request, *round_for(request, slug, number))
+    return round_page(request, *managed_round(request, slug, number))
 
 
 @require_safe
 def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """The part of the page that follows the work as it is done."""
-    access, found = round_for(request, slug, number)
+    """Return the part of the page that is reloaded while people work."""
+    access, found = managed_round(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
     return render(request, "annotation/rounds/_detail_standing.html", context)
 
 
-@require_POST
-def pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.pause, "No new items are handed out.")
+def _change_view(
+    change: Callable[[Round, object], None], success: str
+) -> Callable[..., HttpResponse]:
+    """Return a view that brings the round into another state, or says why that isn't possible."""
+
+    @require_POST
+    def view(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+        _, round_ = managed_round(request, slug, number)
+        try:
+            _refuse_overtaken(request, round_)
+            change(round_, request.user)
+        except UserError as error:
+            messages.error(request, str(error))
+        else:
+            messages.success(request, success)
+        return redirect("round", slug, number)
+
+    return view
 
 
-@require_POST
-def resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.resume, "Items are handed out again.")
+def _refuse_overtaken(request: HttpRequest, round_: Round) -> None:
+    changes.refuse_overtaken(round_, request.user, request.POST.get("made_for"))
 
 
-@require_POST
-def close(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.close, "The round is closed; its votes count.")
-
-
-@require_POST
-def reopen(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    return change(request, slug, number, changes.reopen, "The round is open again.")
+pause = _change_view(changes.pause, "No new items are handed out.")
+resume = _change_view(changes.resume, "Items are handed out again.")
+close = _change_view(changes.close, "The round is closed. Its votes count.")
+reopen = _change_view(changes.reopen, "The round is open again.")
 
 
 @require_POST
 def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Ask for more votes an item."""
-    access, found = round_for(request, slug, number)
+    """Ask for more votes per item."""
+    access, found = managed_round(request, slug, number)
     form = VotesForm(request.POST)
     if form.is_valid():
         try:
+            _refuse_overtaken(request, found)
             changes.raise_votes(found, request.user, form.cleaned_data["votes"])
         except UserError as error:
             form.add_error("votes", str(error))
         else:
-            messages.success(request, "Every item asks for more votes now.")
+            messages.success(request, "Every item now needs more votes.")
             return redirect("round", slug, number)
     return round_page(request, access, found, votes_form=form, status=422)
 
 
 @require_POST
 def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Select up to a new cut."""
-    access, found = round_for(request, slug, number)
+    """Select up to a larger cut."""
+    access, found = managed_round(request, slug, number)
     form = ExtendForm(request.POST)
     if form.is_valid():
         try:
+            _refuse_overtaken(request, found)
             n_new = changes.extend(found, request.user, form.cleaned_data["beta"])
         except UserError as error:
             form.add_error("beta", str(error))
@@ -108,12 +123,13 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Say who labels in the round, and how much each."""
-    access, found = round_for(request, slug, number)
+    """Choose who labels in the round, and how much each."""
+    access, found = managed_round(request, slug, number)
     form = AssignForm(found, request.POST)
     if form.is_valid():
         named = list(form.cleaned_data["people"])
         try:
+            _refuse_overtaken(request, found)
             assign(found, request.user, named, form.cleaned_data["limit"])
         except UserError as error:
             form.add_error(None, str(error))
@@ -126,31 +142,15 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 @require_POST
 def flag_settle(request: HttpRequest, slug: str, number: int, flag: int) -> HttpResponse:
-    access, found = round_for(request, slug, number)
+    access, found = managed_round(request, slug, number)
     flags = Flag.objects.select_related("item__example")
     row = get_object_or_404(flags, item__round=found, pk=flag)
-    if Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
+    if request.POST.get("made_for") not in (None, version_of(row.reason)):
+        messages.error(request, "The flag has changed. Read what is wrong again.")
+    elif Flag.objects.filter(pk=row.pk, settled_at=None).update(settled_at=timezone.now()):
         projects_access.record_event(
             access.project, request.user, "flag settled", row.item.example.external_id
         )
-    return redirect("round", slug, number)
-
-
-def change(
-    request: HttpRequest,
-    slug: str,
-    number: int,
-    move: Callable[[Round, object], None],
-    done: str,
-) -> HttpResponse:
-    """Bring the round into another state, or say why it cannot be."""
-    _, found = round_for(request, slug, number)
-    try:
-        move(found, request.user)
-    except UserError as error:
-        messages.error(request, str(error))
-    else:
-        messages.success(request, done)
     return redirect("round", slug, number)
 
 
@@ -165,14 +165,24 @@ def round_page(
     status: int = 200,
 ) -> HttpResponse:
     found.refresh_from_db(fields=["votes_per_item", "state", "parameters"])
+    if found.state == Round.State.CLOSED:
+        # The page has no forms to show these at.
+        for form in filter(None, (votes_form, extend_form, assign_form)):
+            for errors in form.errors.values():
+                messages.error(request, " ".join(errors))
     flags = Flag.objects.filter(item__round=found, settled_at=None)
     context = {
         **access.under("rounds"),
         "round": found,
+        "guidelines": rendered(found.protocol.guidelines) if found.protocol.guidelines else "",
+        "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
         "standing": round_progress(found),
         "agreement": RoundAgreement(found),
-        "flags": flags.select_related("annotator", "item__example").order_by("pk"),
+        "flags": [
+            (flag, version_of(flag.reason))
+            for flag in flags.select_related("annotator", "item__example").order_by("pk")
+        ],
         "votes_form": votes_form or VotesForm(initial={"votes": found.votes_per_item + 1}),
         "extend_form": extend_form or ExtendForm(),
         "assign_form": assign_form or AssignForm(found),

@@ -1,6 +1,9 @@
-"""A project's settings, its audit trail, and its end."""
+"""Pages of a project's settings and audit trail, and its deletion."""
+
+from typing import Any
 
 from django.contrib import messages
+from django.contrib.auth.models import AbstractUser
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.http import HttpRequest, HttpResponse
@@ -9,31 +12,35 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from annotation.deletion import delete_project
 from annotation.pages.forms import ConfirmForm, SettingsForm
-from annotation.queue.settling import OF_EACH_ITEM, settle_unblinded, told
+from annotation.queue.queue import OF_EACH_ITEM
+from annotation.queue.settling import settle_unblinded
 from judging.core.errors import UserError
 from judging.projects import access as projects_access
 from judging.projects.access import project_for
-from judging.projects.models import Role
+from judging.projects.models import Project, Role
 
 _PAGE = 50
+# Longer values are cut on the page; the audit trail keeps them whole.
+_SHOWN = 200
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def settings(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug, Role.OWNER)
     project = access.project
-    form = SettingsForm(request.POST or None, instance=project)
-    if request.method == "POST" and form.is_valid():
+    if request.method == "POST":
         with transaction.atomic():
-            form.save()
-            if "leave_out_unblinded" in form.changed_data:
-                settle_unblinded(project)
-            if made := form.changes():
-                projects_access.record_event(
-                    project, request.user, "settings changed", ", ".join(made), **made
+            # Locked, so that of two forms at once the second is compared with the first.
+            project = Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+            form = SettingsForm(request.POST, instance=project, by=access.user)
+            if form.is_valid():
+                _save(form, access.user)
+                messages.success(
+                    request, "The settings are saved. Open rounds keep what they asked."
                 )
-        messages.success(request, "The settings are saved. Open rounds keep what they asked.")
-        return redirect("settings", slug)
+                return redirect("settings", slug)
+    else:
+        form = SettingsForm(instance=project)
     if form.errors:
         # The form has put what was typed into the project already; the page names the real one.
         project = project_for(request.user, slug, Role.OWNER).project
@@ -43,9 +50,17 @@ def settings(request: HttpRequest, slug: str) -> HttpResponse:
     )
 
 
+def _save(form: SettingsForm, user: AbstractUser) -> None:
+    project = form.save()
+    if "leave_out_unblinded" in form.chosen:
+        settle_unblinded(project)
+    if made := form.changes():
+        projects_access.record_event(project, user, "settings changed", ", ".join(made), **made)
+
+
 @require_safe
 def trail(request: HttpRequest, slug: str) -> HttpResponse:
-    """Who did what when. What is done to each item is shown on demand."""
+    """Show who did what and when. Events of single items are shown on demand only."""
     access = project_for(request.user, slug, Role.OWNER)
     events = access.project.audit_events.select_related("user").order_by("-at", "-pk")
     with_votes = "votes" in request.GET
@@ -56,9 +71,26 @@ def trail(request: HttpRequest, slug: str) -> HttpResponse:
         **access.under("settings"),
         "page": page,
         "with_votes": with_votes,
-        "events": [(event, told(event.detail)) for event in page],
+        "events": [(event, _in_one_line(event.detail)) for event in page],
     }
     return render(request, "annotation/settings/trail.html", found)
+
+
+def _in_one_line(detail: dict[str, Any]) -> str:
+    """Return an event's details in one line, without empty ones, and with long ones cut."""
+    shown = [(name, value) for name, value in detail.items() if value not in ("", None, False)]
+    return " · ".join(f"{name} {_in_words(value)}" for name, value in shown)
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, dict) and set(value) == {"before", "now"}:
+        return f"{_in_words(value['before'])} → {_in_words(value['now'])}"
+    if isinstance(value, list):
+        value = ", ".join(map(str, value))
+    if isinstance(value, bool):
+        value = "yes" if value else "no"
+    text = " ".join(str(value).split()) or "(empty)"
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
 
 
 @require_POST

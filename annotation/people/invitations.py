@@ -1,4 +1,4 @@
-"""Inviting people by a link: signed, expiring, revocable, with a limit on uses."""
+"""Inviting people by a link that is signed, expires, can be withdrawn, and has limited uses."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -32,7 +32,7 @@ _LOST = {
 
 @dataclass(frozen=True)
 class Terms:
-    """What a link gives, to how many people, and for how long."""
+    """The role that a link gives, to how many people, and for how long."""
 
     role: str = Role.ANNOTATOR
     uses: int = 1
@@ -41,7 +41,7 @@ class Terms:
 
 
 def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitation:
-    """Make an invitation. Raises UserError with what is out of range."""
+    """Make an invitation. Raises UserError that says what is out of range."""
     if terms.role not in Role.values:
         raise UserError("Choose owner, researcher or annotator.")
     if not 1 <= terms.uses <= MAX_USES:
@@ -63,14 +63,14 @@ def invite(project: Project, by: AbstractUser | None, terms: Terms) -> Invitatio
     return invitation
 
 
-def usable(project: Project) -> QuerySet[Invitation]:
-    """Invitations whose link still works, the latest first."""
+def usable_invitations(project: Project) -> QuerySet[Invitation]:
+    """Return the invitations whose link still works, the latest first."""
     still = {"revoked_at": None, "expires_at__gte": timezone.now(), "uses__lt": F("max_uses")}
     return project.invitations.filter(_may_still_invite(), **still).order_by("-pk")
 
 
 def _may_still_invite() -> Q:
-    """Whoever made it may invite today, and never lost that right in between."""
+    """Its maker may invite people today, and never lost that right since making it."""
     maker, project = OuterRef("created_by"), OuterRef("project")
     makers = User.objects.filter(pk=maker, is_active=True)
     owns = Membership.objects.filter(project=project, user=maker, role=Role.OWNER)
@@ -81,15 +81,15 @@ def _may_still_invite() -> Q:
 
 
 def link_of(invitation: Invitation) -> str:
-    """The link to send."""
+    """Return the link to send."""
     token = signing.dumps([invitation.pk, invitation.nonce], salt=_SALT)
     return settings.FAIRJUDGE_URL.rstrip("/") + reverse("invite", args=[token])
 
 
 def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None) -> Invitation:
-    """The invitation of a link that still works for this person, or for somebody without a login.
+    """Return the invitation of a link, if it works for this user or somebody without a login.
 
-    Raises UserError that says why it does not.
+    Raises UserError that says why it does not work.
     """
     try:
         named = signing.loads(token, salt=_SALT)
@@ -108,20 +108,20 @@ def open_invitation(token: str, user: AbstractUser | AnonymousUser | None = None
 
 def _refuse_dead(invitation: Invitation) -> None:
     if invitation.revoked_at is not None:
-        raise UserError("This invitation was withdrawn. Ask whoever sent it for a new one.")
+        raise UserError("This invitation was withdrawn. Ask the person who sent it for a new one.")
     if invitation.expires_at < timezone.now():
-        raise UserError("This invitation has expired. Ask whoever sent it for a new one.")
+        raise UserError("This invitation has expired. Ask the person who sent it for a new one.")
     if invitation.uses >= invitation.max_uses:
-        raise UserError("This invitation was used up. Ask whoever sent it for a new one.")
-    if not usable(invitation.project).filter(pk=invitation.pk).exists():
+        raise UserError("This invitation was used up. Ask the person who sent it for a new one.")
+    if not usable_invitations(invitation.project).filter(pk=invitation.pk).exists():
         raise UserError(
-            "Whoever made this invitation can no longer invite people. Ask an owner of the project "
-            "for a new one."
+            "The person who made this invitation can no longer invite people. Ask an owner of the "
+            "project for a new one."
         )
 
 
 def _refuse_who_lost_a_right(invitation: Invitation, user: AbstractUser) -> None:
-    """Who was removed or lowered since the link was made, and is no member, needs a newer one."""
+    """People who lost a right after the link was made, and are no members, need a newer one."""
     if Membership.objects.filter(project=invitation.project_id, user=user).exists():
         return
     lost = LostRight.objects.filter(project=invitation.project_id, user=user)
@@ -131,25 +131,25 @@ def _refuse_who_lost_a_right(invitation: Invitation, user: AbstractUser) -> None
         raise UserError(f"{how} Ask an owner for a new link. Votes that you gave are kept.")
 
 
-def accept(invitation: Invitation, user: User) -> Membership:
-    """Join the project. A member who opens the link again uses nothing up."""
+def accept_invitation(invitation: Invitation, user: User) -> Membership:
+    """Join the project. A member who opens the link again does not use it up."""
     project = invitation.project
     with transaction.atomic():
-        # Locked first: the same person who asks twice at once uses it up once.
+        # Locked first, so that a person who asks twice at once uses it once.
         locked = Invitation.objects.select_for_update(no_key=True).filter(pk=invitation.pk).first()
         if locked is None:
-            # Whoever made it was erased, or the project deleted, in this very moment.
+            # Its maker was erased, or the project deleted, at this very moment.
             raise UserError(_NOT_VALID)
         membership = Membership.objects.filter(project=project, user=user).first()
         if membership is None:
-            # After the look at the membership: what ended it is told by a row that is there then.
+            # Checked after the membership: whatever ended that has left a row by now.
             _refuse_who_lost_a_right(locked, user)
-            # Conditional, so that the last use is given once however many ask at the same time.
-            if usable(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
+            # Conditional, so that the last use is given once even if many ask at the same time.
+            if usable_invitations(project).filter(pk=invitation.pk).update(uses=F("uses") + 1) != 1:
                 if locked.uses < locked.max_uses:
                     _refuse_dead(locked)
                 raise UserError(
-                    "This invitation was used up just now. Ask whoever sent it for a new one."
+                    "This invitation was used up just now. Ask the sender for a new one."
                 )
             add_member(project, user, user, invitation.role)
             membership = Membership.objects.get(project=project, user=user)
@@ -158,7 +158,7 @@ def accept(invitation: Invitation, user: User) -> Membership:
     return membership
 
 
-def revoke(invitation: Invitation, by: AbstractUser) -> None:
+def revoke_invitation(invitation: Invitation, by: AbstractUser) -> None:
     """Withdraw the link; people who joined by it stay."""
     changed = Invitation.objects.filter(pk=invitation.pk, revoked_at=None)
     if changed.update(revoked_at=timezone.now()):

@@ -1,4 +1,9 @@
-"""An annotator's seat in a round: found, or made where the round is open to all."""
+"""Drafts: what a person has in hand, which response is on the left, and the answer entered so far.
+
+An answer is kept by side, as it was chosen; `label_of` turns it into a label of response 1, and is
+the only place that does. Which side a response is on is drawn for each annotator and item,
+balanced within the annotator, and stays in the draft.
+"""
 
 import hashlib
 import secrets
@@ -6,12 +11,10 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
-from django.db import transaction
 from django.db.models import F, QuerySet
 from django.utils import timezone
 
-from annotation.models import Annotator, Draft, Item, Protocol, Round, Seat, Slot
-from annotation.queue.settling import count_earlier_votes, locked, settle_locked
+from annotation.models import Annotator, Draft, Item, Protocol, Seat
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -19,52 +22,7 @@ from judging.projects.models import Project
 
 
 class SeatGone(Exception):
-    """The person left the round, or was taken off it, in this very moment."""
-
-
-def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
-    """The annotator's seat; made on the way in where the round is open to all."""
-    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
-    if seat is None and round_.open_to_all:
-        seat = _new_seat(round_, annotator)
-    return seat if seat is not None and seat.left_at is None else None
-
-
-@prepared
-def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
-    return Seat.objects.filter(round=round_, annotator=annotator)
-
-
-@transaction.atomic
-def _new_seat(round_: Round, annotator: Annotator) -> Seat | None:
-    """None where the round belongs to named people since it was looked at.
-
-    Locked against that: whoever has a seat is one of those who are named.
-    """
-    rounds = Round.objects.select_for_update(of=("self",), no_key=True)
-    locked = rounds.filter(pk=round_.pk, open_to_all=True).first()
-    if locked is None:
-        return None
-    limit = locked.parameters.get("limit")
-    fresh = fresh_seat(locked, annotator) | {"limit": limit}
-    seat, _ = Seat.objects.get_or_create(round=locked, annotator=annotator, defaults=fresh)
-    return seat
-
-
-def fresh_seat(round_: Round, annotator: Annotator) -> dict[str, Any]:
-    """What a seat starts with: the sides go on where they were for whoever had one before."""
-    shown = Draft.objects.filter(item__round=round_, annotator=annotator)
-    return {"n_shown": shown.count()}
-
-
-@transaction.atomic
-def give_back_slot(slot: Slot) -> None:
-    """The item is locked before its slot, as a vote locks them: no two wait for each other."""
-    items = locked.all(keys=[slot.item_id])
-    still_held = Slot.objects.filter(pk=slot.pk, annotator=slot.annotator_id, vote=None)
-    still_held.update(annotator=None, lease_until=None)
-    count_earlier_votes(slot.item.round, slot.item.example_id)
-    settle_locked(items)
+    """The person left the round, or was removed from it, at this very moment."""
 
 
 BOTH_BAD = "both_bad"
@@ -99,30 +57,38 @@ _FIVE_BUTTONS = (
 _BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
 
 
-def choices(protocol: Protocol) -> tuple[AnswerOption, ...]:
+def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
     """The buttons of the overall question, from left to right."""
     buttons = _FIVE_BUTTONS if protocol.scale == Project.Scale.FIVE else _THREE_BUTTONS
     return (*buttons, _BOTH_BAD_BUTTON) if protocol.both_bad else buttons
 
 
-def checked(protocol: Protocol, answer: Any) -> dict[str, Any]:
-    """The answer if it is one under this protocol. Raises UserError that says what is missing."""
+def criterion_values(protocol: Protocol) -> tuple[str, ...]:
+    """The values that each criterion can take, from left to right."""
+    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
+
+
+def checked_answer(protocol: Protocol, answer: Any) -> dict[str, Any]:
+    """Return the answer without anything that the protocol doesn't ask.
+
+    Raises UserError that says what is missing.
+    """
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
-    if overall not in {choice.value for choice in choices(protocol)}:
+    if overall not in {option.value for option in answer_options(protocol)}:
         raise UserError("Choose which response is better, or a tie, before you submit.")
-    scale = FIVE if protocol.scale == Project.Scale.FIVE else THREE
-    given = answer.get("criteria") or {}
-    missing = [name for name in protocol.criteria if given.get(name) not in scale]
+    scale = criterion_values(protocol)
+    chosen = answer.get("criteria") or {}
+    missing = [name for name in protocol.criteria if chosen.get(name) not in scale]
     if missing:
         raise UserError(f"Answer every row before you submit. Missing: {', '.join(missing)}.")
-    criteria = {name: given[name] for name in protocol.criteria}
+    criteria = {name: chosen[name] for name in protocol.criteria}
     return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
 
 
 def label_of(value: str, left_response: int) -> Label:
-    """Win, tie or lose of response 1, from a choice by side. "Both bad" derives to tie."""
+    """Return win, tie or lose of response 1 for a choice by side. "Both are bad" is a tie."""
     if value in _LEFT:
         return Label.WIN if left_response == 1 else Label.LOSE
     if value in _RIGHT:
@@ -136,9 +102,10 @@ _ARRANGEMENTS = sorted(set(permutations((1, 1, 2, 2))))
 
 
 def left_response(seed: int, annotator_id: int, n_shown: int) -> int:
-    """1 or 2 for the annotator's item number `n_shown` (from 0), repeatable from the round's seed.
+    """Return 1 or 2, the response on the left of the annotator's item number `n_shown` (from 0).
 
-    Blocks of four with two lefts each: over any prefix the sides differ by at most two.
+    The same seed gives the same sides. In each block of four, each response is on the left twice,
+    so that the sides never differ by more than two.
     """
     block, place = divmod(n_shown, _BLOCK)
     digest = hashlib.sha256(f"{seed}:{annotator_id}:{block}".encode()).digest()
@@ -146,21 +113,21 @@ def left_response(seed: int, annotator_id: int, n_shown: int) -> int:
     return arrangement[place]
 
 
-# An item is not worked on longer than this without a pause; a broken clock must not cost money.
+# Nobody works on an item for longer without a pause; a broken clock must not cost money.
 MAX_ADDED_SECONDS = 3600.0
 
 
 @prepared
 def drafts(item: Any, annotator: Any) -> QuerySet[Draft]:
-    """One at most."""
+    """At most one."""
     return Draft.objects.filter(item=item, annotator=annotator)
 
 
 def draft_of(item: Item, annotator: Annotator, seat: Seat, cursor: float) -> Draft:
-    """The draft of an item in hand; the side is drawn when it is first shown, and then stays.
+    """Return the draft of an item in hand. The first time, a side is drawn and the draft made.
 
-    The seat moves to `cursor`, the item's place. Raises IntegrityError where it is asked for
-    twice at once, and SeatGone.
+    The seat's cursor moves to the item's place, which also locks the seat for the transaction.
+    Raises IntegrityError if the draft is asked for twice at once, and SeatGone.
     """
     draft: Draft | None = drafts.first(item=item.pk, annotator=annotator.pk)
     if draft is not None:
@@ -193,16 +160,16 @@ def _shown_one_more(seat: Any, cursor: Any) -> Changed:
 
 
 def save_draft(draft: Draft, answer: dict[str, Any], comment: str, added_seconds: float) -> None:
-    """Keep what was entered so far. Active time adds up and never runs backwards.
+    """Keep what was entered so far, and add to the active time, which never decreases.
 
-    Raises Draft.DoesNotExist where the project or the person was deleted meanwhile.
+    Raises Draft.DoesNotExist if the project or the person was deleted meanwhile.
     """
     draft.answer, draft.comment = answer, comment[:MAX_COMMENT]
     kept = _kept.row(
         draft=draft.pk,
         answer=draft.answer,
         comment=draft.comment,
-        added=sane(added_seconds),
+        added=clamp_seconds(added_seconds),
         now=timezone.now(),
     )
     if kept is None:
@@ -220,8 +187,8 @@ def _kept(draft: Any, answer: Any, comment: Any, added: Any, now: Any) -> Change
     }
 
 
-def sane(seconds: float) -> float:
-    """What may be added at once to the active time of an item."""
+def clamp_seconds(seconds: float) -> float:
+    """Return the seconds within what may be added at once to an item's active time."""
     if not 0 <= seconds < float("inf"):
         return 0.0
     return min(float(seconds), MAX_ADDED_SECONDS)

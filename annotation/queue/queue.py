@@ -1,7 +1,11 @@
-"""Handing out items: claim, heartbeat, skip, release. A lease that ends returns by itself.
+"""Handing out items: seats, claims, leases, skips and flags.
 
 A claim is a conditional UPDATE of one free slot, so that two people never get the same slot and
-an item never gets more than n votes. Reading first and saving afterwards would double-claim.
+an item never gets more than n votes. Reading first and saving afterwards would claim slots twice.
+A lease that ends frees its slot by itself; nothing has to sweep.
+
+Locks are always taken in the same order, the item before its slots, so that no two people wait
+for each other.
 """
 
 from dataclasses import dataclass
@@ -12,168 +16,143 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, Min, OuterRef, Q, QuerySet, Subquery
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot
-from annotation.queue.drafts import SeatGone, draft_of, drafts, give_back_slot, seat_of
+from annotation.models import Annotator, Draft, Flag, Item, Round, Seat, Skip, Slot, Vote
+from annotation.queue.drafts import SeatGone, draft_of, drafts
 from annotation.queue.settling import (
-    FLAGGED,
-    SKIPPED,
-    UNSKIPPED,
     count_earlier_votes,
-    locked,
+    hand_back,
+    is_free,
+    locked_items,
     settle,
     settle_locked,
-    tell,
 )
 from judging.core.sql.statements import Changed, prepared, prepared_update
+from judging.projects import access
 
 LEASE = timedelta(minutes=10)
 # Enough that fifty people who start at once each find one within a try or two.
 _CANDIDATES = 16
 
+# Events of the audit trail. There are as many of the first kind as there are votes, so that pages
+# show them on demand only.
+VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
+OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
+# The second kind holds a person's own words, which are removed when the person is erased.
+FLAGGED, ADJUDICATED = "flagged", "adjudicated"
+WITH_REASON = (FLAGGED, ADJUDICATED)
+
 
 @dataclass(frozen=True)
 class NoItem:
-    """Why there is nothing to hand out. `until` is when a lease of somebody else's ends."""
+    """Why there is nothing to hand out. until: when the first lease of somebody else ends."""
 
     reason: str  # done | more_to_come | in_work | not_assigned | limit | left | paused | closed
     until: datetime | None = None
 
 
 class LimitReached(Exception):
-    """The person would have more in hand and done than the limit of their seat."""
-
-
-def why_none(round_: Round, annotator: Annotator) -> NoItem | None:
-    """Why the person takes no items: by their own wish or the manager's, or as all is given."""
-    seat = seat_of(round_, annotator)
-    if seat is None:
-        left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
-        return NoItem("left" if left.exists() else "not_assigned")
-    given = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
-    return NoItem("limit") if seat.limit is not None and given.count() >= seat.limit else None
+    """The person would have more items in hand and done than their seat's limit."""
 
 
 def claim_next(
     round_: Round, annotator: Annotator, *, beside: str | None = None, now: datetime | None = None
 ) -> Draft | NoItem:
-    """The item in hand if there is one, else the next free one in the round's order.
+    """Return the annotator's current item, or claim the next free one in the round's order.
 
-    `beside` is the token of an item that stays in hand while the next one is fetched ahead.
+    Args:
+        beside: The token of an item that stays in hand while the next one is fetched ahead.
     """
     now = now or timezone.now()
     if round_.state != Round.State.OPEN:
         return NoItem("paused" if round_.state == Round.State.PAUSED else "closed")
     seat = seat_of(round_, annotator)
     if seat is None or annotator.left_at is not None:
-        return why_none(round_, annotator) or NoItem("not_assigned")
+        return why_no_items(round_, annotator) or NoItem("not_assigned")
     try:
-        held = _held(round_, annotator, seat, beside, now)
+        held = _held_draft(round_, annotator, seat, beside, now)
         if held is not None:
             return held
-        if seat.limit is not None and in_hand_or_done(round_.pk, annotator) >= seat.limit:
+        if seat.limit is not None and _in_hand_or_done(round_.pk, annotator) >= seat.limit:
             return NoItem("limit")
         if (draft := _claim_free(round_, annotator, seat, now)) is not None:
             return draft
     except LimitReached:
         return NoItem("limit")
     except SeatGone:
-        return why_none(round_, annotator) or NoItem("not_assigned")
-    # Where all slots of an item were in hand, a vote on it from another round found no room.
+        return why_no_items(round_, annotator) or NoItem("not_assigned")
+    # While all slots of an item were in hand, a vote on it from another round found no room.
     count_earlier_votes(round_, by=annotator)
-    return _why_nothing(round_, annotator, now)
+    return _why_nothing_free(round_, annotator, now)
 
 
-def free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
-    """Slots that nobody fills or holds."""
-    return Slot.objects.filter(round=round_, vote=None, item__state=Item.State.OPEN).filter(
-        Q(annotator=None) | Q(lease_until__lt=now)
+def why_no_items(round_: Round, annotator: Annotator) -> NoItem | None:
+    """Return why nothing may be handed out to this person, or None if something may."""
+    seat = seat_of(round_, annotator)
+    if seat is None:
+        left = Seat.objects.filter(round=round_, annotator=annotator, left_at__isnull=False)
+        return NoItem("left" if left.exists() else "not_assigned")
+    votes = Slot.objects.filter(round=round_, annotator=annotator, vote__isnull=False)
+    return NoItem("limit") if seat.limit is not None and votes.count() >= seat.limit else None
+
+
+def _why_nothing_free(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
+    """Done, or all that is left is in the hands of others until the first of their leases ends."""
+    skipped = Skip.objects.filter(annotator=annotator).values("item")
+    voted = Vote.objects.filter(annotator=annotator, protocol=round_.protocol_id)
+    others = (
+        Slot.objects.filter(round=round_, vote=None, lease_until__gte=now)
+        .exclude(annotator=annotator)
+        .exclude(item__in=skipped)
+        .exclude(item__example__in=voted.values("example"))
     )
+    until = others.aggregate(first=Min("lease_until"))["first"]
+    if until:
+        return NoItem("in_work", until)
+    # The rest of the round is selected once its learning sample is settled.
+    return NoItem("more_to_come" if round_.stage == Round.Stage.LEARN else "done")
+
+
+def seat_of(round_: Round, annotator: Annotator) -> Seat | None:
+    """Return the annotator's seat unless they left, making one if the round is open to all."""
+    seat: Seat | None = _seats.first(round_=round_.pk, annotator=annotator.pk)
+    if seat is None and round_.open_to_all:
+        seat = _seat_if_still_open_to_all(round_, annotator)
+    return seat if seat is not None and seat.left_at is None else None
 
 
 @prepared
-def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any) -> QuerySet[Slot]:
-    """The next free slots of items that this person has not voted on, skipped, or in hand."""
-    item = OuterRef("item")
-    mine = {"annotator": annotator}
-    slots = _with_item(free_slots(round_, now)).filter(
-        ~Exists(Slot.objects.filter(item=item, **mine).filter(_held_or_filled(now))),
-        ~Exists(Skip.objects.filter(item=item, **mine)),
-        not_voted_on(protocol, annotator),
-        position__gt=after,
+def _seats(round_: Any, annotator: Any) -> QuerySet[Seat]:
+    return Seat.objects.filter(round=round_, annotator=annotator)
+
+
+@transaction.atomic
+def _seat_if_still_open_to_all(round_: Round, annotator: Annotator) -> Seat | None:
+    """The round is locked, so that it can't be assigned to named people at the same time: this
+    person would then count as one of them."""
+    rounds = Round.objects.select_for_update(of=("self",), no_key=True)
+    locked = rounds.filter(pk=round_.pk, open_to_all=True).first()
+    return make_seat(locked, annotator, locked.parameters.get("limit")) if locked else None
+
+
+def make_seat(round_: Round, annotator: Annotator, limit: int | None) -> Seat:
+    """Return the annotator's seat, made if there is none.
+
+    If they had one before, the sides continue from where they were, so that they stay balanced.
+    """
+    n_shown = Draft.objects.filter(item__round=round_, annotator=annotator).count()
+    seat, _ = Seat.objects.get_or_create(
+        round=round_, annotator=annotator, defaults={"n_shown": n_shown, "limit": limit}
     )
-    return slots.order_by("position", "index")[:_CANDIDATES]
+    return seat
 
 
-def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
-    """Renew the lease. False when the slot went to somebody else meanwhile."""
-    until = (now or timezone.now()) + LEASE
-    return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
-
-
-@prepared_update()
-def _renewed(item: Any, annotator: Any, until: Any) -> Changed:
-    mine = Slot.objects.filter(item=item, annotator=annotator, vote=None)
-    return mine, {"lease_until": until}
-
-
-def release(draft: Draft) -> None:
-    """Give the slot back; what was entered stays in the draft."""
-    Slot.objects.filter(item=draft.item_id, annotator=draft.annotator_id, vote=None).update(
-        annotator=None, lease_until=None
-    )
-
-
-def skip(draft: Draft, reason: str = "") -> None:
-    """Return the item for others and hide it from this person; skipped by all → adjudication."""
-    with transaction.atomic():
-        # The item before its slot, as a vote locks them.
-        items = locked.all(keys=[draft.item_id])
-        _, is_new = Skip.objects.get_or_create(
-            item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
-        )
-        if is_new:
-            tell(draft.annotator, draft.item, SKIPPED)
-        release(draft)
-        count_earlier_votes(draft.item.round, draft.item.example_id)
-        settle_locked(items)
-
-
-def unskip(draft: Draft) -> None:
-    """Take a skip back: the item may come again."""
-    with transaction.atomic():
-        skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
-        if skips.delete()[0]:
-            tell(draft.annotator, draft.item, UNSKIPPED)
-        settle(draft.item)
-
-
-def flag(draft: Draft, reason: str) -> Flag:
-    """Tell the project's owners that something is wrong with the item; it stays in hand."""
-    mine = {"item": draft.item, "annotator": draft.annotator}
-    with transaction.atomic():
-        is_told = Flag.objects.filter(**mine, reason=reason, settled_at=None).exists()
-        fresh = {"reason": reason, "settled_at": None}
-        row, _ = Flag.objects.update_or_create(**mine, defaults=fresh)
-        if not is_told:
-            tell(draft.annotator, draft.item, FLAGGED, reason=reason)
-    return row
-
-
-def not_voted_on(protocol: Any, annotator: Any) -> Exists:
-    """Nobody votes twice on an example under one protocol, whichever round asks."""
-    votes = Annotation.objects.filter(annotator=annotator, protocol=protocol)
-    return ~Exists(votes.filter(example=OuterRef("item__example")))
-
-
-def _held_or_filled(now: Any) -> Q:
-    return Q(vote__isnull=False) | Q(lease_until__gte=now)
-
-
-def _held(
+def _held_draft(
     round_: Round, annotator: Annotator, seat: Seat, beside: str | None, now: datetime
 ) -> Draft | None:
-    """The oldest item in hand, its lease renewed. One whose lease ended is still the person's
-    own as long as nobody else took it."""
+    """Return the oldest item in hand, its lease renewed.
+
+    An item whose lease has ended is still the person's own as long as nobody else took it.
+    """
     held = _in_hand.all(round_=round_.pk, annotator=annotator.pk)
     # Sorted here: asked to order by position, SQLite would walk the whole unfilled round.
     for slot in sorted(held, key=lambda slot: slot.position):
@@ -198,8 +177,8 @@ def _held(
 def _in_hand(round_: Any, annotator: Any) -> QuerySet[Slot]:
     """Mostly one or two: the item on the screen, and the one fetched ahead.
 
-    Without their items: PostgreSQL takes a person's unfilled slots for many, and would read all
-    items of the round along.
+    Without their items: PostgreSQL expects a person's unfilled slots to be many, and would read
+    all items of the round to join them.
     """
     mine = Slot.objects.filter(round=round_, annotator=annotator, vote=None)
     return mine.only("item", "position")
@@ -210,18 +189,8 @@ def _open_items(key: Any) -> QuerySet[Item]:
     return Item.objects.filter(pk=key, state=Item.State.OPEN).only("round", "example")
 
 
-def _with_item(slots: QuerySet[Slot]) -> QuerySet[Slot]:
-    """With what handing out needs of the item, and nothing that the judge said of it."""
-    needed = ("round", "item", "position", "index", "item__round", "item__example")
-    return slots.select_related("item").only(*needed)
-
-
-def in_hand_or_done(round_: int, annotator: Annotator) -> int:
-    return Slot.objects.filter(round=round_, annotator=annotator).count()
-
-
 def _claim_free(round_: Round, annotator: Annotator, seat: Seat, now: datetime) -> Draft | None:
-    """From the cursor on, then once more from the start: for what was skipped or given back."""
+    """Look from the cursor on, then from the start, for what was skipped or given back."""
     for after in (seat.cursor, float("-1e18")):
         while True:
             candidates = _claimable.all(
@@ -241,65 +210,83 @@ def _claim_free(round_: Round, annotator: Annotator, seat: Seat, now: datetime) 
     return None
 
 
+@prepared
+def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any) -> QuerySet[Slot]:
+    """The next free slots of items that this person has not voted on, skipped, or in hand.
+
+    Only what handing out needs is read of an item, and nothing that the judge said about it.
+    """
+    mine = {"item": OuterRef("item"), "annotator": annotator}
+    held_or_filled = Q(vote__isnull=False) | Q(lease_until__gte=now)
+    slots = _free_slots(round_, now).filter(
+        ~Exists(Slot.objects.filter(held_or_filled, **mine)),
+        ~Exists(Skip.objects.filter(**mine)),
+        _not_voted_on(protocol, annotator),
+        position__gt=after,
+    )
+    needed = ("round", "item", "position", "index", "item__round", "item__example")
+    return slots.select_related("item").only(*needed).order_by("position", "index")[:_CANDIDATES]
+
+
+def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
+    return Slot.objects.filter(is_free(now), round=round_, item__state=Item.State.OPEN)
+
+
+def _not_voted_on(protocol: Any, annotator: Any) -> Exists:
+    """Nobody votes twice on an example under one protocol, whichever round asks."""
+    votes = Vote.objects.filter(annotator=annotator, protocol=protocol)
+    return ~Exists(votes.filter(example=OuterRef("item__example")))
+
+
 def _claim(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> Draft | None:
-    """None when somebody was faster, or another slot of the item is ours."""
+    """Return None if somebody was faster, or the person holds another slot of the item."""
     try:
         with transaction.atomic():
-            if take(slot, annotator, now):
+            if _take(slot, annotator, now):
                 draft = draft_of(slot.item, annotator, seat, cursor=slot.position)
-                check_limit(slot.round_id, annotator, seat)
+                # `draft_of` has locked the seat, so that the count is right.
+                _check_limit(slot.round_id, annotator, seat)
                 return draft
     except IntegrityError:
         pass
     return None
 
 
-def check_limit(round_: int, annotator: Annotator, seat: Seat) -> None:
-    """Once more, now that the seat is locked: the person may ask twice at once."""
-    if seat.limit is not None and in_hand_or_done(round_, annotator) > seat.limit:
-        raise LimitReached
-
-
-def take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
-    """Raises IntegrityError where another slot of the item is ours."""
-    given = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
-    return _taken.count(**given) == 1
+def _take(slot: Slot, annotator: Annotator, now: datetime) -> bool:
+    """Raises IntegrityError if the person holds another slot of the item."""
+    values = {"slot": slot.pk, "annotator": annotator.pk, "now": now, "until": now + LEASE}
+    return _taken.count(**values) == 1
 
 
 @prepared_update()
 def _taken(slot: Any, annotator: Any, now: Any, until: Any) -> Changed:
-    free = Q(annotator=None) | Q(lease_until__lt=now)
-    still_free = Slot.objects.filter(free, pk=slot, vote=None)
+    still_free = Slot.objects.filter(is_free(now), pk=slot)
     return still_free, {"annotator": annotator, "lease_until": until}
 
 
-def _why_nothing(round_: Round, annotator: Annotator, now: datetime) -> NoItem:
-    """Done, or in the hands of others until the first of their leases ends."""
-    skipped = Skip.objects.filter(annotator=annotator).values("item")
-    voted = Annotation.objects.filter(annotator=annotator, protocol=round_.protocol_id)
-    others = (
-        Slot.objects.filter(round=round_, vote=None, lease_until__gte=now)
-        .exclude(annotator=annotator)
-        .exclude(item__in=skipped)
-        .exclude(item__example__in=voted.values("example"))
-    )
-    until = others.aggregate(first=Min("lease_until"))["first"]
-    if until:
-        return NoItem("in_work", until)
-    # The rest of the round is selected once what it learns from is settled.
-    return NoItem("more_to_come" if round_.stage == Round.Stage.LEARN else "done")
+def _check_limit(round_id: int, annotator: Annotator, seat: Seat) -> None:
+    """Count once more while the seat is locked, since the person may ask twice at once."""
+    if seat.limit is not None and _in_hand_or_done(round_id, annotator) > seat.limit:
+        raise LimitReached
+
+
+def _in_hand_or_done(round_id: int, annotator: Annotator) -> int:
+    return Slot.objects.filter(round=round_id, annotator=annotator).count()
 
 
 def claim_slot_of(item: Item, annotator: Annotator, now: datetime) -> Slot | None:
-    """A slot of this very item, one's own or a free one, within the person's limit."""
+    """Return a slot of this very item, the person's own or a free one within their limit.
+
+    For an item that is opened by its address: after its lease ended, or when a skip is undone.
+    """
     own: Slot | None = _own_slots.first(item=item.pk, annotator=annotator.pk)
     if own is not None:
         return own
     seat = seat_of(item.round, annotator)
     if seat is None:
         return None
-    mine = not_voted_on(item.round.protocol_id, annotator)
-    free = list(free_slots(item.round, now).filter(mine, item=item).order_by("index"))
+    not_voted_on = _not_voted_on(item.round.protocol_id, annotator)
+    free = list(_free_slots(item.round, now).filter(not_voted_on, item=item).order_by("index"))
     if not free or not _make_room(item, annotator, seat):
         return None
     for slot in free:
@@ -320,13 +307,13 @@ def _own_slots(item: Any, annotator: Any) -> QuerySet[Slot]:
 
 
 def _make_room(item: Item, annotator: Annotator, seat: Seat) -> bool:
-    """Where the limit is reached, what the person took up last goes back: its draft is kept."""
+    """If the limit is reached, give back what the person took up last; its draft is kept."""
     if seat.limit is None:
         return True
     opened = Draft.objects.filter(item=OuterRef("item"), annotator=annotator).values("pk")
     held = Slot.objects.filter(round=item.round_id, annotator=annotator, vote=None)
     held = held.exclude(item=item).annotate(draft=Subquery(opened[:1])).order_by("-draft")
-    while in_hand_or_done(item.round_id, annotator) >= seat.limit:
+    while _in_hand_or_done(item.round_id, annotator) >= seat.limit:
         last = held.select_related("item__round").first()
         if last is None:
             return False
@@ -336,9 +323,84 @@ def _make_room(item: Item, annotator: Annotator, seat: Seat) -> bool:
 
 @transaction.atomic
 def _take_within_limit(slot: Slot, annotator: Annotator, seat: Seat, now: datetime) -> bool:
-    taken = take(slot, annotator, now)
+    taken = _take(slot, annotator, now)
     if taken and seat.limit is not None:
-        # Locked, as where the next item is handed out: the person may ask twice at once.
         Seat.objects.select_for_update().filter(pk=seat.pk).first()
-        check_limit(slot.round_id, annotator, seat)
+        _check_limit(slot.round_id, annotator, seat)
     return taken
+
+
+def heartbeat(draft: Draft, now: datetime | None = None) -> bool:
+    """Renew the lease. Returns False if the slot went to somebody else meanwhile."""
+    until = (now or timezone.now()) + LEASE
+    return _renewed.count(item=draft.item_id, annotator=draft.annotator_id, until=until) == 1
+
+
+@prepared_update()
+def _renewed(item: Any, annotator: Any, until: Any) -> Changed:
+    mine = Slot.objects.filter(item=item, annotator=annotator, vote=None)
+    return mine, {"lease_until": until}
+
+
+def release(draft: Draft) -> None:
+    """Give the slot back; what was entered stays in the draft."""
+    hand_back(Slot.objects.filter(item=draft.item_id, annotator=draft.annotator_id))
+
+
+@transaction.atomic
+def give_back_slot(slot: Slot) -> None:
+    """Free a slot in its annotator's hands, and let earlier votes or a decision take its place."""
+    items = locked_items.all(keys=[slot.item_id])
+    hand_back(Slot.objects.filter(pk=slot.pk, annotator=slot.annotator_id))
+    count_earlier_votes(slot.item.round, slot.item.example_id)
+    settle_locked(items)
+
+
+def skip(draft: Draft, reason: str = "") -> None:
+    """Give the item back for others, and hide it from this person.
+
+    An item that everybody skipped waits for a person's decision.
+    """
+    with transaction.atomic():
+        items = locked_items.all(keys=[draft.item_id])
+        _, is_new = Skip.objects.get_or_create(
+            item=draft.item, annotator=draft.annotator, defaults={"reason": reason[:500]}
+        )
+        if is_new:
+            record_item_event(draft.annotator, draft.item, SKIPPED)
+        release(draft)
+        count_earlier_votes(draft.item.round, draft.item.example_id)
+        settle_locked(items)
+
+
+def unskip(draft: Draft) -> None:
+    """Take a skip back: the item may come again."""
+    with transaction.atomic():
+        skips = Skip.objects.filter(item=draft.item_id, annotator=draft.annotator_id)
+        if skips.delete()[0]:
+            record_item_event(draft.annotator, draft.item, UNSKIPPED)
+        settle(draft.item)
+
+
+def flag(draft: Draft, reason: str) -> Flag:
+    """Tell the project's owners that something is wrong with the item; it stays in hand."""
+    mine = {"item": draft.item, "annotator": draft.annotator}
+    with transaction.atomic():
+        is_recorded = Flag.objects.filter(**mine, reason=reason, settled_at=None).exists()
+        fields = {"reason": reason, "settled_at": None}
+        row, _ = Flag.objects.update_or_create(**mine, defaults=fields)
+        if not is_recorded:
+            record_item_event(draft.annotator, draft.item, FLAGGED, reason=reason)
+    return row
+
+
+def record_item_event(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
+    """Record what an annotator did to an item in the project's audit trail.
+
+    The item's example is not looked up: the annotator's screen must know nothing about it.
+    """
+    number = item.round.number
+    detail_of_item = {"round": number, "item": item.pk, **detail}
+    access.record_event(
+        item.round.project, annotator.user, action, f"round {number}", **detail_of_item
+    )

@@ -1,18 +1,29 @@
-"""Votes of people who had seen what the judge says: whether they count is a project's setting."""
+"""What the votes on an item come to: which votes count, when the item is done, and what follows.
 
-from collections import defaultdict
+Each of these rules is stated once, and everything else asks here:
+
+- who may vote: `annotators_who_may_vote` in a project, `possible_voters` in a round;
+- which votes count: all, or only the blind ones if the project leaves the others out
+  (`leaving_out_unblinded`, `counted_slots`; for one vote `enters_results` of `judging.methods`);
+- what they come to: `outcome` of `judging.methods`, by the round's policy for items without a
+  majority; `needs_decision` asks it;
+- when an item is done: `settle` keeps `Item.state` up to date.
+
+Votes given in one round also count in other rounds that ask the same, where they fill free slots.
+Merging people's labels with the judge's belongs to `annotation.results.merge`.
+"""
+
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from django.db import transaction
 from django.db.models import Case, Count, Exists, OuterRef, Q, QuerySet, Subquery, When
 from django.utils import timezone
-from django.utils.functional import cached_property
 
 from annotation.models import (
     Adjudication,
-    Annotation,
     Annotator,
     Item,
     Round,
@@ -20,135 +31,111 @@ from annotation.models import (
     Selection,
     Skip,
     Slot,
+    Vote,
 )
 from judging.core import waking
 from judging.core.sql.statements import prepared
-from judging.methods.agreement.votes import majority
-from judging.methods.verdicts.verdicts import Label
-from judging.projects import access
+from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.projects.models import Project
 
-
-def leaving_out(projects: Collection[int]) -> set[int]:
-    """Those of these projects whose results such votes do not enter.
-
-    As it is now: whoever holds the project may have read it before it was changed.
-    """
-    found = Project.objects.filter(pk__in=projects, leave_out_unblinded=True)
-    return set(found.values_list("pk", flat=True))
-
-
-VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
-# So many lines that they are shown on demand.
-OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
-# In these words are a person's own, which go when the person is erased.
-FLAGGED, ADJUDICATED = "flagged", "adjudicated"
-WITH_REASON = (FLAGGED, ADJUDICATED)
-_SHOWN = 200
-
-
-def tell(annotator: Annotator, item: Item, action: str, **detail: str) -> None:
-    """Add a line. What the item is about is not looked up: the screen must not know it."""
-    number = item.round.number
-    where = {"round": number, "item": item.pk}
-    access.record_event(
-        item.round.project, annotator.user, action, f"round {number}", **where, **detail
-    )
-
-
-def told(detail: dict[str, Any]) -> str:
-    """Details in one line; what is empty or long is not shown in full."""
-    shown = [(name, value) for name, value in detail.items() if value not in ("", None, False)]
-    return " · ".join(f"{name} {_words(value)}" for name, value in shown)
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, dict) and set(value) == {"before", "now"}:
-        return f"{_words(value['before'])} → {_words(value['now'])}"
-    if isinstance(value, list):
-        value = ", ".join(map(str, value))
-    if isinstance(value, bool):
-        value = "yes" if value else "no"
-    text = " ".join(str(value).split()) or "(empty)"
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN].rstrip()} …"
-
-
-def wake_when_learned(item: Item) -> None:
-    """After a learning item was settled. A message that is lost is made up for by the sweeper."""
-    learning = item.selection.kind == Selection.Kind.LEARN
-    if learning and item.round.stage == Round.Stage.LEARN:
-        transaction.on_commit(partial(_wake, item.round_id), robust=True)
-
-
-def _wake(round_id: int) -> None:
-    items = Item.objects.filter(round=round_id, selection__kind=Selection.Kind.LEARN)
-    if not items.exclude(state=Item.State.COMPLETE).exists():
-        waking.wake(waking.GO_ON_WITH_ROUND, round_id)
-
-
+# Items settled in one transaction: few enough that no vote waits long for its turn.
 _CHUNK = 500
 
 
+def annotators_who_may_vote(project_id: int) -> QuerySet[Annotator]:
+    """Annotators who can log in, are members of the project and have not left it."""
+    people = Annotator.objects.filter(project=project_id, left_at=None, user__is_active=True)
+    return people.filter(user__memberships__project=project_id)
+
+
+def possible_voters(round_: Round) -> set[int]:
+    """Ids of the annotators who may still take items of this round."""
+    people = annotators_who_may_vote(round_.project_id)
+    seats = Seat.objects.filter(round=round_, annotator=OuterRef("pk"))
+    if not round_.open_to_all:
+        people = people.filter(Exists(seats))
+    people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
+    people = people.exclude(pk__in=_seats_at_limit(round_.pk).values("annotator"))
+    return set(people.values_list("pk", flat=True))
+
+
+def _seats_at_limit(round_id: int) -> QuerySet[Seat]:
+    """Seats whose annotators gave as many votes as they may. An item in hand can be skipped."""
+    votes = Slot.objects.filter(round=round_id, annotator=OuterRef("annotator"), vote__isnull=False)
+    n_votes = votes.order_by().values("annotator").annotate(n=Count("pk")).values("n")
+    return Seat.objects.filter(round=round_id, limit__lte=Subquery(n_votes))
+
+
+def leaving_out_unblinded(projects: Collection[int]) -> set[int]:
+    """Return those of these projects that leave out votes of people who had seen judge output.
+
+    Read now, because the caller's project may have been read before the setting was changed.
+    """
+    leaving = Project.objects.filter(pk__in=projects, leave_out_unblinded=True)
+    return set(leaving.values_list("pk", flat=True))
+
+
+def counted_slots(slots: QuerySet[Slot], leave_out: bool) -> QuerySet[Slot]:
+    """Return those of the slots whose votes enter results, by the same rule as `enters_results`."""
+    filled = slots.filter(vote__isnull=False)
+    return filled.filter(vote__unblinded=False) if leave_out else filled
+
+
 def needs_decision(round_: Round, kind: str, labels: Iterable[str]) -> bool:
-    """No majority, and the round's policy leaves it to a person. Audit and learning items always
-    do so when the policy is the judge, whose label may not measure or teach itself, and so does
-    what has no vote that counts; attention checks never do."""
+    """Return True if the counted votes on a finished item leave its label to a person.
+
+    Attention checks never need one: their right answer is known.
+    """
     if kind == Selection.Kind.CHECK:
         return False
-    labels = list(labels)
-    if not labels:
-        return True
-    if majority(Label(label) for label in labels) is not None:
-        return False
-    if round_.no_majority == Project.NoMajority.JUDGE:
-        return kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
-    return round_.no_majority == Project.NoMajority.ADJUDICATE
+    _, source = outcome(Counter(labels), round_.no_majority, measures=kind in Selection.RANDOM)
+    return source == LabelSource.UNDECIDED
 
 
 def settle(item: Item) -> str:
-    """Bring the item's state up to date with its slots and votes. Idempotent.
+    """Bring the item's state up to date with its slots and votes, and return it. Idempotent.
 
     The item's row is locked first: of two votes that arrive at once, the later one sees both.
     """
     with transaction.atomic(savepoint=False):
-        items: list[Item] = locked.all(keys=[item.pk])
+        items: list[Item] = locked_items.all(keys=[item.pk])
         settle_locked(items)
     item.state = items[0].state
     return item.state
 
 
 def settle_all(items: QuerySet[Item]) -> None:
-    """The same for many, some hundreds at a time, so that no vote waits long for its turn."""
+    """Settle many items, in chunks."""
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
     for start in range(0, len(keys), _CHUNK):
         with transaction.atomic(savepoint=False):
-            _settle(locked.all(keys=keys[start : start + _CHUNK]))
+            _settle(locked_items.all(keys=keys[start : start + _CHUNK]))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
-    """The skipped among these: fewer people can vote on them now, or more votes are asked for."""
+    """Settle the items that somebody skipped, after the people or the votes asked for changed."""
     settle_all(items.filter(skips__isnull=False))
 
 
 def settle_unblinded(project: Project) -> None:
-    """The same for the items that stand otherwise when the project leaves such votes out."""
+    """Settle the items with unblinded votes, after the project's setting for these changed."""
     settle_all(Item.objects.filter(round__project=project, slots__vote__unblinded=True))
 
 
 def settle_locked(items: list[Item]) -> None:
-    """The same for items that were fetched with their lock, in its transaction."""
+    """Settle items that were fetched with `locked_items`, within its transaction."""
     _settle(items)
     for item in items:
         if item.round.parameters.get("limit") is not None:
-            # Only then: two votes that lock each other's items would wait for ever.
-            transaction.on_commit(partial(_wait_for_none_at_limit, item.pk, item.round_id))
+            # On commit, since two votes that lock each other's items would wait forever.
+            transaction.on_commit(partial(_settle_if_at_limit, item.pk, item.round_id))
 
 
-def _wait_for_none_at_limit(item: int, round_: int) -> None:
-    """After a vote on the item, which may have been the voter's last."""
-    voters = Slot.objects.filter(item=item, vote__isnull=False).values("annotator")
-    if _at_limit(round_).filter(annotator__in=voters).exists():
-        settle_skipped(Item.objects.filter(round=round_, state=Item.State.OPEN))
+def _settle_if_at_limit(item_id: int, round_id: int) -> None:
+    """Settle skipped items if the last vote on this one was the last that its voter may give."""
+    voters = Slot.objects.filter(item=item_id, vote__isnull=False).values("annotator")
+    if _seats_at_limit(round_id).filter(annotator__in=voters).exists():
+        settle_skipped(Item.objects.filter(round=round_id, state=Item.State.OPEN))
 
 
 def _settle(items: list[Item]) -> None:
@@ -158,27 +145,36 @@ def _settle(items: list[Item]) -> None:
         before, item.state = item.state, facts.state_of(item)
         if item.state != before:
             changed[item.state].append(item.pk)
-    for state, those in changed.items():
-        Item.objects.filter(pk__in=those).update(state=state)
+    for state, keys in changed.items():
+        Item.objects.filter(pk__in=keys).update(state=state)
     complete = [item for item in items if item.state == Item.State.COMPLETE]
-    # One of each kind tells whether its round has learned.
+    # One item of each selection is enough to tell whether its round has learned.
     for item in {item.selection_id: item for item in complete}.values():
-        wake_when_learned(item)
+        if item.selection.kind == Selection.Kind.LEARN and item.round.stage == Round.Stage.LEARN:
+            # The sweeper makes up for a message that is lost.
+            transaction.on_commit(partial(_wake_if_learned, item.round_id), robust=True)
 
 
-def with_lock() -> QuerySet[Item]:
-    """Items with what settling needs, each locked until the transaction ends.
+def _wake_if_learned(round_id: int) -> None:
+    items = Item.objects.filter(round=round_id, selection__kind=Selection.Kind.LEARN)
+    if not items.exclude(state=Item.State.COMPLETE).exists():
+        waking.wake(waking.GO_ON_WITH_ROUND, round_id)
 
-    Not the key: a vote that is being stored refers to it, and would be waited for forever.
+
+def items_with_lock() -> QuerySet[Item]:
+    """Return items with what settling needs, each locked until the transaction ends.
+
+    The lock leaves the key free: a vote that is being stored refers to the key, and would
+    otherwise be waited for forever.
     """
     items = Item.objects.select_for_update(of=("self",), no_key=True)
     return items.select_related("round", "selection")
 
 
 @prepared
-def locked(keys: list[int]) -> QuerySet[Item]:
-    """The items of these keys, by key: whoever locks several takes them in this order."""
-    return with_lock().filter(pk__in=keys).order_by("pk")
+def locked_items(keys: list[int]) -> QuerySet[Item]:
+    """The items of these keys, locked. Code that locks several takes them in the keys' order."""
+    return items_with_lock().filter(pk__in=keys).order_by("pk")
 
 
 @prepared
@@ -193,101 +189,104 @@ def _skips(keys: list[int]) -> QuerySet[Skip, Any]:
 
 
 class _Facts:
-    """What the states of some items follow from. What no item needs is not asked for."""
+    """What the states of some items follow from. Queries that no item needs are not made."""
 
     def __init__(self, items: list[Item]) -> None:
-        self.keys = [item.pk for item in items]
-        self.projects = {item.round.project_id for item in items}
-        self.votes: dict[int, list[tuple[str | None, int | None]]] = defaultdict(list)
-        self.unblinded: set[tuple[int, int | None]] = set()
-        for key, label, annotator, unblinded in _labels.all(keys=self.keys):
-            self.votes[key].append((label, annotator))
-            if unblinded:
-                self.unblinded.add((key, annotator))
-        self.could_vote: dict[int, set[int]] = {}
+        self._keys = [item.pk for item in items]
+        self._projects = {item.round.project_id for item in items}
+        # For each slot of an item: label, annotator, unblinded; None for a slot without a vote.
+        self._slots: dict[int, list[tuple[str | None, int | None, bool | None]]] = defaultdict(list)
+        for key, *vote in _labels.all(keys=self._keys):
+            self._slots[key].append(tuple(vote))
+        self._possible_voters: dict[int, set[int]] = {}
+
+    def state_of(self, item: Item) -> str:
+        """Return the state by this rule, in this order:
+
+        1. A slot is empty and the round not closed: open, unless everybody who could vote has
+           skipped the item; then it waits for a decision or has one.
+        2. A person decided: complete.
+        3. The round was closed before any vote: open, and the judge's label stays; but what
+           everybody skipped still waits for a person.
+        4. The counted votes have a majority, or the round's policy settles them: complete.
+        """
+        slots = self._slots[item.pk]
+        n_votes = sum(label is not None for label, _, _ in slots)
+        is_check = item.selection.kind == Selection.Kind.CHECK
+        if n_votes < len(slots) and item.round.state != Round.State.CLOSED:
+            if not self._skipped_by_all(item):
+                return Item.State.OPEN
+            settled = is_check or item.pk in self._decided
+            return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
+        if item.pk in self._decided:
+            return Item.State.COMPLETE
+        if not n_votes:
+            waits = self._skipped_by_all(item) and not is_check
+            return Item.State.ADJUDICATE if waits else Item.State.OPEN
+        undecided = needs_decision(item.round, item.selection.kind, self._counted(item))
+        return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
+
+    def _counted(self, item: Item) -> list[str]:
+        leave_out = item.round.project_id in self._leaving_out
+        return [
+            label
+            for label, _, unblinded in self._slots[item.pk]
+            if label is not None and enters_results(unblinded=bool(unblinded), leave_out=leave_out)
+        ]
+
+    def _skipped_by_all(self, item: Item) -> bool:
+        skipped = self._skips.get(item.pk)
+        if not skipped:
+            return False
+        if item.round_id not in self._possible_voters:
+            self._possible_voters[item.round_id] = possible_voters(item.round)
+        voted = {annotator for _, annotator, _ in self._slots[item.pk]}
+        return not self._possible_voters[item.round_id] - skipped - voted
 
     @cached_property
-    def skips(self) -> dict[int, set[int]]:
+    def _skips(self) -> dict[int, set[int]]:
         skips: dict[int, set[int]] = defaultdict(set)
-        for key, annotator in _skips.all(keys=self.keys):
+        for key, annotator in _skips.all(keys=self._keys):
             skips[key].add(annotator)
         return skips
 
     @cached_property
-    def decided(self) -> set[int]:
-        rows = Adjudication.objects.filter(item__in=self.keys)
+    def _decided(self) -> set[int]:
+        rows = Adjudication.objects.filter(item__in=self._keys)
         return set(rows.values_list("item", flat=True))
 
     @cached_property
-    def leaving_out(self) -> set[int]:
-        # Asked only where it matters, which is seldom: most votes are blind.
-        return leaving_out(self.projects) if self.unblinded else set()
-
-    def state_of(self, item: Item) -> str:
-        given = [one for one in self.votes[item.pk] if one[0] is not None]
-        is_check = item.selection.kind == Selection.Kind.CHECK
-        if len(given) < len(self.votes[item.pk]) and item.round.state != Round.State.CLOSED:
-            if not self.skipped_by_all(item):
-                return Item.State.OPEN
-            settled = is_check or item.pk in self.decided
-            return Item.State.COMPLETE if settled else Item.State.ADJUDICATE
-        if item.pk in self.decided:
-            return Item.State.COMPLETE
-        if not given:
-            # Closed without a vote: there is nothing to merge, and the judge's label stays. What
-            # everybody skipped still waits for a person.
-            waits = self.skipped_by_all(item) and not is_check
-            return Item.State.ADJUDICATE if waits else Item.State.OPEN
-        undecided = needs_decision(item.round, item.selection.kind, self.counted(item))
-        return Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
-
-    def counted(self, item: Item) -> list[str]:
-        """The labels of the votes that enter the result."""
-        votes = self.votes[item.pk]
-        if item.round.project_id in self.leaving_out:
-            votes = [one for one in votes if (item.pk, one[1]) not in self.unblinded]
-        return [label for label, _ in votes if label is not None]
-
-    def skipped_by_all(self, item: Item) -> bool:
-        skipped = self.skips.get(item.pk)
-        if not skipped:
-            return False
-        if item.round_id not in self.could_vote:
-            self.could_vote[item.round_id] = could_vote(item.round)
-        voted = {annotator for _, annotator in self.votes[item.pk] if annotator is not None}
-        return not self.could_vote[item.round_id] - skipped - voted
+    def _leaving_out(self) -> set[int]:
+        # Most votes are blind, and then the setting makes no difference.
+        any_unblinded = any(vote[2] for slots in self._slots.values() for vote in slots)
+        return leaving_out_unblinded(self._projects) if any_unblinded else set()
 
 
-def could_vote(round_: Round) -> "set[int]":
-    """Ids of the annotators who may take items of this round."""
-    people = Annotator.objects.filter(project=round_.project_id, user__isnull=False, left_at=None)
-    people = people.filter(user__is_active=True, user__memberships__project=round_.project_id)
-    seats = Seat.objects.filter(round=round_, annotator=OuterRef("pk"))
-    if not round_.open_to_all:
-        people = people.filter(Exists(seats))
-    people = people.exclude(Exists(seats.filter(left_at__isnull=False)))
-    people = people.exclude(pk__in=_at_limit(round_.pk).values("annotator"))
-    return set(people.values_list("pk", flat=True))
+def is_free(now: Any) -> Q:
+    """Slots without a vote that nobody holds: no annotator, or a lease that has ended."""
+    return Q(vote=None) & (Q(annotator=None) | Q(lease_until__lt=now))
 
 
-def _at_limit(round_: int) -> QuerySet[Seat]:
-    """The seats of those who gave all the votes that they may; what is in hand can be skipped."""
-    votes = Slot.objects.filter(round=round_, annotator=OuterRef("annotator"), vote__isnull=False)
-    given = votes.order_by().values("annotator").annotate(n=Count("pk")).values("n")
-    return Seat.objects.filter(round=round_, limit__lte=Subquery(given))
+def hand_back(slots: QuerySet[Slot]) -> None:
+    """Free those of the slots that are in somebody's hands; filled ones stay."""
+    slots.filter(vote=None).update(annotator=None, lease_until=None)
 
 
 def count_earlier_votes(
     round_: Round, example_id: int | None = None, *, by: Annotator | None = None
 ) -> int:
-    """Let votes that were given under the same protocol elsewhere fill this round's slots.
+    """Let votes given elsewhere under the same protocol fill this round's free slots.
 
-    Earliest first, never more than n an item; on one example or by one person alone where they
-    are named. Returns how many slots were filled.
+    The earliest come first, and never more than n votes an item. Returns how many slots were
+    filled.
+
+    Args:
+        example_id: Look at votes on this example only.
+        by: Look at this annotator's votes only.
     """
     filled = 0
     earlier = (
-        Annotation.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
+        Vote.objects.filter(protocol=round_.protocol_id, example__items__round=round_)
         .exclude(item__round=round_)
         .exclude(counted_in__round=round_)
         .order_by("example", "submitted_at", "pk")
@@ -297,16 +296,15 @@ def count_earlier_votes(
     if by is not None:
         earlier = earlier.filter(annotator=by)
     for vote in earlier.iterator():
-        filled += count_in(vote, round_)
+        filled += count_vote_in(vote, round_)
     return filled
 
 
 def count_all_earlier_votes(round_: Round) -> int:
-    """The same for a round whose items have just come, or that has just opened: also votes that
-    are being given at this moment, and that did not see it yet.
+    """Count earlier votes in a round whose items are new, among them votes being given just now.
 
-    A vote holds the items of its example until it is stored, and looks once more after it held
-    them for where it counts. Whoever waits for these items afterwards misses none.
+    Such a vote did not see the new items. It holds its example's items until it is stored, and
+    then looks once more for rounds to count in. Waiting for these items therefore misses none.
     """
     elsewhere = Item.objects.filter(round__protocol=round_.protocol_id)
     elsewhere = elsewhere.filter(example__items__round=round_).exclude(round=round_)
@@ -318,25 +316,25 @@ def count_all_earlier_votes(round_: Round) -> int:
     return count_earlier_votes(round_)
 
 
-def count_in(vote: Annotation, round_: Round) -> int:
-    """A free slot of the example, the voter's own before others: they cannot fill it any more."""
-    item = Item.objects.filter(round=round_, example=vote.example_id)
+def count_vote_in(vote: Vote, round_: Round) -> int:
+    """Let the vote fill a free slot of its example in this round. Returns 1 if it does, else 0."""
+    items = Item.objects.filter(round=round_, example=vote.example_id)
     with transaction.atomic():
         # Locked first: two who count the same vote at once must not give it two slots.
-        locked = item.select_for_update(of=("self",), no_key=True).first()
-        if locked is None or Slot.objects.filter(item=locked, vote=vote).exists():
+        item = items.select_for_update(of=("self",), no_key=True).first()
+        if item is None or Slot.objects.filter(item=item, vote=vote).exists():
             return 0
         # It may have been deleted with the person who gave it.
-        if not Annotation.objects.filter(pk=vote.pk).exists():
+        if not Vote.objects.filter(pk=vote.pk).exists():
             return 0
-        return _fill_free_slot(locked, vote)
+        return _fill_free_slot(item, vote)
 
 
-def _fill_free_slot(item: Item, vote: Annotation) -> int:
+def _fill_free_slot(item: Item, vote: Vote) -> int:
+    """The voter's own slot is taken before others, since they can't fill it any more."""
     mine = Q(annotator=vote.annotator_id)
-    open_to_it = mine | Q(annotator=None) | Q(lease_until__lt=timezone.now())
     # The slot's own columns alone: a join would be judged by what it held before the update.
-    free = Slot.objects.filter(open_to_it, item=item, vote=None)
+    free = Slot.objects.filter(mine | is_free(timezone.now()), item=item, vote=None)
     for slot in free.order_by(Case(When(mine, then=0), default=1), "index"):
         if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
             settle(item)

@@ -3,9 +3,7 @@
 The annotator's page itself belongs to `screen`.
 """
 
-from annotation.rendering.responses import has_visible
-
-from .differences import Differences, differences
-from .responses import render
+from annotation.rendering.differences import Differences, differences
+from annotation.rendering.responses import has_visible, render
 
 __all__ = ["Differences", "differences", "has_visible", "render"]

@@ -1,4 +1,4 @@
-"""Marks the words in which two texts differ, by their longest common subsequence."""
+"""Marking the words in which two texts differ, by their longest common subsequence."""
 
 import re
 from bisect import bisect_left
@@ -10,29 +10,30 @@ from typing import NamedTuple
 
 from django.utils.safestring import SafeString
 
+from annotation.rendering import gate
 from annotation.rendering.gate import balance
-
-from . import gate
 
 _WORD = re.compile(r"(?:\w+|[^\w\s])\s*|\s+")
 _LINE = re.compile(r"[^\n]*\n?")
-# Pairs of equal words in the two texts: the time taken grows with them, half a second for these.
+# Pairs of equal words in the two texts. The time grows with them: half a second for this many.
 PAIRS = 500_000
 
 
 class Differences(NamedTuple):
-    """The two texts as HTML, what the other lacks within `<mark>`."""
+    """The two texts as HTML, with what the other text lacks within `<mark>`."""
 
     left: SafeString
     right: SafeString
 
 
 def differences(left: str, right: str) -> Differences:
-    """What each text has that the other lacks, by words; by whole lines where they are too long."""
+    """Mark what each text has that the other lacks, by words, or by lines if they are too long."""
     left, right = balance(left), balance(right)
     words = _WORD.findall(left), _WORD.findall(right)
     if _equal_pairs(*words) <= PAIRS:
-        pieces, common = words, _common(*words)
+        pieces = words
+        # Among equally long subsequences the same one is marked, whichever text is on the left.
+        common = _common(*words) if left <= right else _common(*words[::-1])[::-1]
     else:
         pieces = _LINE.findall(left), _LINE.findall(right)
         common = _counterparts(pieces[0], pieces[1]), _counterparts(pieces[1], pieces[0])
@@ -45,7 +46,7 @@ def _equal_pairs(left: Sequence[str], right: Sequence[str]) -> int:
 
 
 def _common(left: Sequence[str], right: Sequence[str]) -> tuple[set[int], set[int]]:
-    """Where the longest common subsequence lies in each (Hunt and Szymanski, 1977)."""
+    """Return the places of the longest common subsequence in each (Hunt and Szymanski, 1977)."""
     places: dict[str, list[int]] = defaultdict(list)
     for place, piece in enumerate(right):
         places[piece.rstrip()].append(place)

@@ -1,7 +1,11 @@
-"""Keeps bidirectional control characters from reaching beyond the line that holds them.
+"""The gate: whatever made the HTML, only what is listed here reaches a page.
 
-They are legitimate in Arabic or Hebrew text and stay; but one that is opened and never closed, or
-closed twice, would reorder what follows it (Unicode Standard Annex 9).
+No link, image, form, style, id or event attribute is on the lists, and no class that the page's
+own parts use. Code blocks are coloured here by classes, since pages allow no inline style.
+
+Bidirectional control characters are legitimate in Arabic or Hebrew text and stay. One that is
+opened and never closed, or closed twice, would reorder what follows it (Unicode Standard Annex 9);
+`balance` keeps each within its line.
 """
 
 import re
@@ -26,14 +30,14 @@ _SEAM = "\x00"
 
 
 def balance(text: str) -> str:
-    """The text with every control closed within its line, and closers of nothing left out."""
+    """Return the text with every control closed within its line, and stray closers left out."""
     if not _CONTROL.search(text):
         return text
     return "\n".join(_balance_line(line) for line in text.split("\n"))
 
 
 def balance_parts(parts: Sequence[str]) -> list[str]:
-    """The same for one line that comes in parts, such as plain and bold words."""
+    """Balance one line that comes in parts, such as plain and bold words."""
     if not any(_CONTROL.search(part) for part in parts):
         return list(parts)
     return _balance_line(_SEAM.join(part.replace(_SEAM, "\ufffd") for part in parts)).split(_SEAM)
@@ -65,15 +69,15 @@ def _balance_line(line: str) -> str:
 PREFIX = "code-"
 CODE_CLASSES = frozenset(PREFIX + short for short in STANDARD_TYPES.values() if short)
 
-# What models write most. Pygments knows 600 languages, some with expressions that take forever on
-# text that is not theirs.
+# What models write most. Pygments knows 600 languages, and some of their expressions take forever
+# on text of another language.
 LANGUAGES = frozenset(
     """bash c c++ cpp c# cs csharp css diff dockerfile go haskell html ini java javascript js json
     jsx julia kotlin latex lua make makefile matlab nginx perl php powershell py python python3 r
     ruby rust scala sh shell sql swift tex toml ts typescript tsx xml yaml yml""".split()
 )
-# One block, and all blocks of one text. Pygments takes time that grows with the square of a block,
-# of a line or of a gap, so that what is beyond these bounds is shown without colours.
+# Limits for one block, and for all blocks of a text. The time that Pygments takes grows with the
+# square of a block, a line or a gap, so that longer ones are shown without colours.
 _BLOCK_CHARACTERS = 6_000
 _TEXT_CHARACTERS = 12_000
 _BEYOND = re.compile(r"[^\n]{301}|\n{6}")
@@ -81,16 +85,16 @@ _FORMATTER = HtmlFormatter(nowrap=True, classprefix=PREFIX)
 
 
 def highlight(code: str, language: str) -> str:
-    """The escaped code, with a span of a class of `CLASSES` around each token that it knows."""
+    """Return the escaped code, with a span of one of `CODE_CLASSES` around each known token."""
     if language not in LANGUAGES or len(code) > _BLOCK_CHARACTERS or _BEYOND.search(code):
         return escape(code, quote=False)
-    # A lexer of its own for each block: some keep notes while they read.
+    # A new lexer for each block, since some keep state while they read.
     lexer = get_lexer_by_name(language, stripnl=False, ensurenl=False)
     return pygments.highlight(code, lexer, _FORMATTER)
 
 
 def plugin(md: MarkdownIt) -> None:
-    """Render fenced and indented code; a block's language is the first word behind the fence."""
+    """Render fenced and indented code. A block's language is the first word after the fence."""
 
     def render_block(self, tokens, index, options, env) -> str:
         token = tokens[index]
@@ -98,7 +102,9 @@ def plugin(md: MarkdownIt) -> None:
         language = words[0] if words else ""
         spent = env["code characters"] = env.get("code characters", 0) + len(token.content)
         code = highlight(balance(token.content), language if spent <= _TEXT_CHARACTERS else "")
-        return f'<pre dir="ltr"><code>{code}</code></pre>\n'
+        info = escape(balance(token.info.strip()), quote=False)
+        label = f'<span class="info">{info}</span>' if info else ""
+        return f'<pre dir="ltr">{label}<code>{code}</code></pre>\n'
 
     md.add_render_rule("fence", render_block)
     md.add_render_rule("code_block", render_block)
@@ -113,13 +119,16 @@ MATHEMATICS = frozenset(
 CLASSES = {
     "div": {"plain", "formula"},
     "code": {"formula-source"},
-    "span": {"link", "image"} | CODE_CLASSES,
+    "p": {"note"},
+    "li": {"inside"},
+    "span": {"link", "image", "info"} | CODE_CLASSES,
     "bdi": {"target"},
     "th": {"to-left", "to-right", "to-center"},
     "td": {"to-left", "to-right", "to-center"},
 }
 _ATTRIBUTES = {
     "ol": {"start"},
+    "li": {"value"},
     "math": {"display"},
     "mi": {"mathvariant"},
     "mn": {"mathvariant"},
@@ -139,7 +148,7 @@ _ATTRIBUTES = {
     "mpadded": {"width", "height", "depth", "lspace", "voffset"},
     "menclose": {"notation"},
 }
-# The parser would drop the first; JSON can carry the others, halves of a surrogate pair.
+# The parser would drop the first. JSON can carry the others, halves of a surrogate pair.
 _NO_CHARACTERS = re.compile("[\x00\ud800-\udfff]")
 _HARMLESS = re.compile(
     r"[a-z -]{1,80}|\d{1,9}|[+-]?\d{0,3}(\.\d{1,6})?(em|ex|px|pt|cm|mm|mu|in|%)?"
@@ -170,5 +179,5 @@ _CLEANER = _cleaner()
 
 
 def sanitise(html: str) -> SafeString:
-    """The HTML without anything that is not on the lists above."""
+    """Return the HTML without anything that is not on the lists above."""
     return mark_safe(_CLEANER.clean(_NO_CHARACTERS.sub("\ufffd", html)))

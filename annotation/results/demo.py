@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def demo_project() -> Project:
-    """The demo project with its pairs and votes. What is there already is left as it is."""
+    """Return the demo project with its pairs and votes. Whatever exists already stays as it is."""
     owner, annotator = _login(OWNER, researcher=True), _login(ANNOTATOR)
     project = Project.objects.filter(slug=SLUG).first()
     if project is None:
@@ -56,9 +56,9 @@ def demo_project() -> Project:
 
 
 def demo_run(project: Project, *, background: bool) -> Run:
-    """The local judge's run, started once. `open_round_after` adds a round of the top 20 %.
+    """Return the local judge's run, which is started once; `open_round_after` adds its round.
 
-    Always `local`: a key in the environment is never billed by the demo.
+    The endpoint is always `local`, so that the demo never spends on a key in the environment.
     """
     run = project.runs.filter(name=RUN_NAME).first()
     if run is not None:
@@ -91,7 +91,7 @@ def wait_for_run_and_open_round(every_seconds: float = 2.0) -> None:
             run = Run.objects.filter(project__slug=SLUG, name=RUN_NAME).first()
             waiting = run is not None and not (open_round_after(run) or run.rounds.exists())
         except DatabaseError:
-            logger.exception("The demo could not look at its run; it tries again.")
+            logger.exception("The demo could not read the state of its run. It will try again.")
         except UserError as error:
             logger.warning("The demo's round was not opened: %s", error)
             waiting = False
@@ -100,7 +100,7 @@ def wait_for_run_and_open_round(every_seconds: float = 2.0) -> None:
 
 
 def _login(name: str, *, researcher: bool = False) -> User:
-    """A login without a password, which only the demo's own entry opens."""
+    """Return a user without a password. Only the demo's own entry logs in as this user."""
     user, created = User.objects.get_or_create(username=name)
     if created:
         user.set_unusable_password()

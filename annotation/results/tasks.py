@@ -4,21 +4,21 @@ from celery import shared_task
 
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
-from annotation.rounds.changes import due
+from annotation.rounds.changes import rounds_due
 from judging.runs.models import Run
 
 
 @shared_task
 def go_on_with_round(round_id: int) -> None:
-    """A message that comes twice, or too early, finds nothing to do."""
-    round_ = due().filter(pk=round_id).first()
+    """Start the second stage. A message that comes twice or too early finds nothing to do."""
+    round_ = rounds_due().filter(pk=round_id).first()
     if round_ is not None:
         select_what_was_learned(round_)
 
 
 @shared_task
 def renew_report(run_id: int) -> None:
-    """The page shows the last report meanwhile; whatever changed since is asked for again."""
+    """Compute the report again if the data changed. Until then, the page shows the last one."""
     run = Run.objects.select_related("project").filter(pk=run_id).first()
     if run is not None and run.ranked_at is not None:
         current_report(run.project, run)

@@ -1,6 +1,9 @@
-"""Rounds that learn: once the random sample is labelled, the rest is selected by what it taught.
+"""Changing a round: pause, close, reopen, ask for more votes, extend the cut, open stage two.
 
-What it taught is computed where the judge is known; here is when, and what the round becomes.
+A manager does all but the last. A round that learns opens its second stage by itself, once its
+random sample is labelled: the rest is selected by what the sample showed about the judge. That is
+computed in `annotation.results`, where judge and people meet; this module decides when it is due
+and what the round becomes.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,10 +21,11 @@ from annotation.models import Item, Round, RoutingScores, Selection, Slot
 from annotation.queue.settling import (
     count_all_earlier_votes,
     count_earlier_votes,
+    hand_back,
     settle_all,
     settle_skipped,
 )
-from annotation.rounds.opening import add_items, fill, plan_to_store
+from annotation.rounds.opening import add_items, add_selections, plan_to_store
 from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
 from judging.core import waking
 from judging.core.caching import report_cache
@@ -29,139 +33,49 @@ from judging.core.errors import UserError
 from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, frame_of
 from judging.projects import access
+from judging.projects.models import AuditEvent
 from judging.runs.models import Run
 
+# While a wake is on its way to a busy worker, no second one is sent for so long.
 ONE_WAKE_SECONDS = 60
-
-
-@dataclass(frozen=True)
-class RoutingFit:
-    """used: whether the scores rank better than BPDE, which ranks otherwise; fit: what was
-    learned, as it is shown; scores: by example, of what ranks, without those that have none."""
-
-    used: bool
-    fit: dict[str, Any]
-    scores: Mapping[int, float]
-
-
-def due() -> QuerySet[Round]:
-    """Rounds whose learning sample is settled and whose second stage is not open yet."""
-    waiting = Item.objects.filter(round=OuterRef("pk"), selection__kind=Selection.Kind.LEARN)
-    waiting = waiting.exclude(state=Item.State.COMPLETE)
-    rounds = Round.objects.filter(stage=Round.Stage.LEARN).exclude(state=Round.State.CLOSED)
-    return rounds.filter(~Exists(waiting))
-
-
-def wake_due() -> None:
-    """Make up for lost wakes. A worker that is busy finds one message a minute and not hundreds."""
-    for pk in due().values_list("pk", flat=True):
-        if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
-            waking.wake(waking.GO_ON_WITH_ROUND, pk)
-
-
-def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
-    """Select, draw the audit from what is left, and fix what it may certify, all at once.
-
-    False where another process was faster, or a learning label was reopened meanwhile.
-    """
-    with transaction.atomic():
-        if due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
-            return False
-        round_.refresh_from_db()
-        run = round_.run
-        if run is None:
-            raise ValueError("a round that learns has a run")
-        RoutingScores.objects.create(
-            round=round_,
-            fit=learned.fit,
-            examples=list(learned.scores),
-            scores=list(learned.scores.values()),
-        )
-        drawn = _drawn(round_, run, learned)
-        settings = round_.parameters
-        plan = plan_to_store(
-            run,
-            drawn,
-            settings["epsilon"],
-            settings["alpha"],
-            _looks(settings["looks"], len(drawn.audit)),
-            learned.scores if learned.used else None,
-        )
-        Round.objects.filter(pk=round_.pk).update(certificate_plan=plan)
-        last = Item.objects.filter(round=round_).aggregate(last=Max("position"))["last"]
-        parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
-        fill(round_, parts, drawn, start=last + 1)
-        round_.selections.filter(items=None).delete()
-        access.record_event(
-            round_.project,
-            None,
-            "round selected by what it learned",
-            f"round {round_.number}",
-            used=learned.used,
-            items=len(drawn.top) + len(drawn.audit),
-        )
-    count_all_earlier_votes(round_)
-    return True
-
-
-def ranking_of(round_: Round, run: Run) -> list[Ranked]:
-    """What a larger cut of this round takes first: what it learned from, then by its scores."""
-    kept = RoutingScores.objects.filter(round=round_).first()
-    if kept is None:
-        return ranked_examples(run, paper_mode=round_.paper_mode)
-    order = ranked_examples(run, scores=dict(zip(kept.examples, kept.scores, strict=True)))
-    sample = _sample(round_)
-    return [one for one in order if one.example_id in sample] + [
-        one for one in order if one.example_id not in sample
-    ]
-
-
-def _drawn(round_: Round, run: Run, learned: RoutingFit) -> Drawn:
-    """The rest of the cut by rank, and the audit from all that neither stage selected. Examples
-    may have come or gone since the round was opened."""
-    sample = _sample(round_)
-    order = ranked_examples(
-        run, paper_mode=round_.paper_mode, scores=learned.scores if learned.used else None
-    )
-    order = [one for one in order if one.example_id not in sample]
-    ids = [pk for pk in frame_of(round_.project).values_list("pk", flat=True) if pk not in sample]
-    m = min(round_.parameters["m"] - len(sample), len(order))
-    n_audit = min(round_.parameters["audit"], len(ids) - m)
-    found = draw(order, ids, m, n_audit, round_.seed)
-    learning = [Ranked(pk, 0, None) for pk in sample]
-    return Drawn(found.top, found.audit, len(ids) + len(sample), found.n_rest, learning)
-
-
-def _sample(round_: Round) -> set[int]:
-    items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
-    return set(items.values_list("example_id", flat=True))
-
-
-def _looks(planned: list[int], n_audit: int) -> tuple[int, ...]:
-    """Those that the audit reaches."""
-    return tuple(look for look in planned if look <= n_audit)
-
-
-def _late_checks(round_: Round) -> list[Ranked]:
-    """Attention checks that the first stage left for this one."""
-    planned = round_.selections.filter(kind=Selection.Kind.CHECK, items=None).first()
-    if planned is None:
-        return []
-    checks = Example.objects.filter(project=round_.project_id, is_check=True).visible()
-    here = Item.objects.filter(round=round_).values("example")
-    return [
-        Ranked(pk, 0, None)
-        for pk in checks.exclude(pk__in=here).values_list("pk", flat=True)[: planned.n_items]
-    ]
-
-
 _MAX_VOTES = 99
-# In a selection's parameters: the audit items that it counts as selected.
+# Key in a selection's parameters: the audit items that an extended cut counts as selected.
 COVERS = "covers_audit_items"
 
 
+# What managers do to a round, as the audit trail names it.
+_CHANGES = {
+    "round paused": "paused this round",
+    "round resumed": "resumed this round",
+    "round closed": "closed this round",
+    "round reopened": "reopened this round",
+    "votes raised": "asked for more votes",
+    "cut extended": "extended the cut",
+    "assigned": "chose who labels",
+}
+
+
+def last_change(round_: Round) -> AuditEvent | None:
+    """Return the last thing that a manager did to the round after it was opened."""
+    events = AuditEvent.objects.filter(project=round_.project_id, action__in=_CHANGES)
+    return events.filter(subject=f"round {round_.number}").order_by("-pk").first()
+
+
+def round_version(round_: Round) -> str:
+    """Return what the forms of a round's page carry (see `refuse_overtaken`)."""
+    last = last_change(round_)
+    return access.version_of(last and last.pk)
+
+
+def refuse_overtaken(round_: Round, user: AbstractUser | None, made_for: str | None) -> None:
+    """Raise Overtaken if somebody changed the round after the form of a change was made."""
+    last = last_change(round_)
+    if last is not None and made_for not in (None, access.version_of(last.pk)):
+        raise access.overtaken(last.actor, user, _CHANGES[last.action], last.at)
+
+
 def pause(round_: Round, user: AbstractUser | None) -> None:
-    """No new items are handed out; a vote on an item in hand is still taken."""
+    """Hand out no new items. A vote on an item in hand is still taken."""
     _move(round_, user, Round.State.OPEN, Round.State.PAUSED, "round paused")
 
 
@@ -170,20 +84,22 @@ def resume(round_: Round, user: AbstractUser | None) -> None:
 
 
 def close(round_: Round, user: AbstractUser | None) -> None:
-    """End the round and merge what is there. Votes are kept and can no longer be changed."""
+    """End the round and settle its items. Its votes can no longer be changed."""
     states = [Round.State.OPEN, Round.State.PAUSED]
     if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
         raise UserError(f"Round {round_.number} is closed already.")
-    Slot.objects.filter(round=round_, vote=None).update(annotator=None, lease_until=None)
+    hand_back(Slot.objects.filter(round=round_))
     count_earlier_votes(round_)
-    _settle_unfinished(round_)
+    settle_all(Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE))
     access.record_event(round_.project, user, "round closed", f"round {round_.number}")
 
 
 def reopen(round_: Round, user: AbstractUser | None) -> None:
-    """Go on with the items that did not get all their votes."""
+    """Go on with the items that didn't get all their votes."""
     if round_.kind == Round.Kind.IMPORT:
-        raise UserError("Imported votes cannot be opened for labelling. Open a round instead.")
+        raise UserError(
+            "A round of imported votes can't be opened for labelling. Open a new round instead."
+        )
     if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
         raise UserError(f"Round {round_.number} is not closed.")
     count_all_earlier_votes(round_)
@@ -192,21 +108,21 @@ def reopen(round_: Round, user: AbstractUser | None) -> None:
 
 
 def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
-    """Ask for more votes an item: slots are added, and complete items open again."""
+    """Ask for more votes per item: slots are added, and complete items open again."""
     if not round_.votes_per_item < votes <= _MAX_VOTES:
         raise UserError(
-            f"Give a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
-            "given are never taken away."
+            f"Choose a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
+            "given are never removed."
         )
     with transaction.atomic():
         before = round_.votes_per_item
         _not_closed(round_, "ask for more votes")
         changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
         if not changed.update(votes_per_item=votes):
-            raise UserError("Somebody changed this round in the same moment. Look again.")
+            raise UserError("Another person changed this round at the same moment. Reload it.")
         round_.votes_per_item = votes
         items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
-        # In the order in which everybody locks items; an UPDATE takes them as it meets them.
+        # Locked in the order in which everybody locks items. An UPDATE would lock them in any.
         list(items.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
         Slot.objects.bulk_create(
             (
@@ -226,16 +142,18 @@ def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
 
 
 def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
-    """Select up to the new cut. New items go at random among those still open; none is repeated.
+    """Select up to a larger cut. Returns how many items joined the round.
 
-    An audit item that falls into the new cut stays where it is and is counted as selected by the
-    analysis (SCIENCE: win rate). Returns how many items joined.
+    New items get random places among those still open. An audit item within the new cut keeps its
+    place, and the analysis counts it as selected (SCIENCE: win rate).
     """
     if round_.run is None or round_.kind == Round.Kind.IMPORT:
-        raise UserError("Only a round that was selected by a run's ranking has a cut to extend.")
+        raise UserError("Only a round that was selected by a run's ranking can be extended.")
     m = size_for_beta(frame_of(round_.project).count(), beta)
     if round_.stage == Round.Stage.LEARN:
-        raise UserError("This round is still learning. Extend it once its rest is selected.")
+        raise UserError(
+            "This round is still learning. You can extend it once the rest is selected."
+        )
     wanted = ranking_of(round_, round_.run)[:m]
     with transaction.atomic():
         # Two extensions at once take different examples.
@@ -273,7 +191,7 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
 
 
 def _not_closed(round_: Round, to_do: str) -> Round:
-    """The round as it is now, locked, so that nobody closes it meanwhile."""
+    """Return the round as it is now, locked, so that nobody closes it meanwhile."""
     locked = Round.objects.select_for_update(of=("self",), no_key=True).get(pk=round_.pk)
     if locked.state == Round.State.CLOSED:
         raise UserError(f"Reopen the round before you {to_do}.")
@@ -281,14 +199,13 @@ def _not_closed(round_: Round, to_do: str) -> Round:
 
 
 def _audited_within(items: QuerySet[Item], wanted: Sequence[Ranked]) -> list[int]:
-    """Audit items that the new cut reaches."""
     reached = {ranked.example_id for ranked in wanted}
     audited = items.filter(selection__kind=Selection.Kind.AUDIT).order_by("pk")
     return [pk for pk, example in audited.values_list("pk", "example") if example in reached]
 
 
 def _places_among_open(round_: Round, n: int, salt: int) -> list[float]:
-    """Random places between the items that are still open, so that a place tells nothing."""
+    """Return random places between the items still open, so that a place tells nothing."""
     random = Random(f"extend:{round_.seed}:{salt}")
     open_places = list(
         Item.objects.filter(round=round_, state=Item.State.OPEN)
@@ -321,5 +238,124 @@ def _change(round_: Round, before: list[str], after: str, **fields: object) -> b
     return True
 
 
-def _settle_unfinished(round_: Round) -> None:
-    settle_all(Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE))
+@dataclass(frozen=True)
+class RoutingFit:
+    """What a round learned from its sample.
+
+    used: the scores rank better than BPDE, and replace it.
+    fit: what was learned, as it is shown.
+    scores: by example, the score that ranks it; examples without a score are left out.
+    """
+
+    used: bool
+    fit: dict[str, Any]
+    scores: Mapping[int, float]
+
+
+def rounds_due() -> QuerySet[Round]:
+    """Return rounds whose learning sample is settled and whose second stage is not open yet."""
+    waiting = Item.objects.filter(round=OuterRef("pk"), selection__kind=Selection.Kind.LEARN)
+    waiting = waiting.exclude(state=Item.State.COMPLETE)
+    rounds = Round.objects.filter(stage=Round.Stage.LEARN).exclude(state=Round.State.CLOSED)
+    return rounds.filter(~Exists(waiting))
+
+
+def wake_due() -> None:
+    """Make up for lost wakes. A busy worker finds one message a minute, not hundreds."""
+    for pk in rounds_due().values_list("pk", flat=True):
+        if report_cache.add(f"go-on:{pk}", True, ONE_WAKE_SECONDS):
+            waking.wake(waking.GO_ON_WITH_ROUND, pk)
+
+
+def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
+    """Select the rest, draw the audit, and fix what it may certify, in one transaction.
+
+    Returns False if another process was faster, or a learning item was reopened meanwhile.
+    """
+    with transaction.atomic():
+        if rounds_due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
+            return False
+        round_.refresh_from_db()
+        run = round_.run
+        if run is None:
+            raise ValueError("a round that learns has a run")
+        RoutingScores.objects.create(
+            round=round_,
+            fit=learned.fit,
+            examples=list(learned.scores),
+            scores=list(learned.scores.values()),
+        )
+        drawn = _drawn(round_, run, learned)
+        settings = round_.parameters
+        plan = plan_to_store(
+            run,
+            drawn,
+            settings["epsilon"],
+            settings["alpha"],
+            tuple(look for look in settings["looks"] if look <= len(drawn.audit)),
+            learned.scores if learned.used else None,
+        )
+        Round.objects.filter(pk=round_.pk).update(certificate_plan=plan)
+        last = Item.objects.filter(round=round_).aggregate(last=Max("position"))["last"]
+        parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
+        add_selections(round_, parts, drawn, start=last + 1)
+        round_.selections.filter(items=None).delete()
+        access.record_event(
+            round_.project,
+            None,
+            "round selected by what it learned",
+            f"round {round_.number}",
+            used=learned.used,
+            items=len(drawn.top) + len(drawn.audit),
+        )
+    count_all_earlier_votes(round_)
+    return True
+
+
+def ranking_of(round_: Round, run: Run) -> list[Ranked]:
+    """Return examples in the order in which a larger cut of this round takes them.
+
+    The learning sample comes first, then the others by the round's learned scores.
+    """
+    learned = RoutingScores.objects.filter(round=round_).first()
+    if learned is None:
+        return ranked_examples(run, paper_mode=round_.paper_mode)
+    order = ranked_examples(run, scores=dict(zip(learned.examples, learned.scores, strict=True)))
+    sample = _sample(round_)
+    return sorted(order, key=lambda ranked: ranked.example_id not in sample)
+
+
+def _drawn(round_: Round, run: Run, learned: RoutingFit) -> Drawn:
+    """Return the rest of the cut by rank, and an audit of what neither stage selected.
+
+    Examples may have come or gone since the round was opened.
+    """
+    sample = _sample(round_)
+    order = ranked_examples(
+        run, paper_mode=round_.paper_mode, scores=learned.scores if learned.used else None
+    )
+    order = [ranked for ranked in order if ranked.example_id not in sample]
+    ids = [pk for pk in frame_of(round_.project).values_list("pk", flat=True) if pk not in sample]
+    m = min(round_.parameters["m"] - len(sample), len(order))
+    n_audit = min(round_.parameters["audit"], len(ids) - m)
+    drawn = draw(order, ids, m, n_audit, round_.seed)
+    learning = [Ranked(pk, 0, None) for pk in sample]
+    return Drawn(drawn.top, drawn.audit, len(ids) + len(sample), drawn.n_rest, learning)
+
+
+def _sample(round_: Round) -> set[int]:
+    items = Item.objects.filter(round=round_, selection__kind=Selection.Kind.LEARN)
+    return set(items.values_list("example_id", flat=True))
+
+
+def _late_checks(round_: Round) -> list[Ranked]:
+    """Return the attention checks that the first stage left for the second."""
+    planned = round_.selections.filter(kind=Selection.Kind.CHECK, items=None).first()
+    if planned is None:
+        return []
+    checks = Example.objects.filter(project=round_.project_id, is_check=True).visible()
+    here = Item.objects.filter(round=round_).values("example")
+    return [
+        Ranked(pk, 0, None)
+        for pk in checks.exclude(pk__in=here).values_list("pk", flat=True)[: planned.n_items]
+    ]

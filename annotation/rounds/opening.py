@@ -1,4 +1,10 @@
-"""Finding the protocol that a project asks by now, and making it when it is new."""
+"""Opening a round: its protocol, the examples that it selects, its items, and its certificate.
+
+A protocol is what people are asked, word for word; it never changes once made. The items of all
+selections are in one random order, so that an item's place tells nothing about why it was
+selected. What the audit may certify is fixed and stored before the first audit label is given:
+choosing it after seeing votes would invalidate the guarantee.
+"""
 
 import hashlib
 import json
@@ -34,195 +40,33 @@ from judging.projects.access import next_number
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
-_ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
-
-
-def current_protocol(project: Project) -> Protocol:
-    """The protocol of the project's present settings; the same settings give the same row."""
-    asked = {name: getattr(project, name) for name in _ASKED}
-    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
-    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-    same = Protocol.objects.filter(project=project, digest=digest)
-    if (found := same.first()) is not None:
-        return found
-    with transaction.atomic():
-        number = next_number(project, Protocol)
-        # Someone else may have made it while this one waited for its turn.
-        return same.first() or Protocol.objects.create(
-            project=project, number=number, name=f"protocol-{number}", digest=digest, **asked
-        )
-
-
-def protocol_named(project: Project, name: str | None) -> Protocol:
-    """By number or name; without one, the current protocol."""
-    if not name:
-        return current_protocol(project)
-    protocols = Protocol.objects.filter(project=project)
-    found = protocols.filter(name=name).first()
-    if found is None and name.isdecimal():
-        found = protocols.filter(number=int(name)).first()
-    if found is None:
-        known = ", ".join(protocols.order_by("number").values_list("name", flat=True)) or "none yet"
-        raise UserError(f"There is no protocol “{name}” in {project.slug}. Known: {known}.")
-    return found
-
-
-EPSILON, ALPHA = 0.1, 0.05
-
-
-# More thresholds than these would certify hardly more, and each is tested.
-MOST_THRESHOLDS = 200
-
-
-def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:
-    """Raises UserError where the plan could never be carried out."""
-    if not n_audit:
-        return
-    if looks and looks[-1] > n_audit:
-        raise UserError(f"A look at {looks[-1]} is after the end of an audit of {n_audit}.")
-    try:
-        CertificatePlan(epsilon, alpha, looks or (n_audit,), ())
-    except ValueError as error:
-        raise UserError(f"No certificate can be planned: {error}.") from error
-
-
-def plan_to_store(
-    run: Run | None,
-    drawn: Drawn,
-    epsilon: float,
-    alpha: float,
-    looks: tuple[int, ...],
-    scores: Mapping[int, float | None] | None = None,
-) -> dict[str, Any] | None:
-    """None where there is no audit. Without looks there is one, at the end of the audit.
-
-    scores: by example, of those with a judge's label: what a round learned, in BPDE's place. They
-    differ everywhere, so that the grid holds quantiles of them. The learning sample is selected.
-    """
-    if run is None or not drawn.audit:
-        return None
-    selected = {one.example_id for one in [*drawn.top, *drawn.learn]}
-    verdicts = Verdict.objects.filter(run=run, label__isnull=False, bpde__isnull=False)
-    rest = {pk: bpde for pk, bpde in verdicts.values_list("example", "bpde") if pk not in selected}
-    values = list(rest.values())
-    if scores is not None:
-        values = [score for pk in rest if (score := scores.get(pk)) is not None]
-    plan = certificate_plan(
-        values, [True] * len(values), epsilon, alpha, looks or (len(drawn.audit),)
-    )
-    grid = plan.grid
-    if scores is not None and len(grid) > MOST_THRESHOLDS:
-        grid = tuple(
-            grid[len(grid) * t // MOST_THRESHOLDS - 1] for t in range(1, MOST_THRESHOLDS + 1)
-        )
-    score = "bpde" if scores is None else "routing"
-    return asdict(replace(plan, grid=grid)) | {"score": score, "run": run.number}
-
-
-_CHUNK = 1000
-
-
-def add_items(
-    round_: Round, selection: Selection, ranked: Sequence[Ranked], positions: Iterable[float]
-) -> None:
-    """Items of one selection at their places in the order, with n slots each."""
-    share = 1.0
-    if selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN):
-        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
-    places = list(positions)
-    for start in range(0, len(ranked), _CHUNK):
-        items = [
-            Item(
-                round=round_,
-                selection=selection,
-                example_id=one.example_id,
-                position=places[start + offset],
-                audit_order=start + offset if selection.kind == Selection.Kind.AUDIT else None,
-                rank=one.rank or None,
-                bpde=one.bpde,
-                routing_score=one.routing_score,
-                probability=share,
-            )
-            for offset, one in enumerate(ranked[start : start + _CHUNK])
-        ]
-        made = Item.objects.bulk_create(items)
-        Slot.objects.bulk_create(
-            Slot(round=round_, item=item, index=index, position=item.position)
-            for item in made
-            for index in range(round_.votes_per_item)
-        )
-    Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
-
-
-def fill(
-    round_: Round,
-    parts: Sequence[tuple[str, Sequence[Ranked]]],
-    drawn: Drawn,
-    start: float = 0.0,
-) -> None:
-    """Items of each kind in one uniform order from `start` on, so that a place tells nothing."""
-    places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
-    Random(f"order:{round_.seed}" + (f":{start:g}" if start else "")).shuffle(places)
-    for kind, ranked in parts:
-        if not ranked:
-            continue
-        selection = _empty_selection(round_, kind) or _new_selection(round_, kind)
-        audited = kind == Selection.Kind.AUDIT
-        selection.frame_size = drawn.n_rest if audited else drawn.frame_size
-        selection.save(update_fields=["frame_size"])
-        add_items(round_, selection, ranked, [places.pop() for _ in ranked])
-    rows_came(sum(len(ranked) for _, ranked in parts) * round_.votes_per_item, Item, Slot)
-
-
-def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
-    return Selection.objects.create(
-        round=round_,
-        kind=kind,
-        seed=round_.seed,
-        frame_size=round_.frame_size,
-        parameters=round_.parameters,
-        n_items=n_items,
-    )
-
-
-def _empty_selection(round_: Round, kind: str) -> Selection | None:
-    return round_.selections.filter(kind=kind, items=None).order_by("pk").first()
-
-
-def first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
-    """All of a round's items; or those that it starts to learn from, with their share of the
-    attention checks. Selections that come later are announced, so that people see from the start
-    how much they are asked for."""
-    if not drawn.learn:
-        top = Selection.Kind.ALL if round_.parameters["everything"] else Selection.Kind.TOP
-        parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
-        fill(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
-        return
-    learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
-    early = round(len(checks) * learn / (m + audit))
-    fill(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
-    later = (("top", m - learn), ("audit", audit), ("check", len(checks) - early))
-    for kind, n_items in later:
-        if n_items:
-            _new_selection(round_, kind, n_items)
-
-
 _MAX_VOTES = 99
-# What a round learns from where nothing else is said.
+# Size of the learning sample if nothing else is chosen.
 LEARN = 60
 _SEEDS = 2**62
+EPSILON, ALPHA = 0.1, 0.05
+# More thresholds than these would certify hardly more, and each is tested.
+MOST_THRESHOLDS = 200
+# Items made at once.
+_CHUNK = 1000
+# The project's settings that make a protocol.
+_ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """What a round is opened with. Exactly one of `beta`, `budget` and `everything`.
+    """What a round is opened with. Give exactly one of `beta`, `budget` and `everything`.
 
-    beta: percent of all examples; budget: human money in USD; audit: examples drawn at random
-    from the rest; partial: the run need not be finished; paper_mode: ties as in the paper.
+    beta: percent of all examples to select.
+    budget: USD for people's votes.
+    everything: select every example.
+    audit: number of examples drawn at random from those that are not selected.
+    partial: the run need not be finished.
+    paper_mode: break ties as the paper does, in import order.
     epsilon, alpha, looks: what the audit may certify, with which error, at which of its sizes.
-    learn: examples drawn at random that are labelled first; what they teach about the judge
-    selects the rest of the cut, which counts them. 0 routes by BPDE at once.
-    rate: what a vote costs in this round, where it is not what the project says.
+    learn: number of examples drawn at random that are labelled first. What they show about the
+        judge selects the rest of the cut, in which they count. 0 selects by BPDE at once.
+    rate: the cost of a vote in this round, if it isn't the project's.
     """
 
     beta: Decimal | None = None
@@ -245,9 +89,9 @@ class RoundSettings:
 def open_round(
     project: Project, user: AbstractUser | None, run: Run | None, settings: RoundSettings
 ) -> Round:
-    """Select, order and open. The same settings and seed select the same items.
+    """Select examples, put them in a random order, and open the round.
 
-    Raises UserError with what to change.
+    The same settings and seed select the same items. Raises UserError that says what to change.
     """
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
@@ -277,7 +121,7 @@ def open_round(
         )
         for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
-        first_items(round_, drawn, _checks(project))
+        _add_first_items(round_, drawn, _checks(project))
         access.record_event(
             project,
             user,
@@ -286,59 +130,53 @@ def open_round(
             items=Item.objects.filter(round=round_).count(),
             **_parameters(settings, m),
         )
-    # Afterwards: a vote that is given while the round is being made does not see its items.
+    # After the transaction: a vote that is given while the round is being made doesn't see it.
     count_all_earlier_votes(round_)
     return round_
-
-
-def _checks(project: Project) -> list[Ranked]:
-    """Every attention check of the project."""
-    checks = Example.objects.filter(project=project, is_check=True).visible()
-    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]
-
-
-def rate_of(project: Project, settings: RoundSettings) -> HumanRate:
-    return settings.rate or HumanRate(project.minutes_per_vote, project.wage_usd)
 
 
 def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
     asked = [settings.beta is not None, settings.budget is not None, settings.everything]
     if sum(asked) != 1:
-        raise UserError("Say how much people shall label: a β, a budget, or everything.")
+        raise UserError("Choose how much people label: a β, a budget, or everything.")
     if not 1 <= settings.votes <= _MAX_VOTES:
-        raise UserError(f"Votes an example must lie between 1 and {_MAX_VOTES}.")
+        raise UserError(f"Votes per example must be between 1 and {_MAX_VOTES}.")
     if settings.audit < 0 or settings.learn < 0:
-        raise UserError("An audit or a learning sample cannot be smaller than 0.")
+        raise UserError("The audit and the learning sample can't be smaller than 0.")
     if settings.everything and settings.learn:
-        raise UserError("Everything is labelled, so there is nothing to learn a selection for.")
+        raise UserError("Everything is labelled, so no learning sample is needed.")
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
-        raise UserError(f"A seed lies between 0 and {_SEEDS - 1}, not at {settings.seed}.")
+        raise UserError(f"A seed must be between 0 and {_SEEDS - 1}, not {settings.seed}.")
     if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
-        raise UserError("The error to certify and the confidence lie between 0 and 100 percent.")
+        raise UserError(
+            "The share of wrong labels to certify and the confidence must be between 0 and 100 %."
+        )
     if settings.everything and settings.audit:
-        raise UserError("Everything is labelled, so there is nothing left to audit.")
+        raise UserError("Everything is labelled, so no audit is needed.")
     if run is None and not settings.everything:
-        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+        raise UserError(
+            "β or a budget needs a judge run to rank by. Start one first, or select everything."
+        )
     if run is not None and run.ranked_at is None and not settings.everything:
         raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it first.")
     unfinished = run is not None and run.state != Run.State.DONE
     if unfinished and not settings.partial and not settings.everything:
         raise UserError(
             f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
-            "on what there is with --partial: pending examples are not ranked then."
+            "on the examples judged so far with --partial. Pending examples are not ranked then."
         )
 
 
 def _select(
     project: Project, run: Run | None, settings: RoundSettings, seed: int
 ) -> tuple[Drawn, int]:
-    """What is drawn now, and how many examples are selected in all."""
+    """Return what is drawn now, and how many examples are selected in all."""
     ids = list(frame_of(project).values_list("pk", flat=True))
     if not ids:
         raise UserError("There are no examples to label. Import some first.")
     order = ranked_examples(run, paper_mode=settings.paper_mode) if run else []
     if settings.everything:
-        ranked = {one.example_id: one for one in order}
+        ranked = {example.example_id: example for example in order}
         return Drawn([ranked.get(i, Ranked(i, 0, None)) for i in ids], [], len(ids), 0), len(ids)
     m = cut_size(project, settings, len(ids))
     if m + settings.audit == 0:
@@ -352,7 +190,7 @@ def _select(
 
 
 def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
-    """m, from a share of the examples or from a budget."""
+    """Return m, the number of selected examples, from β or from the budget."""
     if settings.beta is not None:
         return size_for_beta(n_frame, settings.beta)
     return size_for_budget(
@@ -362,6 +200,10 @@ def cut_size(project: Project, settings: RoundSettings, n_frame: int) -> int:
         rate_of(project, settings),
         n_frame,
     )
+
+
+def rate_of(project: Project, settings: RoundSettings) -> HumanRate:
+    return settings.rate or HumanRate(project.minutes_per_vote, project.wage_usd)
 
 
 def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
@@ -380,3 +222,175 @@ def _parameters(settings: RoundSettings, m: int) -> dict[str, object]:
         "alpha": settings.alpha,
         "looks": list(settings.looks),
     }
+
+
+def current_protocol(project: Project) -> Protocol:
+    """Return the protocol of the project's present settings, made if it is new.
+
+    The same settings always give the same protocol.
+    """
+    asked = {name: getattr(project, name) for name in _ASKED}
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    same = Protocol.objects.filter(project=project, digest=digest)
+    if (protocol := same.first()) is not None:
+        return protocol
+    with transaction.atomic():
+        number = next_number(project, Protocol)
+        # Somebody else may have made it while this process waited for the number.
+        return same.first() or Protocol.objects.create(
+            project=project, number=number, name=f"protocol-{number}", digest=digest, **asked
+        )
+
+
+def protocol_named(project: Project, name: str | None) -> Protocol:
+    """Return the project's protocol of this name or number, or the current one without a name."""
+    if not name:
+        return current_protocol(project)
+    protocols = Protocol.objects.filter(project=project)
+    protocol = protocols.filter(name=name).first()
+    if protocol is None and name.isdecimal():
+        protocol = protocols.filter(number=int(name)).first()
+    if protocol is None:
+        known = ", ".join(protocols.order_by("number").values_list("name", flat=True)) or "none yet"
+        raise UserError(f"There is no protocol “{name}” in {project.slug}. Known: {known}.")
+    return protocol
+
+
+def check_plan(n_audit: int, epsilon: float, alpha: float, looks: tuple[int, ...]) -> None:
+    """Raise UserError if the plan could never be carried out."""
+    if not n_audit:
+        return
+    if looks and looks[-1] > n_audit:
+        raise UserError(
+            f"The audit has {n_audit} examples, so the certificate can't be checked after "
+            f"{looks[-1]}. Choose a smaller number, or a larger audit."
+        )
+    try:
+        CertificatePlan(epsilon, alpha, looks or (n_audit,), ())
+    except ValueError as error:
+        raise UserError(f"No certificate can be planned: {error}.") from error
+
+
+def plan_to_store(
+    run: Run | None,
+    drawn: Drawn,
+    epsilon: float,
+    alpha: float,
+    looks: tuple[int, ...],
+    scores: Mapping[int, float | None] | None = None,
+) -> dict[str, Any] | None:
+    """Return the certificate plan of a round as it is stored, or None without an audit.
+
+    Args:
+        looks: Audit sizes at which the certificate is checked; if empty, once at the end.
+        scores: Learned scores by example, used instead of BPDE. Nearly all of them differ, so
+            that the grid holds quantiles of them.
+    """
+    if run is None or not drawn.audit:
+        return None
+    selected = {ranked.example_id for ranked in [*drawn.top, *drawn.learn]}
+    verdicts = Verdict.objects.filter(run=run, label__isnull=False, bpde__isnull=False)
+    rest = {pk: bpde for pk, bpde in verdicts.values_list("example", "bpde") if pk not in selected}
+    values = list(rest.values())
+    if scores is not None:
+        values = [score for pk in rest if (score := scores.get(pk)) is not None]
+    plan = certificate_plan(
+        values, [True] * len(values), epsilon, alpha, looks or (len(drawn.audit),)
+    )
+    grid = plan.grid
+    if scores is not None and len(grid) > MOST_THRESHOLDS:
+        grid = tuple(
+            grid[len(grid) * t // MOST_THRESHOLDS - 1] for t in range(1, MOST_THRESHOLDS + 1)
+        )
+    score = "bpde" if scores is None else "routing"
+    return asdict(replace(plan, grid=grid)) | {"score": score, "run": run.number}
+
+
+def _add_first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
+    """Make all of a round's items, or those of its learning sample with their share of the
+    attention checks.
+
+    Later selections are announced, so that people see from the start how much is asked of them.
+    """
+    if not drawn.learn:
+        top = Selection.Kind.ALL if round_.parameters["everything"] else Selection.Kind.TOP
+        parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
+        add_selections(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
+        return
+    learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
+    early = round(len(checks) * learn / (m + audit))
+    add_selections(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
+    later = (("top", m - learn), ("audit", audit), ("check", len(checks) - early))
+    for kind, n_items in later:
+        if n_items:
+            _new_selection(round_, kind, n_items)
+
+
+def add_selections(
+    round_: Round,
+    parts: Sequence[tuple[str, Sequence[Ranked]]],
+    drawn: Drawn,
+    start: float = 0.0,
+) -> None:
+    """Make the items of each selection, in one random order that begins at `start`."""
+    places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
+    Random(f"order:{round_.seed}" + (f":{start:g}" if start else "")).shuffle(places)
+    for kind, ranked in parts:
+        if not ranked:
+            continue
+        announced = round_.selections.filter(kind=kind, items=None).order_by("pk").first()
+        selection = announced or _new_selection(round_, kind)
+        audited = kind == Selection.Kind.AUDIT
+        selection.frame_size = drawn.n_rest if audited else drawn.frame_size
+        selection.save(update_fields=["frame_size"])
+        add_items(round_, selection, ranked, [places.pop() for _ in ranked])
+    rows_came(sum(len(ranked) for _, ranked in parts) * round_.votes_per_item, Item, Slot)
+
+
+def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
+    return Selection.objects.create(
+        round=round_,
+        kind=kind,
+        seed=round_.seed,
+        frame_size=round_.frame_size,
+        parameters=round_.parameters,
+        n_items=n_items,
+    )
+
+
+def add_items(
+    round_: Round, selection: Selection, ranked: Sequence[Ranked], positions: Iterable[float]
+) -> None:
+    """Make the items of one selection at these places in the order, with n slots each."""
+    share = 1.0
+    if selection.kind in Selection.RANDOM:
+        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
+    places = list(positions)
+    for start in range(0, len(ranked), _CHUNK):
+        items = [
+            Item(
+                round=round_,
+                selection=selection,
+                example_id=example.example_id,
+                position=places[start + offset],
+                audit_order=start + offset if selection.kind == Selection.Kind.AUDIT else None,
+                rank=example.rank or None,
+                bpde=example.bpde,
+                routing_score=example.routing_score,
+                probability=share,
+            )
+            for offset, example in enumerate(ranked[start : start + _CHUNK])
+        ]
+        made = Item.objects.bulk_create(items)
+        Slot.objects.bulk_create(
+            Slot(round=round_, item=item, index=index, position=item.position)
+            for item in made
+            for index in range(round_.votes_per_item)
+        )
+    Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
+
+
+def _checks(project: Project) -> list[Ranked]:
+    checks = Example.objects.filter(project=project, is_check=True).visible()
+    return [Ranked(pk, 0, None) for pk in checks.values_list("pk", flat=True)]

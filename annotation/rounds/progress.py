@@ -1,4 +1,4 @@
-"""How far a round is: items and votes, who is at work, what it took and what is left of it."""
+"""The progress of a round: items and votes, who is at work, and what it has cost and will cost."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -18,8 +18,11 @@ from judging.projects.models import Project
 
 @dataclass(frozen=True)
 class AtWork:
-    """One person in a round. `pace` is the mean of their active seconds a vote, `seconds` their
-    sum; None where no vote was timed."""
+    """One person in a round.
+
+    n_votes: votes that count here. The rest is about those that were cast here.
+    pace: mean active seconds per vote; seconds: their sum. None if no vote was timed.
+    """
 
     annotator: Annotator
     n_votes: int
@@ -34,12 +37,14 @@ class AtWork:
 
 @dataclass(frozen=True)
 class RoundProgress:
-    """Items are done, in need of a decision, in work (begun or in somebody's hands) or open.
+    """Items are done, undecided (need a decision), in work (begun or in somebody's hands) or open.
 
-    seconds: active time as measured; cost: of the votes so far, by the round's cost basis;
-    cost_left: of the votes that are still asked for, at the minutes assumed.
-    can_vote: people who may take items, owners and researchers who never did among them.
-    out_of_reach: open items that need more votes than all of these can give.
+    given_elsewhere: votes that count here and were cast in another round, by the round's number.
+    seconds: active time as measured, of the votes cast here.
+    cost, cost_left: USD for the votes cast here so far, by the round's cost basis, and for the
+        votes still asked for, at the minutes assumed. Other votes were paid where they were cast.
+    can_vote: people who may take items, including owners and researchers who never did.
+    out_of_reach: open items that need more votes than all these people can give.
     """
 
     n_items: int
@@ -48,6 +53,7 @@ class RoundProgress:
     in_work: int
     votes_asked: int
     votes_given: int
+    given_elsewhere: tuple[tuple[int, int], ...]
     seconds: float
     cost: Decimal
     cost_left: Decimal
@@ -62,16 +68,17 @@ class RoundProgress:
 
 
 def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
-    """A constant number of queries, whatever the size of the round."""
+    """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
     items = _items(round_, now)
     slots = Slot.objects.filter(round=round_).aggregate(
         asked=Count("pk"),
         given=Count("vote"),
-        # What skips or a decision settled gets no more votes, nor does anything once it is closed.
+        # An item that skips or a decision settled gets no more votes.
         left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-        untimed=Count("vote", filter=Q(vote__active_seconds=None)),
-        seconds=Coalesce(Sum("vote__active_seconds"), 0.0),
+        cast=Count("vote", filter=_CAST_HERE),
+        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
+        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
     )
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     voters, newcomers = voters_of(round_)
@@ -79,20 +86,35 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         **items,
         votes_asked=slots["asked"],
         votes_given=slots["given"],
+        given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
-        cost=_cost(round_, slots["given"], slots["untimed"], slots["seconds"]),
+        cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
         can_vote=len(voters) + newcomers,
         out_of_reach=out_of_reach(round_, voters, newcomers),
         people=tuple(_people(round_, now)),
-        n_flags=round_flags(round_),
+        n_flags=count_flagged_items(round_),
     )
 
 
-def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
-    """Open items that would stay open if all these people voted, and so many who never did.
+# A vote counts in every round of its protocol that asks about the example. It is paid in one.
+_CAST_HERE = Q(vote__item=F("item"))
 
-    What one of them skipped is none of these: it comes to a decision in the end.
+
+def _given_elsewhere(round_: Round) -> QuerySet[Slot, tuple[int, int]]:
+    slots = Slot.objects.filter(~_CAST_HERE, round=round_, vote__isnull=False)
+    rounds = slots.values_list("vote__item__round__number").order_by("vote__item__round__number")
+    return rounds.annotate(n=Count("pk"))
+
+
+def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
+    """Count the open items that would stay open if all these people voted.
+
+    Skipped items don't count, since they come to a decision in the end.
+
+    Args:
+        voters: Annotators who may vote.
+        newcomers: Number of members who may vote and never did.
     """
     people = len(voters) + newcomers
     if round_.state == Round.State.CLOSED or people >= round_.votes_per_item:
@@ -100,15 +122,15 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
     items = items.annotate(missing=Count("slots", filter=Q(slots__vote=None)))
     if not voters:
-        # No vote is theirs, and SQL knows no list without a member.
+        # SQL has no empty list, and none of the votes is theirs.
         return items.filter(missing__gt=newcomers).count()
     given_by_them = Count("slots", filter=Q(slots__vote__annotator__in=voters))
     items = items.annotate(could_come=people - given_by_them)
     return items.filter(missing__gt=F("could_come")).count()
 
 
-def listed(project: Project) -> QuerySet[Round]:
-    """Rounds with their counts, the latest first, for the page that lists them."""
+def rounds_with_counts(project: Project) -> QuerySet[Round]:
+    """Return the project's rounds with their counts, the latest first."""
     items = Item.objects.filter(round=OuterRef("pk"))
     slots = Slot.objects.filter(round=OuterRef("pk"))
     return (
@@ -125,8 +147,8 @@ def listed(project: Project) -> QuerySet[Round]:
     )
 
 
-def round_flags(round_: Round) -> int:
-    """Flags that nobody has looked into yet."""
+def count_flagged_items(round_: Round) -> int:
+    """Count the items with a flag that nobody has settled yet."""
     return Item.objects.filter(round=round_, flags__settled_at=None, flags__isnull=False).count()
 
 
@@ -150,27 +172,28 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
         .values("vote__annotator")
         .annotate(
             n=Count("pk"),
-            timed=Count("vote__active_seconds"),
-            seconds=Sum("vote__active_seconds"),
+            cast=Count("pk", filter=_CAST_HERE),
+            timed=Count("vote__active_seconds", filter=_CAST_HERE),
+            seconds=Sum("vote__active_seconds", filter=_CAST_HERE),
             last=Max("vote__submitted_at"),
         )
     }
     hands = slots.filter(vote=None, lease_until__gte=now).values_list("annotator")
     in_hand = dict(hands.annotate(n=Count("pk")))
     seats = {seat.annotator_id: seat for seat in Seat.objects.filter(round=round_)}
-    found = Annotator.objects.filter(pk__in={*given, *in_hand, *seats}).order_by("number")
+    annotators = Annotator.objects.filter(pk__in={*given, *in_hand, *seats}).order_by("number")
     people = []
-    for annotator in found:
+    for annotator in annotators:
         row, seat = given.get(annotator.pk, {}), seats.get(annotator.pk)
-        n = row.get("n", 0)
+        cast = row.get("cast", 0)
         people.append(
             AtWork(
                 annotator,
-                n_votes=n,
+                n_votes=row.get("n", 0),
                 in_hand=in_hand.get(annotator.pk, 0),
                 pace=row["seconds"] / row["timed"] if row.get("timed") else None,
                 seconds=row.get("seconds"),
-                cost=_cost(round_, n, n - row.get("timed", 0), row.get("seconds") or 0.0),
+                cost=_cost(round_, cast, cast - row.get("timed", 0), row.get("seconds") or 0.0),
                 last_at=row.get("last"),
                 limit=seat.limit if seat else None,
                 left=annotator.left_at is not None or bool(seat and seat.left_at),
@@ -180,7 +203,7 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
 
 
 def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
-    """Where time is what counts, a vote without one is taken at the minutes assumed."""
+    """If measured time is paid, a vote without one costs the minutes assumed."""
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     if round_.cost_basis != Project.CostBasis.MEASURED:
         return human_usd(given, rate)

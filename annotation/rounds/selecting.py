@@ -1,6 +1,6 @@
-"""Which examples a round asks people about: the cut by rank, an audit of the rest, or all."""
+"""Selecting examples for people: the cut by rank, an audit of the rest, a learning sample."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +19,7 @@ from judging.runs.models import Run, Verdict
 
 @dataclass(frozen=True)
 class Ranked:
-    """An example in the order in which people should see it; rank 1 is the first."""
+    """An example with its rank. Rank 1 is selected first; 0 means that it has no rank."""
 
     example_id: int
     rank: int
@@ -29,9 +29,9 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Drawn:
-    """What was selected, and the audit drawn from the rest, in the order of the draw.
+    """The selected examples, and the audit drawn from the rest, in the order of the draw.
 
-    learn: a random sample of all, where a round starts by learning from one.
+    learn: a random sample of all examples, if the round starts by learning from one.
     """
 
     top: list[Ranked]
@@ -44,10 +44,14 @@ class Drawn:
 def ranked_examples(
     run: Run, *, paper_mode: bool = False, scores: Mapping[int, float | None] | None = None
 ) -> list[Ranked]:
-    """The run's examples, the most contested first. Pending ones are left out (SCIENCE: rank).
+    """Return the run's examples, the most contested first (SCIENCE: rank).
 
-    An adaptive run is ranked by its smoothed entropy, which `routing_score` holds. scores: by
-    example, what takes BPDE's place.
+    Pending ones are left out. An adaptive run is ranked by its smoothed entropy, held by
+    `routing_score`.
+
+    Args:
+        paper_mode: Break ties in import order, as the paper does.
+        scores: By example, used instead of BPDE.
     """
     verdicts = list(
         Verdict.objects.filter(run=run, example__in=frame_of(run.project))
@@ -75,23 +79,23 @@ def ranked_examples(
 def size_for_budget(
     budget: Decimal, n_audit: int, votes: int, rate: HumanRate, n_frame: int
 ) -> int:
-    """The largest m that a budget pays for beside the audit (SCIENCE: cost)."""
+    """Return the largest m that the budget pays for after the audit (SCIENCE: cost)."""
     price = votes * rate.vote_usd
-    # What buys everything is not divided: exact fractions of 1e9999999 have ten million digits.
+    # Not divided if it buys everything: exact fractions of 1e9999999 have ten million digits.
     if price <= 0 or budget >= price * n_frame:
         return n_frame - n_audit
     m = affordable(budget, votes, n_audit, rate, n_frame) if budget >= price else 0
     if isinstance(m, Undefined) or m < 1:
         raise UserError(
-            f"{usd(budget)} leaves nothing to select beside an audit of {n_audit}: "
-            f"{number_of(votes, 'vote')} an item cost {usd(price)}. Raise the budget, or ask for "
+            f"{usd(budget)} leaves nothing to select after an audit of {n_audit}: "
+            f"{number_of(votes, 'vote')} per item cost {usd(price)}. Raise the budget, or ask for "
             "fewer votes or a smaller audit."
         )
     return min(m, n_frame - n_audit)
 
 
 def draw(order: Sequence[Ranked], all_ids: Sequence[int], m: int, n_audit: int, seed: int) -> Drawn:
-    """The first m by rank, and a simple random sample of n_audit from all the others."""
+    """Select the first m by rank, and draw a simple random sample of n_audit from all others."""
     top = list(order[:m])
     chosen = {ranked.example_id for ranked in top}
     rank_of = {ranked.example_id: ranked for ranked in order}
@@ -113,7 +117,7 @@ def check_audit(n_audit: int, n_rest: int) -> None:
 def draw_to_learn(
     order: Sequence[Ranked], all_ids: Sequence[int], m: int, learn: int, seed: int
 ) -> Drawn:
-    """A simple random sample of all, to learn from before the rest of the m is selected."""
+    """Draw a simple random sample of all, to learn from before the rest of the m is selected."""
     check_learning(len(all_ids), m, learn)
     rank_of = {ranked.example_id: ranked for ranked in order}
     drawn = Random(f"learn:{seed}").sample(list(all_ids), learn)
@@ -124,28 +128,25 @@ def draw_to_learn(
 def check_learning(n_frame: int, m: int, learn: int) -> None:
     if m <= learn:
         raise UserError(
-            f"This selects {m} examples, and {learn} of them are for learning, so that none is "
-            f"left to select. {_larger_cut(n_frame, learn)}"
+            f"This selects {m} examples, of which {learn} are for learning, so none is left to "
+            f"select. {_larger_cut(n_frame, learn)}"
         )
 
 
 def _larger_cut(n_frame: int, learn: int) -> str:
-    """The smallest β, in hundredths of a percent, whose cut is larger than the sample."""
-    hundredths = next((b for b in _betas(n_frame, learn) if cut(n_frame, b) > learn), None)
-    if hundredths is None:
-        return f"Learn from fewer: there are {n_frame} examples."
-    return f"The smallest β that works is {float(hundredths):g} %; or learn from fewer."
-
-
-def _betas(n_frame: int, learn: int) -> Iterator[Decimal]:
-    """Those near 100 (learn + ½)/N, up to 100."""
+    """Say which β, in hundredths of a percent, is the smallest whose cut exceeds the sample."""
+    # The cut rounds half up, so that the β is near 100 (learn + ½) / N.
     nearest = int(Fraction(10_000 * (2 * learn + 1), 2 * n_frame))
-    return (Decimal(b) / 100 for b in range(nearest, min(nearest + 3, 10_001)))
+    betas = (Decimal(hundredths) / 100 for hundredths in range(nearest, min(nearest + 3, 10_001)))
+    beta = next((beta for beta in betas if cut(n_frame, beta) > learn), None)
+    if beta is None:
+        return f"Use a smaller learning sample: there are only {n_frame} examples."
+    return f"The smallest β that works is {float(beta):g} %; or use a smaller learning sample."
 
 
 def size_for_beta(n_frame: int, beta: Decimal) -> int:
-    """m = floor(β·N/100 + ½), unjudged examples counted in N."""
+    """Return m = floor(β·N/100 + ½). N counts unjudged examples too."""
     try:
         return cut(n_frame, beta)
     except ValueError as error:
-        raise UserError(f"β must lie between 0 and 100 percent, not {beta}.") from error
+        raise UserError(f"β must be between 0 and 100 percent, not {beta}.") from error

@@ -1,4 +1,8 @@
-"""The form of a person's own settings on the screen."""
+"""What an annotator does: vote, save a draft, skip, flag, go back, leave a round, set preferences.
+
+Each works as a plain form. The page's script marks its posts with a header, and gets a sentence or
+nothing instead of a page.
+"""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -16,7 +20,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation.models import Annotation, Draft
+from annotation.models import Draft, Vote
 from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
@@ -30,10 +34,10 @@ from annotation.screen.hand import (
     kind_to_old_links,
     last_token,
     log_in_first,
-    round_for,
+    round_behind_link,
     vote_on,
 )
-from annotation.screen.progress import progress_of, refusal, where
+from annotation.screen.progress import progress_of, refusal, title_of
 from annotation.screen.views import progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
@@ -50,7 +54,7 @@ class PreferencesForm(forms.ModelForm):
 @require_POST
 @kind_to_old_links
 def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     try:
         annotators.leave_round(round_, annotator)
     except UserError as error:
@@ -58,8 +62,8 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
     else:
         messages.success(
             request,
-            f"You left {where(round_)}. What you voted stays; what you had in hand went back to "
-            "the others. You can come back.",
+            f"You left {title_of(round_)}. Your votes stay; the pair you had open went back "
+            "to the others. You can come back.",
         )
     return redirect("annotate")
 
@@ -67,22 +71,22 @@ def annotate_leave(request: HttpRequest, signed: str) -> HttpResponse:
 @require_POST
 @kind_to_old_links
 def annotate_return(request: HttpRequest, signed: str) -> HttpResponse:
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     annotators.come_back(round_, annotator)
     return redirect(address_of(round_))
 
 
 _MISMATCH = (
-    "The page and the pair it was sent for do not belong together, so nothing was stored. "
-    "Go on with the pair that is yours now."
+    "The form and the page don't belong to the same pair, so nothing was stored. "
+    "Go on with your current pair."
 )
-# In seconds. What waited for less is as good as said now.
+# In seconds. An entry that waited for less counts as made now.
 _AT_ONCE = 1.0
 Action = Callable[[HttpRequest, Draft], HttpResponse]
 
 
 def on_item(action: Action) -> Callable[..., HttpResponse]:
-    """A post about one item: found, allowed, and named alike by its address and its form."""
+    """Wrap a post about one item: fetch it, check permission, and compare address and form."""
 
     @login_not_required
     @never_cache
@@ -92,7 +96,7 @@ def on_item(action: Action) -> Callable[..., HttpResponse]:
             return log_in_first(request, token)
         draft = draft_for(request.user, token)
         if request.method != "POST":
-            # Where logging in again leads after a post that came too late.
+            # After a post without a login, logging in leads here.
             return redirect("annotate_item", token)
         if request.POST.get("token") != token:
             return _refuse(request, draft, _MISMATCH, 409)
@@ -123,7 +127,7 @@ def vote(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @on_item
 def save(request: HttpRequest, draft: Draft) -> HttpResponse:
-    """Keep the draft; without the script this also switches how the texts are shown."""
+    """Save the draft. Without the script this also switches how the texts are shown."""
     keep(draft, _entry(request, draft))
     if (view := request.POST.get("view")) in VIEWS:
         return redirect(reverse("annotate_item", args=[draft.token]) + f"?view={view}")
@@ -137,8 +141,8 @@ def beat(request: HttpRequest, draft: Draft) -> HttpResponse:
     return _refuse(
         request,
         draft,
-        "You were away for long, so this pair went to somebody else. You can still submit; "
-        "if it has all its votes by then, you will be told.",
+        "You were away for a long time, so this pair went to another annotator. You can still "
+        "submit; if the pair has all its votes by then, you will be told.",
         409,
     )
 
@@ -183,7 +187,7 @@ def back(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 @require_POST
 def preferences(request: HttpRequest) -> HttpResponse:
-    """A person's own settings; they hold in every project."""
+    """Save a person's own settings, which apply in every project."""
     form = PreferencesForm(request.POST, instance=preferences_of(cast(AbstractUser, request.user)))
     form.save()
     if _by_script(request):
@@ -193,36 +197,37 @@ def preferences(request: HttpRequest) -> HttpResponse:
 
 
 def _record(draft: Draft, entry: Entry) -> None:
-    """Store the vote. Where there was one already, from another tab or before the connection was
-    lost, the person has changed their mind since: what they say last holds.
+    """Store the vote, or change one given in another tab or before the connection was lost.
+
+    The person has changed their mind since then, so what they said last holds.
     """
-    given = record_vote(draft, entry.answer, entry.comment, entry.seconds)
-    if (given.answer, given.comment) != (draft.answer, draft.comment):
-        _change(given, draft)
+    vote = record_vote(draft, entry.answer, entry.comment, entry.seconds)
+    if (vote.answer, vote.comment) != (draft.answer, draft.comment):
+        _change(vote, draft)
 
 
 def _edit(draft: Draft, entry: Entry) -> None:
-    given = vote_on(draft)
-    if given is None:
+    vote = vote_on(draft)
+    if vote is None:
         record_vote(draft, entry.answer, entry.comment, entry.seconds)
         return
     keep(draft, entry)
-    _change(given, draft)
+    _change(vote, draft)
 
 
 def _is_outdated(draft: Draft, entry: Entry) -> bool:
-    """It waited for a connection, and the person voted on the item meanwhile, on another device."""
+    """Return True if the entry waited for a connection while the person voted on another device."""
     if entry.age < _AT_ONCE:
         return False
-    given = vote_on(draft)
-    said_at = timezone.now() - timedelta(seconds=entry.age)
-    return given is not None and given.updated_at > said_at
+    vote = vote_on(draft)
+    entered_at = timezone.now() - timedelta(seconds=entry.age)
+    return vote is not None and vote.updated_at > entered_at
 
 
-def _change(given: Annotation, draft: Draft) -> None:
-    """Its active time is all that the draft has gathered over its life."""
-    added = draft.active_seconds - (given.active_seconds or 0.0)
-    edit_vote(given, draft.answer, draft.comment, max(0.0, added))
+def _change(vote: Vote, draft: Draft) -> None:
+    """The vote's active time becomes the draft's, which has added up since it was opened."""
+    added = draft.active_seconds - (vote.active_seconds or 0.0)
+    edit_vote(vote, draft.answer, draft.comment, max(0.0, added))
 
 
 def _entry(request: HttpRequest, draft: Draft) -> Entry:

@@ -1,4 +1,4 @@
-"""All that an annotator may see of an example: two texts by side, and never whose they are."""
+"""All that an annotator may see of an example: a question and two texts, but not whose they are."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,15 +15,15 @@ from judging.dataset.models import Example
 
 View = Literal["rendered", "raw", "differences"]
 VIEWS: tuple[View, ...] = ("rendered", "raw", "differences")
-# An item is rendered when it is fetched ahead and again when somebody else or a reload asks.
+# An item is rendered when it is fetched ahead, and again for other annotators and on reloads.
 _KEPT = 512
 
 
 @dataclass(frozen=True)
 class BlindPair:
-    """Safe HTML, "" for a text in which nothing can be seen.
+    """Safe HTML; "" for a text without anything visible.
 
-    Which response stands on which side is known to the server alone.
+    Only the server knows which response is on which side.
     """
 
     question: SafeString
@@ -38,7 +38,7 @@ def _rendered(text: str, how: How) -> SafeString:
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
-    """The pair as it stands before this annotator; only the three texts are read."""
+    """Return the pair with the sides of this draft. Only the three texts are read."""
     question, first, second = _texts.first(example=draft.item.example_id)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, draft.item.round.protocol.rendering)
@@ -58,6 +58,6 @@ def _texts(example: Any) -> QuerySet[Example, Any]:
 
 
 def guidelines(draft: Draft) -> SafeString | None:
-    """What the annotators of this round were told, or None where nothing was written."""
+    """Return the round's guidelines for annotators, or None if there are none."""
     text = draft.item.round.protocol.guidelines
     return _rendered(text, "markdown") if text.strip() else None

@@ -1,4 +1,10 @@
-"""The item that a person has in hand: found and allowed in one step."""
+"""The item in a person's hand: its links, fetching it with its permission, and what is entered.
+
+Fetching and "may this person?" are one step, so that no view can forget the second. A form that
+comes without a login, or from a page older than the login, is kept: nobody but the person knows
+the token of an item in hand, so what was entered goes into that item's draft, where the person
+finds it after logging in. Nothing else is done with it, and no time is counted.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -18,13 +24,17 @@ from django.urls import reverse
 from django.utils import timezone
 from django.utils.crypto import constant_time_compare
 
-from annotation.models import Annotation, Annotator, Draft, Protocol, Round
+from annotation.models import Annotator, Draft, Round, Vote
 from annotation.people.annotators import annotator_of
-from annotation.queue.drafts import FIVE, MAX_COMMENT, THREE, choices, save_draft
+from annotation.queue.drafts import (
+    MAX_COMMENT,
+    answer_options,
+    criterion_values,
+    save_draft,
+)
 from annotation.queue.queue import claim_slot_of, heartbeat
 from judging.core.sql.statements import prepared
 from judging.projects.access import project_for
-from judging.projects.models import Project
 
 _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
@@ -41,7 +51,7 @@ _NEEDED = [
 
 
 class LinkEnded(Http404):
-    """The link named a round once; since then all links were renewed."""
+    """The link once led to a round, but links have been renewed since."""
 
 
 def is_token(text: str) -> bool:
@@ -49,7 +59,7 @@ def is_token(text: str) -> bool:
 
 
 def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
-    """The person's own draft of an item in a project they still belong to. Raises Http404."""
+    """Return the person's own draft, in a project they still belong to. Raises Http404."""
     draft = _drafts.first(token=token, user=user.pk) if user.pk and is_token(token) else None
     if draft is None or draft.annotator.left_at is not None:
         raise Http404("No such item of yours.")
@@ -60,20 +70,22 @@ def draft_for(user: AbstractUser | AnonymousUser, token: str) -> Draft:
 
 @prepared
 def _drafts(token: Any, user: Any) -> QuerySet[Draft]:
-    """With what the screen needs of the round, in one query; nothing of the judge is read along."""
+    """With what the screen needs of the round, in one query. Nothing about the judge is read."""
     drafts = Draft.objects.select_related("item__round__protocol", "annotator")
     drafts = drafts.annotate(slug=F("item__round__project__slug"))
     return drafts.only(*_NEEDED).filter(token=token, annotator__user=user)
 
 
-def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
-    """The round of a link, and who labels in it. Raises Http404, and LinkEnded for one that was
-    good once."""
+def round_behind_link(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
+    """Return the round of a link, and the annotator that the user labels as.
+
+    Raises Http404, and LinkEnded for a link that worked once.
+    """
     try:
         named = _SIGNER.unsign_object(signed)
     except signing.BadSignature:
         raise Http404("No such round.") from None
-    # A link of an older version names the number alone, which may be another round's by now.
+    # Links of an older version hold only the key, which may be another round's after a restore.
     number, nonce = named if isinstance(named, list) else (named, "")
     round_ = _rounds.first(key=number)
     if round_ is None:
@@ -85,7 +97,7 @@ def round_for(user: AbstractUser, signed: str) -> tuple[Round, Annotator]:
 
 
 def kind_to_old_links(view: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
-    """Lead from a link that has ended to the list of open rounds, where the new one is."""
+    """Redirect from a link that has ended to the list of open rounds, where the new link is."""
 
     @wraps(view)
     def kind(request: HttpRequest, signed: str) -> HttpResponse:
@@ -111,7 +123,7 @@ def _rounds(key: Any) -> QuerySet[Round]:
 
 
 def address_of(round_: Round) -> str:
-    """Where the round's next item is handed out."""
+    """Return the address where the round's next item is handed out."""
     return reverse("annotate_round", args=[_signed(round_)])
 
 
@@ -128,12 +140,12 @@ def _signed(round_: Round) -> str:
 
 
 def take_up(draft: Draft, now: datetime) -> bool:
-    """Hold the item's slot, also after its lease ended. False when others gave all its votes."""
+    """Hold the item's slot, also after its lease ended. Returns False if it needs no more votes."""
     return heartbeat(draft, now) or claim_slot_of(draft.item, draft.annotator, now) is not None
 
 
-def vote_on(draft: Draft) -> Annotation | None:
-    """The vote that this person gave on the item, if any."""
+def vote_on(draft: Draft) -> Vote | None:
+    """Return this person's vote on the item, if any."""
     vote = _votes.first(item=draft.item_id, annotator=draft.annotator_id)
     if vote is not None:
         vote.item, vote.protocol = draft.item, draft.item.round.protocol
@@ -141,14 +153,14 @@ def vote_on(draft: Draft) -> Annotation | None:
 
 
 @prepared
-def _votes(item: Any, annotator: Any) -> QuerySet[Annotation]:
-    return Annotation.objects.filter(item=item, annotator=annotator)
+def _votes(item: Any, annotator: Any) -> QuerySet[Vote]:
+    return Vote.objects.filter(item=item, annotator=annotator)
 
 
-def last_token(round_: Round, annotator: Annotator, before: Annotation | None = None) -> str | None:
-    """The token of the last vote of one's own in this round, or of the one before `before`."""
-    source = Annotation.Source.SCREEN
-    votes = Annotation.objects.filter(annotator=annotator, item__round=round_, source=source)
+def last_token(round_: Round, annotator: Annotator, before: Vote | None = None) -> str | None:
+    """Return the token of the annotator's last vote in this round, or last before `before`."""
+    source = Vote.Source.SCREEN
+    votes = Vote.objects.filter(annotator=annotator, item__round=round_, source=source)
     if before is not None:
         votes = votes.filter(submitted_at__lt=before.submitted_at)
     last = votes.order_by("-submitted_at", "-pk").values("item")[:1]
@@ -156,14 +168,17 @@ def last_token(round_: Round, annotator: Annotator, before: Annotation | None = 
     return drafts.values_list("token", flat=True).first()
 
 
-# Longer than a browser keeps what waits.
+# Longer than a browser keeps a form that waits for a connection.
 _LONGEST = 30 * 24 * 3600.0
 
 
 @dataclass(frozen=True)
 class Entry:
-    """`seconds` is active time since the last entry; `age`, in seconds, how long it waited in the
-    browser for a connection."""
+    """What was entered on the screen, as it is posted with a draft, a vote or a skip.
+
+    seconds: active time since the last entry.
+    age: seconds that the entry waited in the browser for a connection.
+    """
 
     answer: dict[str, Any]
     comment: str
@@ -171,26 +186,23 @@ class Entry:
     age: float = 0.0
 
 
-def criterion_values(protocol: Protocol) -> tuple[str, ...]:
-    return FIVE if protocol.scale == Project.Scale.FIVE else THREE
-
-
 def entry_of(posted: Mapping[str, str], draft: Draft, now: datetime) -> Entry:
-    """Read a form. What is no answer under the protocol is left out, for the check to miss."""
+    """Read a form. Values that the protocol doesn't offer are left out; `checked_answer` tells."""
     protocol = draft.item.round.protocol
     answer: dict[str, Any] = {}
-    if posted.get("overall") in {choice.value for choice in choices(protocol)}:
+    if posted.get("overall") in {option.value for option in answer_options(protocol)}:
         answer["overall"] = posted["overall"]
-    given = {
-        name: posted.get(f"criterion-{number}", "")
-        for number, name in enumerate(protocol.criteria, start=1)
-    }
     scale = criterion_values(protocol)
-    if criteria := {name: value for name, value in given.items() if value in scale}:
+    criteria = {
+        name: value
+        for number, name in enumerate(protocol.criteria, start=1)
+        if (value := posted.get(f"criterion-{number}")) in scale
+    }
+    if criteria:
         answer["criteria"] = criteria
     comment = posted.get("comment", "").replace("\r\n", "\n").replace("\x00", "")
     passed = (now - draft.updated_at).total_seconds()
-    # Never more than has passed since the last entry: a post that is repeated adds nothing.
+    # Never more than has passed since the last entry, so that a repeated post adds nothing.
     seconds = _number(posted.get("seconds", ""), most=passed)
     return Entry(answer, comment, seconds, _number(posted.get("age", ""), most=_LONGEST))
 
@@ -200,7 +212,7 @@ def keep(draft: Draft, entry: Entry) -> None:
 
 
 def _number(text: str, most: float) -> float:
-    """0 for what is none, NaN included."""
+    """Return the number between 0 and `most`, or 0 if the text is no number or NaN."""
     try:
         return max(0.0, min(float(text), most))
     except ValueError:
@@ -208,17 +220,19 @@ def _number(text: str, most: float) -> float:
 
 
 KEPT = "kept"
-_LOG_IN = "You were logged out. What you entered is kept: log in, and it is there to be submitted."
+_LOG_IN = "You were logged out. What you entered is kept: log in, then submit it."
 
 
 def log_in_first(request: HttpRequest, token: str) -> HttpResponse:
-    """The way to the login, and from there to the item."""
+    """Redirect to the login, and from there to the item."""
     return redirect_to_login(_address(request, token, is_kept=_keep(request, token)))
 
 
 def expired(request: HttpRequest) -> HttpResponse | None:
-    """The way to the item from a form whose CSRF token no longer holds; None where it is of
-    something else, or where nothing was entered."""
+    """Redirect to the item from a form whose CSRF token is no longer valid.
+
+    Returns None for other forms, and if nothing was entered.
+    """
     match = request.resolver_match
     token = match.kwargs.get("token", "") if match else ""
     if "X-Annotate" in request.headers or not _keep(request, token):
@@ -230,7 +244,7 @@ def _address(request: HttpRequest, token: str, *, is_kept: bool) -> str:
     address = reverse("annotate_item", args=[token])
     if not is_kept:
         return address
-    # The script keeps its own copy, and sends it again and again.
+    # The script keeps its own copy and sends it repeatedly, so it needs no message.
     if not request.user.is_authenticated and "X-Annotate" not in request.headers:
         messages.warning(request, _LOG_IN)
     return f"{address}?{KEPT}=1"
@@ -247,6 +261,6 @@ def _keep(request: HttpRequest, token: str) -> bool:
     entry = entry_of(request.POST, draft, timezone.now())
     if not entry.answer and not entry.comment.strip():
         return False
-    # Without its time of change: active time is counted from there on.
+    # The time of change stays, since active time is counted from it.
     drafts.update(answer=entry.answer, comment=entry.comment[:MAX_COMMENT])
     return True

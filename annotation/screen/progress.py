@@ -1,4 +1,4 @@
-"""A person's own way through a round, and the rounds that are open to them."""
+"""A person's progress in a round, the rounds open to them, and why there is nothing to label."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from django.contrib.auth.models import AbstractUser
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce
 
-from annotation.models import Annotation, Annotator, Item, Round, Seat, Selection, Skip, Slot
+from annotation.models import Annotator, Draft, Item, Round, Seat, Selection, Skip, Slot, Vote
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
@@ -21,7 +21,7 @@ _RECENT = 20
 
 @dataclass(frozen=True)
 class OwnProgress:
-    """`pace` is the mean active seconds of the last votes."""
+    """pace: mean active seconds of the last votes."""
 
     where: str
     done: int
@@ -31,9 +31,10 @@ class OwnProgress:
 
 @dataclass(frozen=True)
 class OpenRound:
-    """A round that is not closed, and the address that hands out its next item.
+    """A round that is not closed, with the address that hands out its next item.
 
-    `finished`: nothing in it waits for this person; `left`: they left it.
+    finished: nothing in it waits for this person; left: they left it.
+    n_skipped: pairs that they skipped and may take up again; skipped_token: the last of them.
     """
 
     where: str
@@ -45,19 +46,21 @@ class OpenRound:
     paused: bool
     finished: bool
     left: bool
+    n_skipped: int
+    skipped_token: str
 
 
-def where(round_: Round) -> str:
+def title_of(round_: Round) -> str:
     return f"{round_.project.name} · round {round_.number}"
 
 
 def progress_of(round_: Round, annotator: Annotator) -> OwnProgress:
-    """Counted from the person's own slots, so that the size of the round costs nothing."""
+    """Count the person's own slots, so that the size of the round doesn't matter."""
     who = {"round_": round_.pk, "annotator": annotator.pk}
     items, done, limit = _counts.first(**who)
     seconds = [each for (each,) in _recent_seconds.all(**who) if each is not None]
     return OwnProgress(
-        where(round_),
+        title_of(round_),
         done,
         _most(items, limit),
         fmean(seconds) if seconds else None,
@@ -92,10 +95,10 @@ def _most(items: int, limit: int | None) -> int:
 
 
 def open_work(user: AbstractUser) -> list[OpenRound]:
-    """The rounds that are open to this person: those with work first, then the oldest first."""
+    """Return the rounds open to this person: those with work first, then the oldest first."""
     rounds = [
         OpenRound(
-            where(round_),
+            title_of(round_),
             address_of(round_),
             leave_address_of(round_),
             return_address_of(round_),
@@ -104,6 +107,8 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
             round_.state == Round.State.PAUSED,
             not round_.has_work or round_.done >= total,
             round_.has_left,
+            round_.n_skipped,
+            round_.skipped or "",
         )
         for round_ in _open_rounds(user)
     ]
@@ -111,7 +116,7 @@ def open_work(user: AbstractUser) -> list[OpenRound]:
 
 
 def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
-    """Where this person is an annotator and nothing more, by the project's name."""
+    """Return memberships in which this person is only an annotator, by the project's name."""
     mine = Membership.objects.filter(user=user, role=Role.ANNOTATOR).select_related("project")
     return mine.order_by("project__name", "pk")
 
@@ -119,6 +124,8 @@ def labelled_by(user: AbstractUser) -> QuerySet[Membership]:
 def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
     seats = Seat.objects.filter(round=OuterRef("pk"), annotator__user=user)
     mine = Slot.objects.filter(round=OuterRef("pk"), annotator__user=user, vote__isnull=False)
+    skipped = skipped_drafts(annotator__user=user, item__round=OuterRef("pk"))
+    n_skipped = skipped.order_by().values("item__round").annotate(n=Count("pk"))
     parts = Selection.objects.filter(round=OuterRef("pk")).values("round")
     rounds = Round.objects.filter(project__memberships__user=user, kind=Round.Kind.ROUTED)
     return (
@@ -128,6 +135,8 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
         .annotate(
             has_left=Exists(seats.filter(left_at__isnull=False)),
             has_work=Exists(_work_for(user)),
+            n_skipped=Coalesce(_number(n_skipped), 0),
+            skipped=Subquery(skipped.values("token")[:1]),
             limit=Subquery(seats.values("limit")[:1]),
             done=Coalesce(_number(mine.values("round").annotate(n=Count("pk"))), 0),
             items_in_it=Coalesce(_number(parts.annotate(n=Sum("n_items"))), 0),
@@ -137,15 +146,23 @@ def _open_rounds(user: AbstractUser) -> QuerySet[Round]:
 
 
 def _work_for(user: AbstractUser) -> QuerySet[Slot]:
-    """Slots of the round to be filled by somebody who neither skipped the item nor voted on it."""
+    """Unfilled slots of items that this person neither skipped nor voted on."""
     skips = Skip.objects.filter(item=OuterRef("item"), annotator__user=user)
-    votes = Annotation.objects.filter(
+    votes = Vote.objects.filter(
         example=OuterRef("item__example"),
         protocol=OuterRef("item__round__protocol"),
         annotator__user=user,
     )
     unfilled = Slot.objects.filter(round=OuterRef("pk"), vote=None, item__state=Item.State.OPEN)
     return unfilled.filter(~Exists(skips), ~Exists(votes))
+
+
+def skipped_drafts(**whose: Any) -> QuerySet[Draft]:
+    """Return the drafts of pairs that a person skipped and may take up again, the last first."""
+    theirs = Skip.objects.filter(item=OuterRef("item"), annotator=OuterRef("annotator"))
+    unfilled = Slot.objects.filter(item=OuterRef("item"), vote=None)
+    drafts = Draft.objects.filter(Exists(theirs), Exists(unfilled), **whose)
+    return drafts.exclude(item__state=Item.State.COMPLETE).order_by("-updated_at", "-pk")
 
 
 def _number(counted: QuerySet) -> Subquery:
@@ -166,21 +183,21 @@ class Ending:
 _TEXTS = {
     "done": (
         "You are done",
-        "There is nothing left for you in this round. What you voted is stored, and can be "
+        "There is nothing left for you in this round. Your votes are stored, and can be "
         "changed until the round is closed.",
     ),
     "left": (
         "You left this round",
-        "What you voted is stored and counts. Nothing more is handed out to you.",
+        "Your votes are stored and count. Nothing more is handed out to you.",
     ),
     "more_to_come": (
         "More pairs are coming",
-        "The next pairs of this round are being put together, which waits for the last votes on "
-        "the first ones. This page goes on by itself as soon as they are there.",
+        "The next pairs of this round are selected after the last votes on the first ones. This "
+        "page continues by itself as soon as they are ready.",
     ),
     "in_work": (
         "Nothing is free at the moment",
-        "All pairs that are left for you are in work by others.",
+        "Other people are working on all pairs that are left for you.",
     ),
     "not_assigned": (
         "No pair of this round is assigned to you",
@@ -210,7 +227,7 @@ _WAITING = ("in_work", "more_to_come", "paused")
 
 
 def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
-    """The message for each reason the queue gives for handing out nothing."""
+    """Return the message for the queue's reason to hand out nothing."""
     texts = _TEXTS if has_voted else _TEXTS | _WITHOUT_VOTES
     title, text = texts[nothing.reason]
     again = address_of(round_) if nothing.reason in _WAITING else ""
@@ -221,5 +238,5 @@ def ending_of(nothing: NoItem, round_: Round, *, has_voted: bool) -> Ending:
 
 
 def refusal(title: str, sentence: str, round_: Round) -> Ending:
-    """An item or a vote that is not taken, with the way on."""
+    """Return the message for an item or a vote that is not accepted, with a link to go on."""
     return Ending(title, sentence, None, address_of(round_), "Go on")

@@ -1,4 +1,4 @@
-"""Addresses of the annotator's screen: an item is named by its token and by nothing else."""
+"""Addresses of the annotator's screen. Only its token names an item."""
 
 from django.urls import path
 

@@ -1,4 +1,4 @@
-"""The context of the screen's templates: the blind pair, the buttons, the draft, the addresses."""
+"""The annotator's pages: open rounds, the item on the screen, and the next one fetched ahead."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, cast
@@ -12,9 +12,9 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotation, Annotator, Draft, Round
-from annotation.queue.drafts import BOTH_BAD, AnswerOption, choices
-from annotation.queue.queue import NoItem, claim_next, why_none
+from annotation.models import Annotator, Draft, Round, Vote
+from annotation.queue.drafts import BOTH_BAD, AnswerOption, answer_options
+from annotation.queue.queue import NoItem, claim_next, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
     KEPT,
@@ -23,7 +23,7 @@ from annotation.screen.hand import (
     is_token,
     kind_to_old_links,
     last_token,
-    round_for,
+    round_behind_link,
     take_up,
     vote_on,
 )
@@ -35,6 +35,7 @@ from annotation.screen.progress import (
     open_work,
     progress_of,
     refusal,
+    skipped_drafts,
 )
 from annotation.votes.voting import is_final
 from judging.projects.access import preferences_of
@@ -53,18 +54,20 @@ class Criterion:
 
 def item_context(
     draft: Draft,
-    vote: Annotation | None,
+    vote: Vote | None,
     *,
     progress: OwnProgress | None,
     view: View = "rendered",
     error: str = "",
 ) -> dict[str, Any]:
-    """`vote` is the person's own earlier vote, which is then being edited.
+    """Return the templates' context of an item.
 
-    Without `progress` it is the item alone, fetched while there is one before it to go back to.
+    Args:
+        vote: The person's earlier vote, which is then being edited.
+        progress: None for an item that is fetched ahead, which is shown after another.
     """
     protocol = draft.item.round.protocol
-    buttons = choices(protocol)
+    buttons = answer_options(protocol)
     chosen = draft.answer.get("criteria", {})
     base = reverse("annotate_item", args=[draft.token])
     can_go_back = progress is None or progress.done
@@ -99,23 +102,23 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
     }
 
 
-def _words(buttons: tuple[AnswerOption, ...], vote: Annotation) -> str:
+def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
     texts = {button.value: button.text for button in buttons}
     return texts.get(vote.answer.get("overall"), vote.label)
 
 
-_FINAL = "Another round that counts it was closed, so it can no longer be changed."
+_FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
 _NOT_SUBMITTED = (
-    "This was not submitted yet, as your login had ended. What you entered is here: look at it, "
+    "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
 )
-_SETTLED = "It got all the votes it needs from others. Nothing of yours is lost."
+_SETTLED = "Other annotators gave all the votes that it needs. Nothing of yours is lost."
 
 
 @require_GET
 @never_cache
 def annotate(request: HttpRequest) -> HttpResponse:
-    """My open rounds, one button each."""
+    """List the user's open rounds, with one button each."""
     user = cast(AbstractUser, request.user)
     context = {"work": open_work(user), "memberships": labelled_by(user)}
     return render(request, "annotation/screen/open_work.html", context)
@@ -126,7 +129,7 @@ def annotate(request: HttpRequest) -> HttpResponse:
 @kind_to_old_links
 def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
     """Hand out the next item, or say why there is none."""
-    round_, annotator = round_for(cast(AbstractUser, request.user), signed)
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
     handed = claim_next(round_, annotator)
     if request.headers.get("HX-Request"):
         return _turned_up(handed)
@@ -139,7 +142,7 @@ def annotate_round(request: HttpRequest, signed: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
-    """One item, with its draft; or one's own vote on it, to be changed."""
+    """Show one item with its draft, or the person's own vote on it to be changed."""
     draft = draft_for(request.user, token)
     round_, vote = draft.item.round, vote_on(draft)
     if vote is None and round_.state == Round.State.PAUSED:
@@ -147,7 +150,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if round_.state == Round.State.CLOSED:
         return show_nothing(request, NoItem("closed"), round_, draft.annotator)
     if vote is None and not take_up(draft, timezone.now()):
-        if nothing := why_none(round_, draft.annotator):
+        if nothing := why_no_items(round_, draft.annotator):
             return show_nothing(request, nothing, round_, draft.annotator)
         ending = refusal("This pair is settled", _SETTLED, round_)
         return show_ending(request, ending, round_, draft.annotator)
@@ -166,7 +169,7 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
-    """The two sides alone, as raw text or with what differs marked."""
+    """Return only the two sides, as raw text or with their differences marked."""
     draft = draft_for(request.user, token)
     context = {"pair": blind_pair(draft, _view(request))}
     return render(request, "annotation/screen/_texts.html", context)
@@ -175,7 +178,7 @@ def annotate_texts(request: HttpRequest, token: str) -> HttpResponse:
 @require_GET
 @never_cache
 def annotate_ahead(request: HttpRequest, token: str) -> HttpResponse:
-    """The item after this one, held for the person while they still work on this one."""
+    """Return the next item, held for the person while they still work on this one."""
     draft = draft_for(request.user, token)
     ahead = claim_next(draft.item.round, draft.annotator, beside=token)
     if isinstance(ahead, NoItem):
@@ -193,7 +196,7 @@ def show_nothing(
 
 
 def _turned_up(handed: Draft | NoItem) -> HttpResponse:
-    """For the page that waits: nothing new yet, or where to go on."""
+    """Tell the waiting page that there is nothing yet, or where to go on."""
     if isinstance(handed, NoItem):
         waits = handed.reason == "more_to_come"
         return HttpResponse(status=204, headers={} if waits else {"HX-Refresh": "true"})
@@ -204,16 +207,20 @@ def _turned_up(handed: Draft | NoItem) -> HttpResponse:
 def show_ending(
     request: HttpRequest, ending: Ending, round_: Round, annotator: Annotator, status: int = 200
 ) -> HttpResponse:
-    """Why there is no item. The way back to the last vote is shown where it can be changed."""
+    """Say why there is no item. A link leads back to the last vote if it can be changed."""
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
     context["skipped"] = _skipped(request)
     if round_.state != Round.State.CLOSED:
         context["last"] = last_token(round_, annotator)
+    if round_.state == Round.State.OPEN:
+        skipped = skipped_drafts(annotator=annotator, item__round=round_)
+        tokens = list(skipped.values_list("token", flat=True))
+        context |= {"n_skipped": len(tokens), "skipped_token": tokens[0] if tokens else ""}
     return render(request, "annotation/screen/nothing.html", context, status=status)
 
 
 def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> HttpResponse:
-    """The item again, with what is missing in it."""
+    """Show the item again, with what is missing."""
     progress = progress_of(draft.item.round, draft.annotator)
     context = item_context(draft, vote_on(draft), error=error, progress=progress)
     context["preferences"] = preferences_of(cast(AbstractUser, request.user))
@@ -226,6 +233,6 @@ def _view(request: HttpRequest) -> View:
 
 
 def _skipped(request: HttpRequest) -> str:
-    """The token of the item that was skipped just before, for an offer to undo it."""
+    """Return the token of the item that was just skipped, so that the skip can be undone."""
     token = request.GET.get("skipped", "")
     return token if is_token(token) else ""

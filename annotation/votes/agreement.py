@@ -1,4 +1,4 @@
-"""How people agree in a round: among each other, with the rest, on attention checks, by side."""
+"""How people agree in a round: with each other, on attention checks, and across the two sides."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from annotation.models import Annotator, Round, Selection, Slot
-from annotation.queue.settling import leaving_out
+from annotation.queue.settling import counted_slots, leaving_out_unblinded
 from judging.methods.agreement.annotators import (
     PooledSideBias,
     SideBias,
@@ -28,13 +28,13 @@ from judging.methods.intervals.estimates import Undefined
 
 SIGN = {"win": 1, "tie": 0, "lose": -1}
 _SIGNS = (1, 0, -1)
-# Below this chance of being drawn by luck, after Holm, a lean to one side is pointed out.
+# A lean to one side is pointed out if its p-value, adjusted by Holm, is below this.
 SUSPECT = 0.05
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A number as pages show it: the value and what it rests on, or why there is none."""
+    """A number as pages show it, with its n; or the reason why there is none."""
 
     value: float | None = None
     n: int | None = None
@@ -43,8 +43,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class AnnotatorAgreement:
-    """How one person voted here. `left` is the share of decided votes for the left response,
-    `p_holm` how likely luck leans as far, adjusted for the number of people."""
+    """How one person voted in the round.
+
+    left: share of decided votes for the left response.
+    p_holm: p-value of that share under no preference, adjusted for the number of people.
+    """
 
     annotator: Annotator
     n_votes: int
@@ -60,16 +63,14 @@ class AnnotatorAgreement:
 
 
 class RoundAgreement:
-    """Votes of a round, read once. Attention checks are counted apart and enter nothing else.
+    """The votes that count in a round, read once, with those of earlier rounds among them.
 
-    Votes of earlier rounds under the same protocol that count here are among them; those that the
-    project leaves out are not.
+    Attention checks are counted separately and enter no other figure.
     """
 
     def __init__(self, round_: Round) -> None:
-        votes = Slot.objects.filter(round=round_, vote__isnull=False)
-        if leaving_out([round_.project_id]):
-            votes = votes.filter(vote__unblinded=False)
+        leave_out = bool(leaving_out_unblinded([round_.project_id]))
+        votes = counted_slots(Slot.objects.filter(round=round_), leave_out)
         self._rows = list(
             votes.order_by("item", "index").values_list(
                 "item",
@@ -89,7 +90,7 @@ class RoundAgreement:
 
     @property
     def n_items(self) -> int:
-        """Items, checks aside, that have two votes at least."""
+        """Items with at least two votes, not counting attention checks."""
         return int((self._present.sum(axis=1) >= 2).sum())
 
     @cached_property
@@ -98,7 +99,7 @@ class RoundAgreement:
 
     @cached_property
     def fleiss(self) -> Figure:
-        """Over the items with as many votes as most have."""
+        """Fleiss' kappa over the items with the most common number of votes."""
         return _figure(fleiss_kappa(self._counts[self._alike[1]]), self.fleiss_on)
 
     @property
@@ -123,7 +124,6 @@ class RoundAgreement:
 
     @cached_property
     def records(self) -> tuple[AnnotatorAgreement, ...]:
-        """One for each person who voted."""
         leaning = side_bias(self._sides)
         return tuple(
             self._record(place, annotator, leaning[str(annotator.pk)])
@@ -152,7 +152,7 @@ class RoundAgreement:
         return tables
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """(items, people) of 1, 0, -1, and where there is a vote."""
+        """Return (items, people) votes of 1, 0, -1, and a mask of where there is a vote."""
         rows = [row for row in self._rows if row[1] != Selection.Kind.CHECK]
         place = {item: n for n, item in enumerate(dict.fromkeys(row[0] for row in rows))}
         column = {annotator.pk: n for n, annotator in enumerate(self._people)}
@@ -183,7 +183,5 @@ class RoundAgreement:
         )
 
 
-def _figure(found: float | Undefined, n: int | None = None) -> Figure:
-    if isinstance(found, Undefined):
-        return Figure(reason=found.reason)
-    return Figure(found, n)
+def _figure(value: float | Undefined, n: int | None = None) -> Figure:
+    return Figure(reason=value.reason) if isinstance(value, Undefined) else Figure(value, n)

@@ -1,30 +1,49 @@
-"""Reading votes that people gave elsewhere: CSV, JSON lines, and two published layouts.
+"""Reading votes that people gave elsewhere: tables, JSON, and two published layouts.
 
-Every row is a vote or a reason, by line, why it is none. Labels may be win, tie and lose of
-response 1, or the name of the model that won.
+Every row is a vote, or is refused by its line. Labels may be win, tie and lose of response 1, or
+the name of the model that won.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from django.utils.dateparse import parse_datetime
-
 from judging.core.errors import UserError
-from judging.core.text import open_text, unstorable
-from judging.dataset import files
+from judging.core.text import unstorable
+from judging.dataset.files import Records, check_format
 from judging.dataset.models import Label
-from judging.dataset.records import CONTROLS, Problem, Record, Refused, listed, plain, quoted
+from judging.dataset.records import (
+    BOOLEANS,
+    ById,
+    Cells,
+    Codes,
+    Place,
+    Record,
+    Refused,
+    a_name,
+    canonical,
+    expected_sentence,
+    is_name,
+    listed,
+    plain,
+    read_label,
+    unstorable_sentence,
+)
 
 FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "faireval", "pandalm")
 # A day for one vote: more is a mistake, and would be charged for.
 LONGEST_SECONDS = 86_400
-LONGEST_NAME = 200
-A_NAME = f"a name of at most {LONGEST_NAME} characters on one line"
-_MARKS = {"": False, "false": False, "0": False, "true": True, "1": True}
-_PANDALM = {"0": Label.TIE, "1": Label.WIN, "2": Label.LOSE}
+_SIDES = {"1": 1, "2": 2}
+_FIELDS = (
+    "external_id", "id", "idx", "annotator", "label", "left_response", "unblinded",
+    "active_seconds", "submitted_at", "raw_answer", "comment", "vote_id", "protocol",
+    "protocol_fingerprint", "example_votes_n",
+)  # fmt: skip
+_PANDALM = {"0": "tie", "1": "win", "2": "lose"}
+# Before the name of a criterion, so that none is called like a column.
+CRITERION = "criterion:"
 
 
 @dataclass(frozen=True)
@@ -39,7 +58,12 @@ class KnownExample:
 
 @dataclass(frozen=True)
 class VoteRow:
-    line: int
+    """One vote, ready to be written.
+
+    vote_id, protocol, fingerprint: of an export of FairJudge, in which `exported` is set.
+    """
+
+    place: Place
     example: KnownExample
     annotator: str
     label: Label
@@ -49,218 +73,209 @@ class VoteRow:
     submitted_at: datetime | None = None
     answer: dict[str, Any] | None = None
     unblinded: bool = False
+    vote_id: str = ""
+    protocol: str = ""
+    fingerprint: str = ""
+    exported: bool = False
+
+    def conflict(self, held: str) -> str | None:
+        if held == self.label:
+            return None
+        return (
+            f"{self.annotator} voted {held} on {self.example.external_id} before, now "
+            f"{self.label}. The earlier vote stays."
+        )
 
 
 @dataclass(frozen=True)
-class VotesRead:
-    """What a file is read against. `names` maps plain spellings of a winner to a model's name."""
+class VoteReader:
+    """Turns the records of a file into votes.
+
+    Args:
+        annotator: whose votes they are, for a file that doesn't say it.
+        names: plain spelling of a winner → the model's name.
+        labels: what codes mean.
+    """
 
     examples: Sequence[KnownExample]
     annotator: str
     names: Mapping[str, str]
+    labels: Codes = field(default_factory=dict)
 
-    def label(self, text: str, example: KnownExample) -> Label | None:
-        """Win, tie or lose, or whose model's name it is."""
-        text = text.strip()
-        if text.casefold() in Label.values:
-            return Label(text.casefold())
+    def __post_init__(self) -> None:
+        if self.annotator and not is_name(self.annotator):
+            raise UserError(f"--annotator should be {a_name()}. Nothing was imported.")
+
+    def rows(self, records: Records) -> Iterator[VoteRow | Refused]:
+        """Give every vote of a file in order. Raises UserError if the file as a whole is wrong."""
+        if records.file_format == "labels":
+            yield from self._faireval(records)
+            return
+        by_id = ById((example.external_id, example) for example in self.examples)
+        for record in records:
+            if refused := record if isinstance(record, Refused) else _unstorable(record):
+                yield refused
+            elif records.file_format == "pandalm" or (
+                records.file_format in ("auto", "json") and _is_pandalm(record)
+            ):
+                yield from self._pandalm(record, by_id)
+            else:
+                yield self._row(record, by_id)
+
+    def _row(self, record: Record, by_id: Mapping[str, KnownExample]) -> VoteRow | Refused:
+        # A list or an object counts as an empty cell: other programs' files hold such columns.
+        flat = (name for name, value in record.values.items() if not isinstance(value, list | dict))
+        spelled = {plain(name): name for name in flat}
+        spelled |= {plain(name): name for name in _FIELDS if name in record.values}
+        columns = {name: spelled[plain(name)] for name in _FIELDS if plain(name) in spelled}
+        cells = Cells(record, columns)
+        for name, column in columns.items():
+            same = [other for other in record.values if plain(other) == plain(name)]
+            if len(same) > 1 and column != name:
+                cells.complain(name, f"{listed(same)} are the same column. Keep one of them.")
+        external_id = cells.text("external_id") or cells.text("id") or cells.text("idx")
+        example = by_id.get(external_id)
+        said = cells.text("label").strip()
+        label = self._label(said, example) if example else None
+        annotator = (cells.text("annotator") or self.annotator).strip()
+        if example is None:
+            expected = "the ID of an example of this project"
+            cells.expect("external_id", expected, external_id)
+        elif label is None:
+            expected = "win, tie, lose, a model's name, or a code that --labels names"
+            cells.expect("label", expected, said)
+        if not is_name(annotator):
+            cells.expect("annotator", f"{a_name()}, or --annotator NAME", annotator)
+        left_response = cells.one_of("left_response", _SIDES, "1, 2 or nothing")
+        unblinded = cells.one_of("unblinded", BOOLEANS, "true, false or nothing")
+        expected = f"seconds, 0 to {LONGEST_SECONDS}"
+        seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
+        submitted_at = cells.time("submitted_at")
+        answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
+        criteria = {
+            name.removeprefix(CRITERION): value
+            for name, value in record.values.items()
+            if name.startswith(CRITERION) and isinstance(value, str) and value
+        }
+        comment = cells.text("comment")
+        vote_id, protocol = cells.text("vote_id"), cells.text("protocol")
+        fingerprint = cells.text("protocol_fingerprint")
+        if example is None or label is None or cells.problems:
+            return Refused(tuple(cells.problems), record.raw)
+        return VoteRow(
+            place=record.place,
+            example=example,
+            annotator=annotator,
+            label=label,
+            left_response=left_response,
+            comment=comment,
+            active_seconds=None if seconds is None else float(seconds),
+            submitted_at=submitted_at,
+            answer=({"overall": answer} if answer else {})
+            | ({"criteria": criteria} if criteria else {}),
+            unblinded=bool(unblinded),
+            vote_id=vote_id,
+            protocol=protocol,
+            fingerprint=fingerprint,
+            exported="example_votes_n" in columns,
+        )
+
+    def _label(self, text: str, example: KnownExample) -> Label | None:
+        """Read win, tie or lose, the name of the model that won, or a code."""
         name = self.names.get(plain(text), text)
-        if plain(name) == plain(example.model_1) != plain(example.model_2):
-            return Label.WIN
-        if plain(name) == plain(example.model_2) != plain(example.model_1):
-            return Label.LOSE
-        return None
+        label = read_label(name, self.labels, (example.model_1, example.model_2))
+        return None if label is None else Label(label)
+
+    def _pandalm(
+        self, record: Record, by_id: Mapping[str, KnownExample]
+    ) -> Iterator[VoteRow | Refused]:
+        """Read one item's columns annotator1, annotator2, …: 0 a tie, else the better response."""
+        external_id = str(record.values.get("idx", ""))
+        example = by_id.get(external_id)
+        if example is None:
+            yield _expected(record, "idx", "the ID of an example", external_id)
+            return
+        people = [name for name in record.values if plain(name).startswith("annotator")]
+        if not people:
+            yield _expected(record, "annotator1", "annotator1 and so on", listed(record.values))
+        for name in people:
+            label = (self.labels or _PANDALM).get(canonical(str(record.values[name])))
+            if not is_name(name):
+                yield _expected(record, "annotator", a_name(), name)
+            elif label is None:
+                yield _expected(record, name, "0, 1 or 2", str(record.values[name]))
+            else:
+                yield VoteRow(record.place, example, name, Label(label))
+
+    def _faireval(self, records: Records) -> Iterator[VoteRow | Refused]:
+        """Read one label per line, in the order of the questions."""
+        labels = [record for record in records if isinstance(record, Record)]
+        while labels and not labels[-1].raw:
+            labels.pop()
+        path, asked = records.paths[0], self._of_named_models()
+        if len(labels) != len(asked):
+            raise UserError(
+                f"{path.name} has {len(labels)} labels, but the project has {len(asked)} examples "
+                "to put them on, one per line in import order. Nothing was imported."
+            )
+        annotator = self.annotator or path.stem[:200]
+        for record, example in zip(labels, asked, strict=True):
+            label = self._label(record.raw, example)
+            if label is None:
+                expected = f"TIE, or {example.model_1} or {example.model_2} (see --map)"
+                yield _expected(record, "label", expected, record.raw)
+            else:
+                yield VoteRow(record.place, example, annotator, label)
+
+    def _of_named_models(self) -> Sequence[KnownExample]:
+        """Return the examples that such a file is about.
+
+        If --map names two models, they are the pairs of these two; if it names one, the pairs that
+        it is in.
+        """
+        named = {plain(model) for model in self.names.values()}
+        fewest = min(len(named), 2)
+        return [
+            example
+            for example in self.examples
+            if len(named & {plain(example.model_1), plain(example.model_2)}) >= fewest
+        ]
 
 
-def read_votes(path: Path, file_format: str, reading: VotesRead) -> Iterator[VoteRow | Refused]:
-    """Every vote of a file in order. Raises UserError where the file as a whole makes no sense."""
-    if file_format not in FORMATS:
-        raise UserError(f"There is no format {file_format}. Use one of {', '.join(FORMATS)}.")
-    files.refuse_unreadable(path)
-    if reading.annotator and not is_name(reading.annotator):
-        raise UserError(f"--annotator should be {A_NAME}. Nothing was imported.")
-    if file_format == "auto" and path.suffix == ".txt":
-        file_format = "faireval"
-    if file_format == "faireval":
-        yield from _faireval(path, reading)
-        return
-    by_id = {example.external_id: example for example in reading.examples}
-    for record in files.records([path], "json" if file_format == "pandalm" else file_format):
-        if refused := record if isinstance(record, Refused) else _unstorable(record):
-            yield refused
-        elif file_format == "pandalm" or (file_format in ("auto", "json") and _numbered(record)):
-            yield from _pandalm(record, reading, by_id)
-        else:
-            yield from _row(record, reading, by_id)
-
-
-def is_name(text: str) -> bool:
-    """Whether an annotator may be called so."""
-    return 0 < len(text.strip()) <= LONGEST_NAME and not CONTROLS.search(text)
-
-
-def _numbered(record: Record) -> bool:
-    """Whether the columns are PandaLM's: one for each annotator, and none for the label."""
-    names = {plain(name) for name in record.values}
-    return {"idx", plain("annotator1")} <= names and not {"label", "annotator"} & names
+def vote_records(path: Path, file_format: str) -> Records:
+    """Open a file of votes. FairEval's own layout is a .txt file of labels alone."""
+    check_format(file_format, FORMATS)
+    if file_format == "faireval" or (file_format == "auto" and path.suffix == ".txt"):
+        file_format = "labels"
+    return Records([path], file_format)
 
 
 def names_of(pairs: Sequence[str]) -> dict[str, str]:
-    """`CHATGPT=gpt35` and the like, as plain spelling → model name."""
+    """Read `CHATGPT=gpt35` and the like, as plain spelling → model name."""
     names = {}
     for pair in pairs:
-        found, equals, model = pair.partition("=")
-        if not equals or not plain(found) or not model.strip():
+        spelling, equals, model = pair.partition("=")
+        if not equals or not plain(spelling) or not model.strip():
             raise UserError(f"“{pair}” should read FOUND=MODEL, such as CHATGPT=gpt35.")
-        names[plain(found)] = model.strip()
+        names[plain(spelling)] = model.strip()
     return names
 
 
-def _row(
-    record: Record, reading: VotesRead, by_id: Mapping[str, KnownExample]
-) -> Iterator[VoteRow | Refused]:
-    values = {plain(name): value for name, value in record.values.items()}
-
-    def text(column: str) -> str:
-        value = values.get(plain(column))
-        return "" if value is None or isinstance(value, (list, dict)) else str(value)
-
-    example = by_id.get(text("external_id") or text("id") or text("idx"))
-    annotator = (text("annotator") or reading.annotator).strip()
-    label = reading.label(text("label"), example) if example else None
-    # Tables that hold whole numbers beside gaps write 1 as 1.0.
-    left = text("left_response").removesuffix(".0")
-    unblinded = _MARKS.get(text("unblinded").casefold().removesuffix(".0"))
-    faults = [
-        (example is None, "external_id", "the id of an example of this project"),
-        (example is not None and label is None, "label", "win, tie, lose, or a model's name"),
-        (not is_name(annotator), "annotator", f"{A_NAME}, or --annotator NAME"),
-        (left not in ("", "1", "2"), "left_response", "1, 2 or nothing"),
-        (unblinded is None, "unblinded", "true, false or nothing"),
-    ]
-    problems = [
-        _problem(record, column, expected, text(column)) for wrong, column, expected in faults
-        if wrong
-    ]  # fmt: skip
-    seconds, at = _number(text("active_seconds")), text("submitted_at")
-    moment = _moment(at)
-    if text("active_seconds") and seconds is None:
-        expected = f"seconds, 0 to {LONGEST_SECONDS}"
-        problems.append(_problem(record, "active_seconds", expected, text("active_seconds")))
-    if at and moment is None:
-        problems.append(_problem(record, "submitted_at", "a date and time in ISO 8601", at))
-    if problems or example is None or label is None:
-        yield Refused(tuple(problems), record.raw)
-        return
-    yield VoteRow(
-        line=record.line,
-        example=example,
-        annotator=annotator,
-        label=label,
-        left_response=int(left) if left else None,
-        comment=text("comment"),
-        active_seconds=seconds,
-        submitted_at=moment,
-        answer={"overall": text("raw_answer")} if text("raw_answer") else None,
-        unblinded=bool(unblinded),
-    )
-
-
-def _pandalm(
-    record: Record, reading: VotesRead, by_id: Mapping[str, KnownExample]
-) -> Iterator[VoteRow | Refused]:
-    """One item with the columns annotator1, annotator2, …: 0 a tie, 1 and 2 the better response."""
-    example = by_id.get(str(record.values.get("idx", "")))
-    if example is None:
-        found = str(record.values.get("idx", ""))
-        yield Refused((_problem(record, "idx", "the id of an example", found),), record.raw)
-        return
-    people = [name for name in record.values if plain(name).startswith("annotator")]
-    if not people:
-        expected = "annotator1 and so on"
-        found = listed(record.values)
-        yield Refused((_problem(record, "annotator1", expected, found),), record.raw)
-    for name in people:
-        if not is_name(name):
-            yield Refused((_problem(record, "annotator", A_NAME, name),), record.raw)
-            continue
-        label = _PANDALM.get(str(record.values[name]))
-        if label is None:
-            found = str(record.values[name])
-            yield Refused((_problem(record, name, "0, 1 or 2", found),), record.raw)
-            continue
-        yield VoteRow(record.line, example, name, label)
-
-
-def _faireval(path: Path, reading: VotesRead) -> Iterator[VoteRow | Refused]:
-    """One label a line, in the order of the questions."""
-    with open_text(path, newline="\n") as stream:
-        lines = [line.strip() for line in stream]
-    while lines and not lines[-1]:
-        lines.pop()
-    asked = _of_named_models(reading)
-    if len(lines) != len(asked):
-        raise UserError(
-            f"{path.name} has {len(lines)} labels, but the project has {len(asked)} examples to "
-            "put them on, one a line in import order. Nothing was imported."
-        )
-    annotator = reading.annotator or path.stem[:200]
-    for number, (text, example) in enumerate(zip(lines, asked, strict=True), start=1):
-        label = reading.label(text, example)
-        if label is None:
-            expected = f"TIE, or {example.model_1} or {example.model_2} (see --map)"
-            record = Record(str(path), number, {}, text)
-            yield Refused((_problem(record, "label", expected, text),), text)
-            continue
-        yield VoteRow(number, example, annotator, label)
-
-
-def _of_named_models(reading: VotesRead) -> Sequence[KnownExample]:
-    """Where --map names the two models, only their pairs are what the file is about; where it
-    names one, the pairs that it is in."""
-    named = {plain(model) for model in reading.names.values()}
-    fewest = min(len(named), 2)
-    return [
-        example
-        for example in reading.examples
-        if len(named & {plain(example.model_1), plain(example.model_2)}) >= fewest
-    ]
+def _is_pandalm(record: Record) -> bool:
+    """Return True if there is a column for each annotator, and none for the label."""
+    names = {plain(name) for name in record.values}
+    return {"idx", "annotator1"} <= names and not {"label", "annotator"} & names
 
 
 def _unstorable(record: Record) -> Refused | None:
+    """Refuse text that no database stores, in the names of columns too: some name people."""
     for column, value in record.values.items():
-        found = unstorable(column) or (unstorable(value) if isinstance(value, str) else None)
-        if found:
+        fault = unstorable(column) or (unstorable(value) if isinstance(value, str) else None)
+        if fault:
             name = plain(column)
-            problem = Problem(
-                record.file, record.line, name, "text", found, f"{name} holds {found}."
-            )
-            return Refused((problem,), record.raw)
+            return record.refuse(name, unstorable_sentence(name, fault))
     return None
 
 
-def _problem(record: Record, column: str, expected: str, found: str) -> Problem:
-    shown = quoted(found) if found else "nothing"
-    sentence = f"{column} should be {expected}, found {shown}."
-    return Problem(record.file, record.line, column, expected, shown, sentence)
-
-
-def _number(text: str) -> float | None:
-    return _read(text, float, lambda value: 0 <= value <= LONGEST_SECONDS)
-
-
-def _moment(text: str) -> datetime | None:
-    moment = _read(text, parse_datetime, lambda moment: moment.tzinfo is not None)
-    try:
-        return moment and moment.astimezone(UTC)
-    except OverflowError:
-        # The first and the last day of the calendar have no UTC in some zones.
-        return None
-
-
-def _read(text: str, parse: Callable[[str], Any], fits: Callable[[Any], bool]) -> Any:
-    try:
-        value = parse(text) if text else None
-    except ValueError:
-        return None
-    return value if value is not None and fits(value) else None
+def _expected(record: Record, column: str, expected: str, found: str) -> Refused:
+    return record.refuse(column, expected_sentence(column, expected, found))

@@ -4,26 +4,32 @@ All or nothing. The same vote again adds nothing; another label by the same pers
 example is listed as a conflict, and the vote that is there stays.
 """
 
-import hashlib
 import secrets
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Item, Protocol, Round, Selection, Slot
+from annotation.models import Annotator, Item, Protocol, Round, Selection, Slot, Vote
 from annotation.people.annotators import annotator_named
-from annotation.queue.settling import count_earlier_votes, leaving_out, needs_decision
+from annotation.queue.settling import (
+    count_earlier_votes,
+    counted_slots,
+    leaving_out_unblinded,
+    needs_decision,
+)
 from annotation.rounds.opening import protocol_named
-from annotation.votes.files import KnownExample, VoteRow, VotesRead, names_of, read_votes
-from judging.core.errors import UserError
+from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, vote_records
 from judging.core.sql.statements import rows_came
+from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
-from judging.dataset.records import Refused, refuse
+from judging.dataset.records import Codes, compare, content_id
+from judging.dataset.whole_files import accepted, record_import
 from judging.projects import access
 from judging.projects.access import next_number
 from judging.projects.models import Project
@@ -31,6 +37,8 @@ from judging.projects.models import Project
 
 @dataclass(frozen=True)
 class VotesImported:
+    """What a file of votes added; `filled` counts the votes that open rounds were waiting for."""
+
     added: int
     known: int
     conflicts: tuple[str, ...]
@@ -48,93 +56,145 @@ def import_votes(
     annotator: str = "",
     protocol: str | None = None,
     maps: Sequence[str] = (),
+    labels: Codes | None = None,
 ) -> VotesImported:
     """Read a whole file, then write it. Raises UserError with the lines that are wrong."""
-    asked = protocol_named(project, protocol)
     examples = Example.objects.filter(project=project).visible().order_by("number", "pk")
     known = [
         KnownExample(*row)
         for row in examples.values_list("pk", "external_id", "model_1", "model_2")
     ]
-    reading = VotesRead(known, annotator, names_of(maps))
-    rows = _all_rows(path, file_format, reading)
+    records = vote_records(path, file_format)
+    rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
     with transaction.atomic():
         # Locked for the whole import: another one may hold the same votes.
         Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-        # In the order of the file, so that the same file gives the same pseudonyms.
-        names = dict.fromkeys(row.annotator for row in rows)
-        people = {name: annotator_named(project, name) for name in names}
-        new, n_known, conflicts = _new_votes(rows, people, asked)
-        round_ = _import_round(project, user, asked)
-        _write(round_, new, people)
-        _record_import(project, user, path, len(rows), len(new), n_known, len(conflicts))
+        file = _VotesFile(project, rows, protocol)
+        found = compare(rows, file.held, file.key)
+        for asked in file.protocols:
+            new = [row for row in found.new if file.protocol_of(row) == asked]
+            if new:
+                _write(_import_round(project, user, asked), new, file.people)
+        sha256 = records.hashes[0].hex()
+        record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
+        access.record_event(
+            project, user, "votes imported", path.name, added=len(found.new),
+            known=found.n_known, conflicts=len(found.conflicts),
+        )  # fmt: skip
     filled = sum(
-        count_earlier_votes(one)
-        for one in Round.objects.filter(
-            protocol=asked, kind=Round.Kind.ROUTED, state__in=[Round.State.OPEN, Round.State.PAUSED]
+        count_earlier_votes(round_)
+        for round_ in Round.objects.filter(
+            protocol__in=file.protocols,
+            kind=Round.Kind.ROUTED,
+            state__in=[Round.State.OPEN, Round.State.PAUSED],
         )
     )
     return VotesImported(
-        added=len(new),
-        known=n_known,
-        conflicts=tuple(conflicts),
-        annotators=tuple(sorted(people)),
-        protocol=asked.name,
+        added=len(found.new),
+        known=found.n_known,
+        conflicts=tuple(found.conflicts),
+        annotators=tuple(sorted({row.annotator for row in rows})),
+        protocol=", ".join(asked.name for asked in file.protocols),
         filled=filled,
     )
 
 
-def _all_rows(path: Path, file_format: str, reading: VotesRead) -> list[VoteRow]:
-    rows: list[VoteRow] = []
-    problems: list[str] = []
-    seen: dict[tuple[str, int], int] = {}
-    for row in read_votes(path, file_format, reading):
-        if isinstance(row, Refused):
-            problems += [problem.place + ": " + problem.sentence for problem in row.problems]
-            continue
-        key = (row.annotator, row.example.pk)
-        if key in seen:
-            problems.append(
-                f"{path.name}, line {row.line}: {row.annotator} voted on {row.example.external_id} "
-                f"in line {seen[key]} already."
-            )
-        seen[key] = row.line
-        rows.append(row)
-    refuse(problems)
-    if not rows:
-        raise UserError(f"{path.name} holds no vote. Nothing was imported.")
-    return rows
+VoteKey = tuple[int, int, int]
 
 
-def _new_votes(
-    rows: Sequence[VoteRow], people: dict[str, Annotator], protocol: Protocol
-) -> tuple[list[VoteRow], int, list[str]]:
-    held = {
-        (annotator, example): label
-        for annotator, example, label in Annotation.objects.filter(
-            protocol=protocol, annotator__in=people.values()
-        ).values_list("annotator", "example", "label")
-    }
-    new, n_known, conflicts = [], 0, []
-    for row in rows:
-        label = held.get((people[row.annotator].pk, row.example.pk))
-        if label is None:
-            new.append(row)
-        elif label == row.label:
-            n_known += 1
-        else:
-            conflicts.append(
-                f"line {row.line}: {row.annotator} voted {label} on {row.example.external_id} "
-                f"before, now {row.label}. The earlier vote stays."
-            )
-    return new, n_known, conflicts
+class _VotesFile:
+    """Whose votes the rows of a file are, and under which protocol.
+
+    An export of the same project is recognised by the IDs of its votes; an older one has none, and
+    is recognised by most of its rows. Its pseudonyms are the project's people.
+    """
+
+    def __init__(self, project: Project, rows: Sequence[VoteRow], protocol: str | None) -> None:
+        self._project, self._asked = project, protocol
+        self.held: dict[VoteKey, str] = {}
+        self._by_vote_id: dict[str, VoteKey] = {}
+        cast: set[tuple[str, int, str, datetime | None]] = set()
+        votes = Vote.objects.filter(example__project=project).select_related("annotator")
+        for vote in votes.only(
+            "annotator__number", "example", "protocol", "label", "submitted_at"
+        ).iterator(chunk_size=5000):
+            key = (vote.protocol_id, vote.annotator_id, vote.example_id)
+            self.held[key] = vote.label
+            self._by_vote_id[vote_id(project, vote.pk)] = key
+            cast.add((vote.annotator.pseudonym, vote.example_id, vote.label, vote.submitted_at))
+        same = sum(
+            (row.annotator, row.example.pk, row.label, row.submitted_at) in cast
+            for row in rows
+            if row.exported and not row.vote_id
+        )
+        self._own = 2 * same > len(rows) or any(self._held_as(row) for row in rows)
+        self._known_protocols = list(Protocol.objects.filter(project=project))
+        # In the order of the file, so that the same file gives the same pseudonyms.
+        strangers = [row for row in rows if not self._held_as(row)]
+        self._protocols = {
+            named: self._protocol(*named)
+            for named in dict.fromkeys((row.fingerprint, row.protocol) for row in strangers)
+        }
+        self.people = {
+            name: self._person(name) for name in dict.fromkeys(row.annotator for row in strangers)
+        }
+        used = {self.key(row)[0] for row in rows}
+        self.protocols = list(Protocol.objects.filter(pk__in=used).order_by("number"))
+
+    def key(self, row: VoteRow) -> VoteKey:
+        """Return the protocol, the annotator and the example of a row."""
+        if held := self._held_as(row):
+            return held
+        return self.protocol_of(row).pk, self.people[row.annotator].pk, row.example.pk
+
+    def protocol_of(self, row: VoteRow) -> Protocol:
+        return self._protocols[row.fingerprint, row.protocol]
+
+    def _held_as(self, row: VoteRow) -> VoteKey | None:
+        key = self._by_vote_id.get(row.vote_id)
+        return key if key and key[2] == row.example.pk else None
+
+    def _protocol(self, fingerprint: str, name: str) -> Protocol:
+        if self._asked is None:
+            for one in self._known_protocols:
+                if one.digest == fingerprint or (
+                    self._own and not fingerprint and one.name == name
+                ):
+                    return one
+        return protocol_named(self._project, self._asked)
+
+    def _person(self, name: str) -> Annotator:
+        there = Annotator.objects.filter(project=self._project)
+        if self._own and not there.filter(name=name).exists():
+            for annotator in there:
+                if annotator.pseudonym == name:
+                    return annotator
+        return annotator_named(self._project, name)
+
+
+def vote_id(project: Project, pk: int) -> str:
+    """Return the ID that a vote has in exports, the same wherever the database is restored."""
+    return content_id(["vote", project.created_at.astimezone(UTC).isoformat(), str(pk)])
+
+
+def _checked_votes(records: Records, reader: VoteReader) -> list[VoteRow]:
+    """Return the votes of a file in which no row is wrong and nobody votes twice on an example."""
+    lines: dict[tuple[str, ...], int] = {}
+
+    def second_vote(row: VoteRow) -> str | None:
+        key = (row.annotator, row.example.external_id, row.fingerprint, row.protocol)
+        earlier = lines.get(key)
+        lines[key] = row.place.line
+        if earlier is None:
+            return None
+        return f"{row.annotator} voted on {row.example.external_id} in line {earlier} already."
+
+    return list(accepted(reader.rows(records), second_vote, records.paths, "vote"))
 
 
 def _import_round(project: Project, user: AbstractUser | None, protocol: Protocol) -> Round:
-    found = Round.objects.filter(project=project, protocol=protocol, kind=Round.Kind.IMPORT).first()
-    if found is not None:
-        return found
-    return Round.objects.create(
+    rounds = Round.objects.filter(project=project, protocol=protocol, kind=Round.Kind.IMPORT)
+    return rounds.first() or Round.objects.create(
         project=project,
         number=next_number(project, Round),
         kind=Round.Kind.IMPORT,
@@ -156,13 +216,13 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
         return
     items = _items(round_, {row.example.pk for row in rows})
     used: dict[int, int] = defaultdict(int)
-    slots = Slot.objects.filter(round=round_, item__in=items.values()).values_list("item", "index")
-    for item_id, index in slots:
+    taken = Slot.objects.filter(round=round_, item__in=items.values())
+    for item_id, index in taken.values_list("item", "index"):
         used[item_id] = max(used[item_id], index + 1)
-    made = []
+    slots = []
     for row in rows:
         item = items[row.example.pk]
-        made.append(
+        slots.append(
             Slot(
                 round=round_,
                 item=item,
@@ -172,23 +232,23 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
             )
         )
         used[item.pk] += 1
-    slots_made = Slot.objects.bulk_create(made, batch_size=1000)
-    votes = Annotation.objects.bulk_create(
+    slots = Slot.objects.bulk_create(slots, batch_size=1000)
+    votes = Vote.objects.bulk_create(
         (
             _vote(round_, row, slot, people[row.annotator])
-            for row, slot in zip(rows, slots_made, strict=True)
+            for row, slot in zip(rows, slots, strict=True)
         ),
         batch_size=1000,
     )
-    for slot, vote in zip(slots_made, votes, strict=True):
+    for slot, vote in zip(slots, votes, strict=True):
         slot.vote = vote
-    Slot.objects.bulk_update(slots_made, ["vote"], batch_size=500)
-    rows_came(len(rows), Item, Slot, Annotation)
+    Slot.objects.bulk_update(slots, ["vote"], batch_size=500)
+    rows_came(len(rows), Item, Slot, Vote)
     _settle(round_, list(items.values()))
 
 
 def _items(round_: Round, example_ids: set[int]) -> dict[int, Item]:
-    """The round's item of each example, made where it is new."""
+    """Return the round's item of each example, and make the ones that it doesn't have."""
     held = Item.objects.filter(round=round_, example__in=example_ids).values_list(
         "example", flat=True
     )
@@ -214,8 +274,8 @@ def _items(round_: Round, example_ids: set[int]) -> dict[int, Item]:
         "selection") if item.example_id in example_ids}  # fmt: skip
 
 
-def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Annotation:
-    return Annotation(
+def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote:
+    return Vote(
         slot=slot,
         item_id=slot.item_id,
         example_id=row.example.pk,
@@ -226,49 +286,20 @@ def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Anno
         left_response=row.left_response,
         comment=row.comment,
         active_seconds=row.active_seconds,
-        source=Annotation.Source.IMPORT,
+        source=Vote.Source.IMPORT,
         unblinded=row.unblinded,
         submitted_at=row.submitted_at,
     )
 
 
 def _settle(round_: Round, items: Sequence[Item]) -> None:
+    """Say of each item whether its votes need a decision: nobody else votes in such a round."""
     labels: dict[int, list[str]] = defaultdict(list)
-    slots = Slot.objects.filter(round=round_, vote__isnull=False)
-    if leaving_out([round_.project_id]):
-        slots = slots.filter(vote__unblinded=False)
+    leave_out = bool(leaving_out_unblinded([round_.project_id]))
+    slots = counted_slots(Slot.objects.filter(round=round_), leave_out)
     for item_id, label in slots.values_list("item", "vote__label"):
         labels[item_id].append(label)
     for item in items:
         undecided = needs_decision(round_, item.selection.kind, labels[item.pk])
         item.state = Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
     Item.objects.bulk_update(items, ["state"], batch_size=500)
-
-
-def _record_import(
-    project: Project,
-    user: AbstractUser | None,
-    path: Path,
-    n_rows: int,
-    n_added: int,
-    n_known: int,
-    n_conflicts: int,
-) -> None:
-    Import.objects.create(
-        project=project,
-        number=next_number(project, Import),
-        kind=Import.Kind.VOTES,
-        state=Import.State.DONE,
-        file_names=[path.name],
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-        n_rows=n_rows,
-        n_written=n_added,
-        n_known=n_known,
-        n_conflicts=n_conflicts,
-        created_by=user,
-        finished_at=timezone.now(),
-    )
-    access.record_event(
-        project, user, "votes imported", path.name, added=n_added, known=n_known,
-        conflicts=n_conflicts,
-    )  # fmt: skip

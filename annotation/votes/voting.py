@@ -1,4 +1,10 @@
-"""Votes: recorded exactly once, edited with their history."""
+"""Votes: recorded exactly once, edited with their history; and decisions on what votes left open.
+
+A vote counts in the round in which it is given and in every other open round that asks the same.
+All items in which it counts are locked first, in the order of their keys, so that two votes on
+one example wait for each other in turn. Constraints of the tables keep a vote from being stored
+twice: a check before the write could not.
+"""
 
 from typing import Any
 
@@ -7,27 +13,17 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from annotation.models import (
-    Adjudication,
-    Annotation,
-    AnnotationRevision,
-    Annotator,
-    Draft,
-    Item,
-    Round,
-    Slot,
-)
-from annotation.queue.drafts import MAX_COMMENT, checked, label_of, sane, save_draft
-from annotation.queue.queue import claim_slot_of, release, why_none
-from annotation.queue.settling import (
+from annotation.models import Adjudication, Annotator, Draft, Item, Round, Slot, Vote, VoteRevision
+from annotation.queue.drafts import MAX_COMMENT, checked_answer, clamp_seconds, label_of, save_draft
+from annotation.queue.queue import (
     ADJUDICATED,
     VOTED,
-    count_in,
-    settle,
-    settle_locked,
-    tell,
-    with_lock,
+    claim_slot_of,
+    record_item_event,
+    release,
+    why_no_items,
 )
+from annotation.queue.settling import count_vote_in, items_with_lock, settle, settle_locked
 from judging.core.errors import UserError
 from judging.core.sql.statements import Changed, insert_one, prepared, prepared_update
 from judging.dataset.models import Label
@@ -43,55 +39,54 @@ _WHY_NONE = {
 
 
 class NotNeeded(UserError):
-    """The item got all its votes from others while this one was being made."""
+    """The item got all its votes from others while this vote was being made."""
 
 
 class RoundClosed(UserError):
     """The round no longer takes votes."""
 
 
-def record_vote(
-    draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0
-) -> Annotation:
+def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: float = 0.0) -> Vote:
     """Store the vote. Posting the same item twice stores one vote and returns it.
 
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
-    given = checked(draft.item.round.protocol, answer)
+    checked = checked_answer(draft.item.round.protocol, answer)
     try:
-        return _record(draft, given, comment, added_seconds)
+        return _record(draft, checked, comment, added_seconds)
     except UserError:
-        save_draft(draft, given, comment, added_seconds)
+        save_draft(draft, checked, comment, added_seconds)
         raise
 
 
-def _record(draft: Draft, given: dict[str, Any], comment: str, seconds: float) -> Annotation:
-    """The draft is kept in the vote's transaction: one of many people waits for that of another."""
+def _record(draft: Draft, checked: dict[str, Any], comment: str, seconds: float) -> Vote:
+    """The draft is saved in the vote's transaction, since with many people each commit waits for
+    those of others."""
     if (recorded := _recorded(draft)) is not None:
-        save_draft(draft, given, comment, seconds)
+        save_draft(draft, checked, comment, seconds)
         return recorded
     slot = _slot_for(draft)
     unblinded = _has_seen_judge(draft.annotator)
     try:
         with transaction.atomic():
-            save_draft(draft, given, comment, seconds)
+            save_draft(draft, checked, comment, seconds)
             return _store(draft, slot, unblinded)
     except IntegrityError:
         # The same vote arrived twice at once: the constraint kept one of them.
         if (recorded := _recorded(draft)) is not None:
             return recorded
         raise UserError(
-            "This pair changed hands at this very moment. Your choice is kept; submit it again."
+            "This pair went to another annotator just now. Your choice is kept. Submit it again."
         ) from None
 
 
 def _slot_for(draft: Draft) -> Slot:
-    """The slot in hand, or a free one of the item. Raises RoundClosed or NotNeeded."""
+    """Return the slot in hand, or a free one of the item. Raises RoundClosed or NotNeeded."""
     round_ = draft.item.round
     if round_.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
-    if slot is None and (nothing := why_none(round_, draft.annotator)):
+    if slot is None and (nothing := why_no_items(round_, draft.annotator)):
         raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
@@ -101,26 +96,28 @@ def _slot_for(draft: Draft) -> Slot:
     return slot
 
 
-def edit_vote(
-    vote: Annotation, answer: Any, comment: str, added_seconds: float = 0.0
-) -> Annotation:
-    """Change one's own vote until a round that counts it is closed; what it was is a revision.
+def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:
+    """Change a vote, until a round that counts it is closed. The vote before is kept as a revision.
 
     Raises UserError (the answer is incomplete) or RoundClosed.
     """
-    given = checked(vote.protocol, answer)
+    checked = checked_answer(vote.protocol, answer)
     side = vote.left_response
     if side is None:
-        raise UserError("A vote that was imported cannot be edited here.")
-    same = vote.answer == given and vote.comment == comment
+        raise UserError("An imported vote can't be changed here.")
+    same = vote.answer == checked and vote.comment == comment
     with transaction.atomic():
         _locked_items.all(example=vote.example_id, protocol=vote.protocol_id)
         if is_final(vote):
-            raise RoundClosed("A round that counts this vote was closed, so the vote stands.")
-        label = label_of(given["overall"], side)
+            raise RoundClosed(
+                "A round that counts this vote was closed, so the vote can't be changed."
+            )
+        label = label_of(checked["overall"], side)
         if not same:
-            tell(vote.annotator, vote.item, "vote changed", before=vote.label, now=label)
-            AnnotationRevision.objects.create(
+            record_item_event(
+                vote.annotator, vote.item, "vote changed", before=vote.label, now=label
+            )
+            VoteRevision.objects.create(
                 annotation=vote,
                 label=vote.label,
                 answer=vote.answer,
@@ -128,26 +125,26 @@ def edit_vote(
                 active_seconds=vote.active_seconds,
                 submitted_at=vote.submitted_at,
             )
-        vote.answer, vote.comment = given, comment[:MAX_COMMENT]
+        vote.answer, vote.comment = checked, comment[:MAX_COMMENT]
         vote.label = label
-        # What was said blind stays so while it is not changed.
+        # A vote that was given blind stays blind as long as its answer is not changed.
         vote.unblinded = vote.unblinded or (not same and _has_seen_judge(vote.annotator))
-        vote.active_seconds = (vote.active_seconds or 0.0) + sane(added_seconds)
+        vote.active_seconds = (vote.active_seconds or 0.0) + clamp_seconds(added_seconds)
         vote.save()
         for slot in Slot.objects.filter(vote=vote).select_related("item"):
             settle(slot.item)
     return vote
 
 
-def is_final(vote: Annotation) -> bool:
-    """Whether a closed round counts the vote, in which it was given or another: then it stands."""
+def is_final(vote: Vote) -> bool:
+    """Return True if a closed round counts the vote, so that it can no longer be changed."""
     closed = Q(item__round__state=Round.State.CLOSED)
     return Slot.objects.filter(closed, vote=vote).exists()
 
 
-def _recorded(draft: Draft) -> Annotation | None:
-    """The vote on this item, if it was given. Raises NotNeeded where another round took it."""
-    vote: Annotation | None = _votes.first(
+def _recorded(draft: Draft) -> Vote | None:
+    """Return the vote on this item, if any. Raises NotNeeded if another round has it."""
+    vote: Vote | None = _votes.first(
         example=draft.item.example_id,
         protocol=draft.item.round.protocol_id,
         annotator=draft.annotator_id,
@@ -155,35 +152,32 @@ def _recorded(draft: Draft) -> Annotation | None:
     if vote is not None and vote.item_id != draft.item_id:
         release(draft)
         raise NotNeeded(
-            "You voted on this pair in another round already. That vote stands and counts here as "
-            "well, so this one was not added."
+            "You already voted on this pair in another round. That vote counts here as well, so "
+            "this one was not added."
         )
     return vote
 
 
 @prepared
-def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Annotation]:
-    """One at most: nobody votes twice on an example under one protocol."""
-    return Annotation.objects.filter(example=example, protocol=protocol, annotator=annotator)
+def _votes(example: Any, protocol: Any, annotator: Any) -> QuerySet[Vote]:
+    """At most one: nobody votes twice on an example under one protocol."""
+    return Vote.objects.filter(example=example, protocol=protocol, annotator=annotator)
 
 
 @prepared
 def _locked_items(example: Any, protocol: Any) -> QuerySet[Item]:
-    """The example's items wherever its votes count.
-
-    Always locked in the same order, so that votes on one example wait for each other in turn.
-    """
-    items = with_lock().filter(example=example, round__protocol=protocol)
+    """The example's items wherever its votes count, locked in the order of their keys."""
+    items = items_with_lock().filter(example=example, round__protocol=protocol)
     return items.order_by("pk")
 
 
-def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
+def _store(draft: Draft, slot: Slot, unblinded: bool) -> Vote:
     item = draft.item
     locked = _locked_items.all(example=item.example_id, protocol=item.round.protocol_id)
     items = {each.pk: each for each in locked}
     if items[item.pk].round.state == Round.State.CLOSED:
         raise RoundClosed(_CLOSED)
-    vote = Annotation(
+    vote = Vote(
         slot=slot,
         item=item,
         example_id=item.example_id,
@@ -202,7 +196,7 @@ def _store(draft: Draft, slot: Slot, unblinded: bool) -> Annotation:
         raise IntegrityError("the slot was filled in the same moment")
     settle_locked([items[item.pk]])
     _count_in_other_rounds(vote)
-    tell(draft.annotator, item, VOTED)
+    record_item_event(draft.annotator, item, VOTED)
     return vote
 
 
@@ -212,16 +206,16 @@ def _filled(slot: Any, annotator: Any, vote: Any) -> Changed:
     return mine, {"vote": vote, "lease_until": None}
 
 
-def _count_in_other_rounds(vote: Annotation) -> None:
-    """An open round of the same protocol that holds the example counts the vote as well.
+def _count_in_other_rounds(vote: Vote) -> None:
+    """Let the vote count in other open rounds of the same protocol that have the example.
 
-    Asked for now that the items are held: a round that comes later waits for this vote, and one
-    that came while this waited for them is found.
+    The rounds are looked up now that the items are locked. A round that opens later waits for this
+    vote, and a round that opened while this vote waited for the locks is found.
     """
     others = _open_rounds.all(example=vote.example_id, protocol=vote.protocol_id)
     for round_ in others:
         if round_.pk != vote.item.round_id:
-            count_in(vote, round_)
+            count_vote_in(vote, round_)
 
 
 @prepared
@@ -244,15 +238,28 @@ def _memberships(project: Any, user: Any) -> QuerySet[Membership]:
     return Membership.objects.filter(project=project, user=user)
 
 
-def decide(item: Item, user: AbstractUser, label: str, reason: str) -> Adjudication:
-    """Record a decision. A later one on the same item replaces it; both stay on record."""
+def decide(
+    item: Item, user: AbstractUser, label: str, reason: str, *, made_for: str | None = None
+) -> Adjudication:
+    """Record a person's decision. The last one on an item holds; all are kept.
+
+    Args:
+        made_for: The last decision that the form showed, by `version_of`. Raises Overtaken if
+            somebody decided since.
+    """
     if label not in Label.values:
         raise UserError("Choose win, tie or lose of response 1.")
     if item.state == Item.State.OPEN:
-        raise UserError("This item still waits for votes, so there is nothing to decide yet.")
+        raise UserError("This item is still waiting for votes, so there is nothing to decide yet.")
     if item.state == Item.State.COMPLETE and not item.adjudications.exists():
         raise UserError("The votes settled this item, so there is nothing to decide.")
     with transaction.atomic():
+        # Locked, so that two people at once see each other's decision.
+        Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)
+        last = item.adjudications.order_by("-pk").first()
+        if last is not None and made_for not in (None, access.version_of(last.pk)):
+            said = f"decided this ({last.get_label_display()}: {last.reason})"
+            raise access.overtaken(last.decider, user, said, last.at)
         decision = Adjudication.objects.create(
             item=item,
             label=label,

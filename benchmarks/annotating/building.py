@@ -111,16 +111,16 @@ def begin(round_: Any, people: list[Any]) -> None:
     from django.db.models import OuterRef, Subquery
     from django.utils import timezone
 
-    from annotation.models import Annotation, Draft, Item, Seat, Slot
+    from annotation.models import Draft, Item, Seat, Slot, Vote
 
     items = list(Item.objects.filter(round=round_).order_by("position"))
     done = items[: len(items) // 4]
     last = done[-1].position
     for index, person in enumerate(people):
         slots = Slot.objects.filter(round=round_, index=index, position__lte=last)
-        Annotation.objects.bulk_create(
+        Vote.objects.bulk_create(
             (
-                Annotation(
+                Vote(
                     slot=slot,
                     item_id=slot.item_id,
                     example_id=slot.item.example_id,
@@ -136,7 +136,7 @@ def begin(round_: Any, people: list[Any]) -> None:
             ),
             batch_size=CHUNK,
         )
-        vote = Annotation.objects.filter(slot=OuterRef("pk")).values("pk")
+        vote = Vote.objects.filter(slot=OuterRef("pk")).values("pk")
         slots.update(annotator=person, vote=Subquery(vote))
         Draft.objects.bulk_create(
             (

@@ -15,30 +15,41 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
 
+from judging.core.processes import status_at
+
 _CSRF = "c" * 32
 _GROWN = re.compile(r"VmHWM:\s+(\d+) kB")
 
 
 @contextmanager
-def site(environment: dict[str, str], root: Path, log: Path) -> Iterator[tuple[int, int]]:
-    """Yields the port and the process."""
+def site(
+    environment: dict[str, str], root: Path, log: Path, server: list[str] | None = None
+) -> Iterator[tuple[int, int]]:
+    """Yields the port and the process. With a command, another server than ours is measured."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     environment = environment | {"FAIRJUDGE_URL": f"http://127.0.0.1:{port}"}
     command = [sys.executable, "manage.py", "runall", "--only", "web"]
+    if server is not None:
+        command = [word.replace("{bind}", f"127.0.0.1:{port}") for word in server]
     with log.open("w") as out:
         process = subprocess.Popen(command, env=environment, cwd=root, stdout=out, stderr=out)
     try:
-        wait_for(port, process, log)
+        wait_for(port, process, log, server is None)
         yield port, process.pid
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=30)
 
 
-def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_for(port: int, process: "subprocess.Popen[bytes]", log: Path, ours: bool) -> None:
     while process.poll() is None:
-        if "FairJudge is at" in log.read_text():
+        up = (
+            "FairJudge is at" in log.read_text()
+            if ours
+            else status_at(f"127.0.0.1:{port}", "/login/", 5)
+        )
+        if up:
             return
         time.sleep(0.1)
     raise AssertionError(log.read_text()[-2000:])

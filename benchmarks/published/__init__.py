@@ -1,10 +1,9 @@
-"""Published data through the whole product: FairEval's pairs, and LLMBar's and PandaLM's judgments.
+"""Published data run through the whole product: FairEval, LLMBar and PandaLM.
 
     python -m benchmarks.published.faireval FOLDER
     python -m benchmarks.published.validation FOLDER
 
-Nothing of the product imports from here. The pages that come out are docs/faireval.md and
-docs/validation.md.
+The product never imports from here. These commands write docs/faireval.md and docs/validation.md.
 """
 
 import os

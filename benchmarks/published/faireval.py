@@ -7,7 +7,6 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -46,7 +45,7 @@ class Job:
 
 
 def prepare(folder: Path, project: Project, endpoint: str, model: str) -> Job:
-    """Import the pairs and make the run; what is there from an earlier call is used again."""
+    """Import the pairs and make the run. Whatever an earlier call left is used again."""
     files = [folder / name for name in (QUESTIONS, *ANSWERS, HUMAN)]
     missing = [path.name for path in files if not path.is_file()]
     if missing:
@@ -63,24 +62,15 @@ def prepare(folder: Path, project: Project, endpoint: str, model: str) -> Job:
 
 
 def label(job: Job, folder: Path) -> None:
-    """People's labels: all of them are gold, and those of the top 20 % fill the round."""
+    """Import people's labels. All are known labels, and those of the top 20 % fill the round."""
     import_votes(job.project, None, folder / HUMAN, annotator="authors' majority", maps=MODELS)
     if not job.run.rounds.exists():
         settings = RoundSettings(beta=BETA, votes=1, seed=1)
         open_round(job.project, None, job.run, settings)
 
 
-def deliver(job: Job, path: Path) -> None:
-    """The labels export, as a file."""
-    path.write_bytes(b"".join(export(job.project, job.run, None, ExportRequest())))
-
-
-def figures(job: Job) -> list[str]:
-    return list(report_lines(Analysis(job.project, job.run)))
-
-
-def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[], str]) -> str:
-    """docs/faireval.md: the command, the kind of machine, the printed figures, what they show."""
+def page(job: Job, lines: list[str], minutes: float | None, reading: str) -> str:
+    """Return docs/faireval.md: the command, the machine, the printed figures, what they show."""
     run = job.run
     took = f"; judging took {minutes:.0f} minutes" if minutes else ""
     return "\n".join(
@@ -89,9 +79,9 @@ def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[]
             "",
             "`make faireval DATA=folder` imports the 80 Vicuna questions with the responses of",
             "gpt35 and vicuna-13b, has a judge score every pair three times in both orders, takes",
-            "the file's human labels for the top 20 % by BPDE, merges, exports, and prints what",
-            "follows. Everything that it prints can be had again by the command; the judge's",
-            "sampling at temperature 1 makes the figures vary from run to run.",
+            "the file's human labels for the top 20 % by BPDE, merges, exports, and prints the",
+            "lines below. Run the command to get them again. The judge samples at temperature 1,",
+            "so that figures vary from run to run.",
             "",
             f"Judge: `{run.model}` with the template `{run.template_name}`, k = {run.k} in each",
             f"order, temperature {run.temperature.normalize()}.",
@@ -102,7 +92,7 @@ def page(job: Job, lines: list[str], minutes: float | None, reading: Callable[[]
             *lines,
             "```",
             "",
-            reading(),
+            reading,
         ]
     )
 
@@ -121,31 +111,30 @@ class Command(FairJudgeCommand):
         parser.add_argument("folder", type=Path, help="holds FairEval's files")
         parser.add_argument("--project", default="faireval", help="default: faireval")
         parser.add_argument("--endpoint", default="local", help="default: local")
-        parser.add_argument("--model", help="default: the endpoint's only one")
-        parser.add_argument("--labels", type=Path, help="where the labels go")
+        parser.add_argument("--model", help="default: the endpoint's only model")
+        parser.add_argument("--labels", type=Path, help="file for the labels")
         parser.add_argument("--write", type=Path, help="write the figures as a page")
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"], create=True)
         job = prepare(options["folder"], project, options["endpoint"], options["model"] or "")
         started = time.monotonic()
+        minutes: float | None = None
         if job.run.state != Run.State.DONE:
             call_command("judge", project.slug, resume=str(job.run.number), stdout=self.stdout)
             job.run.refresh_from_db()
-            minutes: float | None = (time.monotonic() - started) / 60
-        else:
-            minutes = None
+            minutes = (time.monotonic() - started) / 60
         label(job, options["folder"])
         path = options["labels"] or settings.FAIRJUDGE_DATA / f"{project.slug}-labels.csv"
-        deliver(job, path)
-        lines = figures(job)
+        path.write_bytes(b"".join(export(project, job.run, None, ExportRequest())))
+        lines = list(report_lines(Analysis(project, job.run)))
         self.stdout.write("")
         for line in lines:
             self.stdout.write(line)
         self.stdout.write(f"\nLabels: {path}")
         if options["write"]:
             options["write"].write_text(
-                page(job, lines, minutes, lambda: READING.read_text(encoding="utf-8")),
+                page(job, lines, minutes, READING.read_text(encoding="utf-8")),
                 encoding="utf-8",
             )
 

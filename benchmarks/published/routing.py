@@ -35,8 +35,13 @@ entropy of both judges' verdicts. A judge's tie is half an error.
 
 @dataclass(frozen=True)
 class Judge:
-    """level: BPDE; jury: the panel's disagreement; alone, together: the columns without the
-    other judge's verdicts, and with them."""
+    """A judge's errors, and the rankings that may find them.
+
+    Attributes:
+        level: BPDE.
+        jury: The panel's disagreement.
+        alone, together: Columns without the other judge's verdicts, and with them.
+    """
 
     judged: Booleans
     wrong: Floats
@@ -49,7 +54,12 @@ class Judge:
 def routing_lines(
     cases: Sequence[tuple[str, str, Callable[[], tuple[Project, Run]]]], draws: int = DRAWS
 ) -> Iterator[str]:
-    """cases: subset, judge, and what imports this judge's run and the other's."""
+    """Yield the section of the page.
+
+    Args:
+        cases: Subset, judge, and a function that imports this judge's run and the other one's.
+        draws: Learning samples per figure.
+    """
     yield HEAD.format(draws=draws)
     head = ["Subset", "Judge", "Labels", "Route", "Used", "AUROC for errors"]
     head += [f"Errors found in the top {beta} %" for beta in BETAS]
@@ -81,7 +91,7 @@ def judge_of(project: Project, run: Run) -> Judge:
 
 
 def rows_of(judge: Judge, labels: int, draws: int) -> Iterator[list[str]]:
-    """For each route: how often it was used, its AUROC, and the errors in the top of the rest."""
+    """Yield for each route how often it was used, its AUROC, and the errors it found."""
     rng = np.random.default_rng(labels)
     found: dict[str, list[tuple[float, ...]]] = {route: [] for route in ROUTES}
     used = dict.fromkeys(ROUTES, 0)

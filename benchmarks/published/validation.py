@@ -1,4 +1,4 @@
-"""Published judgments, imported and analysed, as a page of the docs.
+"""Import and analyse published judgments, and write docs/validation.md.
 
 python -m benchmarks.published.validation FOLDER [--write docs/validation.md]
 """
@@ -13,8 +13,7 @@ from typing import Any
 from django.core.management.base import CommandParser
 from django.db import transaction
 
-from annotation.results.data.figures import Json
-from annotation.results.report.report import report
+from annotation.results.report.report import Report, report
 from annotation.results.report.text import figure
 from annotation.results.sections.analysis import Analysis
 from annotation.votes.imports import import_votes
@@ -22,6 +21,7 @@ from benchmarks.published.routing import DRAWS, routing_lines
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.dataset.writing import import_files
+from judging.methods.intervals.estimates import Figure, Undefined
 from judging.projects.models import Project
 from judging.runs.models import Run
 from judging.runs.recorded.writing import import_judgments
@@ -35,8 +35,12 @@ SEED = 20230529
 
 
 def validated(folder: Path, project: Any, draws: int = DRAWS) -> Iterator[str]:
-    """The page's lines. project: makes an empty project for each part; draws: of a learning
-    sample, for each figure of learned routing."""
+    """Yield the page's lines.
+
+    Args:
+        project: Makes an empty project, for each part one.
+        draws: Learning samples per figure of learned routing.
+    """
     yield from _head()
     yield from _llmbar_orders(folder, project)
     yield from _llmbar_both(folder, project)
@@ -63,7 +67,7 @@ def _head() -> Iterator[str]:
 
 
 def _llmbar_orders(folder: Path, project: Any) -> Iterator[str]:
-    """One run for each prompt: right in each order, and the same winner in both."""
+    """Each prompt as a run: right in each order, and the same winner in both."""
     yield "## LLMBar, each prompt\n"
     head = ("Subset", "Judge", "Prompt", "Pairs", "Right", "Right, swapped", "Same winner in both")
     yield from _table(head, _order_rows(folder, project))
@@ -74,11 +78,11 @@ def _order_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
         for judge in JUDGES:
             for prompt in PROMPTS:
                 found = _llmbar(folder, project(), subset, judge, (prompt,))
-                n, orders = found["coverage"]["examples"], found["orders"]
+                n, orders = found.coverage.examples, found.orders
                 counts = [
-                    _count(orders["original"]["accuracy_over_all"], n),
-                    _count(orders["swapped"]["accuracy_over_all"], n),
-                    _count(orders["consistency"], orders["consistency"]["n"]),
+                    _count(orders.original.accuracy_over_all, n),
+                    _count(orders.swapped.accuracy_over_all, n),
+                    _count(orders.consistency, orders.consistency.n),
                 ]
                 yield (subset, judge, prompt, str(n), *counts)
 
@@ -95,13 +99,13 @@ def _both_rows(folder: Path, project: Any) -> Iterator[Sequence[str]]:
         for judge in JUDGES:
             found = _llmbar(folder, project(), subset, judge, PROMPTS)
             for ties, words in (("half", "half right"), ("wrong", "wrong")):
-                part = found["ties"][ties]
-                figures = (part["accuracy"], part["auroc"], found["position"]["conflict_rate"])
+                part = getattr(found.ties, ties)
+                figures = (part.accuracy, part.auroc, found.position.conflict_rate)
                 yield (subset, judge, words, *map(figure, figures))
 
 
 def _both_judges(folder: Path, project: Any, subset: str, judge: str) -> tuple[Project, Run]:
-    """This judge's run over both prompts, in a project that holds the other judge's as well."""
+    """Return this judge's run over both prompts, in a project that also has the other judge's."""
     made, runs = project(), {}
     for name in JUDGES:
         paths = [_file(folder / "llmbar" / subset / name / one / "result.json") for one in PROMPTS]
@@ -113,7 +117,7 @@ def _both_judges(folder: Path, project: Any, subset: str, judge: str) -> tuple[P
 
 def _llmbar(
     folder: Path, project: Project, subset: str, judge: str, prompts: Sequence[str]
-) -> Json:
+) -> Report:
     paths = [_file(folder / "llmbar" / subset / judge / one / "result.json") for one in prompts]
     import_files(project, None, paths[:1], file_format="llmbar")
     return _figures(project, paths, "llmbar")
@@ -125,28 +129,28 @@ def _pandalm(folder: Path, project: Any) -> Iterator[str]:
     import_files(made, None, [people], file_format="pandalm")
     import_votes(made, None, people, file_format="pandalm")
     found = _figures(made, [judge], "pandalm")
-    agreed = found["people"]
-    own = next(row for row in found["methods"] if row.get("run") and not row["beta"])
+    agreed = found.people
+    own = next(row for row in found.methods if row.run and not row.beta)
     yield "\n## PandaLM: three people, and gpt-3.5-turbo asked once\n"
     rows = [
-        ("Fleiss' kappa of the people", figure(agreed["fleiss_kappa"])),
-        ("Krippendorff's alpha", figure(agreed["krippendorff_alpha"])),
-        ("Gwet's AC1", figure(agreed["gwet_ac1"])),
-        ("Judge's accuracy over what could be parsed", figure(own["accuracy"])),
-        ("over all, unparsable as not right", figure(own["accuracy_over_all"])),
-        ("Judge's Cohen's kappa", figure(own["kappa"])),
-        ("Win rate of response 1 by people", figure(found["win_rate"]["people"])),
-        ("by the judge, sampling error only", figure(found["win_rate"]["judge"])),
-        ("Judge's length bias, γ less people's γ", figure(found["length"]["bias"])),
+        ("Fleiss' kappa of the people", figure(agreed.fleiss_kappa)),
+        ("Krippendorff's alpha", figure(agreed.krippendorff_alpha)),
+        ("Gwet's AC1", figure(agreed.gwet_ac1)),
+        ("Judge's accuracy over what could be parsed", figure(own.accuracy)),
+        ("over all, unparsable as not right", figure(own.accuracy_over_all)),
+        ("Judge's Cohen's kappa", figure(own.kappa)),
+        ("Win rate of response 1 by people", figure(found.win_rate.people)),
+        ("by the judge, sampling error only", figure(found.win_rate.judge)),
+        ("Judge's length bias, γ less people's γ", figure(found.length.bias)),
     ]
     rows += [
-        (f"Agreement of {' and '.join(pair['annotators'])}: Cohen's kappa", figure(pair["kappa"]))
-        for pair in agreed["pairwise"]
+        (f"Agreement of {' and '.join(pair.annotators)}: Cohen's kappa", figure(pair.kappa))
+        for pair in agreed.pairwise
     ]
     yield from _table(("Figure", "Value"), rows)
 
 
-def _figures(project: Project, judgments: Sequence[Path], file_format: str) -> Json:
+def _figures(project: Project, judgments: Sequence[Path], file_format: str) -> Report:
     run = import_judgments(project, None, judgments, file_format=file_format)
     # The seed of the resampling: the page comes out the same each time.
     run.seed = SEED
@@ -154,8 +158,8 @@ def _figures(project: Project, judgments: Sequence[Path], file_format: str) -> J
     return report(Analysis(project, run))
 
 
-def _count(share: Json, n: int) -> str:
-    return f"{round(share['value'] * n)}" if share["value"] is not None else "–"
+def _count(share: Figure, n: int) -> str:
+    return "–" if isinstance(share, Undefined) else f"{round(share.value * n)}"
 
 
 def _table(head: Sequence[str], rows: Any) -> Iterator[str]:
@@ -171,7 +175,7 @@ def _file(path: Path) -> Path:
     return path
 
 
-# What follows this line in the page is written by others and kept.
+# Text after this line of the page is written by people, and kept.
 MARK = "<!-- what follows is kept -->"
 
 
@@ -184,7 +188,10 @@ class Command(FairJudgeCommand):
             "--write", type=Path, default=Path("docs/validation.md"), help="the page to write"
         )
         parser.add_argument(
-            "--draws", type=int, default=DRAWS, help="of learning samples, for learned routing"
+            "--draws",
+            type=int,
+            default=DRAWS,
+            help="learning samples per figure of learned routing",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -202,7 +209,7 @@ class Command(FairJudgeCommand):
 
 
 def new_project(slug: str) -> Project:
-    """Rolled back at the end, so that the name is free for the next time."""
+    """Create a project. It is rolled back at the end, so that the name is free the next time."""
     return Project.objects.create(slug=slug, name=slug)
 
 

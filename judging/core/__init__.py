@@ -1,4 +1,4 @@
-"""What every room builds on: errors, processes, formatting, caching, waking workers, SQL.
+"""What every room builds on: errors, leases, formatting, caching, waking workers, SQL.
 
-Nothing here knows of judges or of people: a rule about them belongs to their own room.
+Nothing here knows about judges or people: a rule about them belongs to their own room.
 """

@@ -1,13 +1,12 @@
-"""Errors that are the user's to solve: told in a sentence, never with a traceback."""
-
-import threading
+"""Errors that the user can solve. They are shown as sentences, never with a traceback."""
 
 
 class UserError(Exception):
-    """What happened, what is safe and what to do, as one text for whoever asked.
+    """Says in one text what happened, what is safe, and what to do.
 
-    Pages show it as a message, commands print it and end with a failure.
+    Pages show it as a message. Commands print it and end with a failure.
     """
 
 
-stop_requested = threading.Event()
+class Overtaken(UserError):
+    """Somebody decided the same thing after the form that decides it was made."""

@@ -1,4 +1,4 @@
-"""Numbers, money and spans of time as people read them, on pages and in commands alike."""
+"""Numbers, money and durations as people read them, on pages and in commands."""
 
 import unicodedata
 from decimal import ROUND_HALF_UP, Context, Decimal
@@ -22,8 +22,11 @@ def number_of(n: int, thing: str) -> str:
 
 
 def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bool = False) -> str:
-    """A number without its leading zero, as papers set it: `.732`, `−.05`, `1.000`; what is
-    `counted` or paid keeps it: `0.5`."""
+    """Format a number without its leading zero, as papers do: `.732`, `−.05`, `1.000`.
+
+    Args:
+        counted: keep the leading zero, for numbers that are counts or amounts: `0.5`.
+    """
     text = f"{abs(value):,.{digits}f}".replace(",", NARROW_SPACE)
     if digits and not counted and text.startswith("0."):
         text = text[1:]
@@ -36,7 +39,7 @@ def decimals(value: float, digits: int = 3, *, signed: bool = False, counted: bo
 def interval(
     low: float, high: float, digits: int = 3, *, signed: bool = False, counted: bool = False
 ) -> str:
-    """The two ends, one digit coarser than the value unless that would hide the width."""
+    """Format both ends with one digit less than the value, unless that would hide the width."""
     coarse = max(digits - 1, 0)
     places = coarse if high - low >= 2 * 10.0**-coarse else digits
     ends = [decimals(end, places, signed=signed, counted=counted) for end in (low, high)]
@@ -44,7 +47,7 @@ def interval(
 
 
 def p_value(value: float) -> str:
-    """With its sign, as in `= .032` and `< .001`: it is never 0."""
+    """Format with a relation, as in `= .032` and `< .001`: a p-value is never 0."""
     return f"< {decimals(_SMALLEST_P, 3)}" if value < _SMALLEST_P else f"= {decimals(value, 3)}"
 
 
@@ -55,7 +58,7 @@ def percent(share: float | None, digits: int = 0) -> str:
 
 
 def usd(amount: Decimal | float | None) -> str:
-    """Dollars and cents, or two significant digits below a dollar; unknown is never 0."""
+    """Format dollars and cents, or two significant digits below a dollar. None is unknown."""
     if amount is None:
         return UNKNOWN
     amount = Decimal(str(amount))
@@ -66,7 +69,7 @@ def usd(amount: Decimal | float | None) -> str:
         return f"{sign}<$0.000001"
     # adjusted() is the power of ten of the first digit: −3 for 0.0031.
     places = 2 if size >= 1 else max(2, 1 - size.adjusted())
-    # Half a cent up, as people add; formatting alone would round it to the even cent.
+    # Half a cent is rounded up, as people do. Formatting alone would round it to the even cent.
     digits = Context(prec=max(size.adjusted(), 0) + places + 2, rounding=ROUND_HALF_UP)
     size = size.quantize(Decimal(1).scaleb(-places), context=digits)
     return f"{sign}${size:,.{places}f}".replace(",", NARROW_SPACE)
@@ -95,10 +98,10 @@ _RIGHT_TO_LEFT = frozenset({"R", "AL", "AN", "RLE", "RLO", "RLI", "LRE", "LRO", 
 
 
 def set_apart(name: str) -> str:
-    """A name written from right to left keeps its direction to itself; others stay as they are.
+    """Isolate the direction of a name that is written from right to left.
 
-    Without, the figures behind it would be read in the wrong order, and a sentence that begins
-    with it would run from right to left.
+    Otherwise the numbers after it would appear in the wrong order, and a sentence that begins with
+    it would run from right to left.
     """
     if _RIGHT_TO_LEFT.isdisjoint(map(unicodedata.bidirectional, name)):
         return name

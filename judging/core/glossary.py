@@ -1,4 +1,4 @@
-"""The field's words in one sentence each, for the pages that use them and for the docs."""
+"""The field's words, each explained in one sentence, for the pages and the docs."""
 
 from dataclasses import dataclass
 
@@ -23,13 +23,10 @@ class Term:
 FAIREVAL = "FairEval, §"
 _TERMS = (
     Term(
-        "example",
-        "A question with two responses, response 1 by model 1 and response 2 by model 2.",
+        "example", "A question with two responses, response 1 by model 1 and response 2 by model 2."
     ),
     Term(
-        "label",
-        "Win, tie or lose, always from the point of view of response 1.",
-        FAIREVAL + "4.1",
+        "label", "Win, tie or lose, always from the point of view of response 1.", FAIREVAL + "4.1"
     ),
     Term(
         "order",
@@ -39,22 +36,22 @@ _TERMS = (
     Term("evidence", "The explanation that the judge writes before its scores.", FAIREVAL + "3.1"),
     Term(
         "form",
-        "What is asked of the judge: two scores, the better one, a rating, a choice, or a score"
-        " for one response alone.",
+        "What the judge answers with: two scores, the better response, a rating, a choice, or a "
+        "score for a single response.",
         "PORTIA, §2",
     ),
     Term("call", "One request to the judge; it may return several samples."),
     Term("sample", "One completion that the judge returned."),
     Term("outcome", "Win, tie or lose of one sample.", FAIREVAL + "3.3, eq. 3"),
-    Term("k", "How many samples are asked for in each order."),
+    Term("k", "The number of samples in each order."),
     Term(
         "VANILLA",
-        "One sample in one order, scores first and explanation after.",
+        "One sample in one order, with the scores first and the explanation after.",
         FAIREVAL + "3.1",
     ),
     Term(
         "EC",
-        "Evidence calibration: the judge explains first and scores after, once.",
+        "Evidence calibration: the judge explains first and then scores, once.",
         FAIREVAL + "3.1",
     ),
     Term(
@@ -64,7 +61,7 @@ _TERMS = (
     ),
     Term(
         "BPC",
-        "Balanced position calibration: everything is asked again with the responses swapped, "
+        "Balanced position calibration: the judge is asked again with the responses swapped, "
         "and the two orders are averaged.",
         FAIREVAL + "3.2",
     ),
@@ -87,19 +84,21 @@ _TERMS = (
     ),
     Term(
         "learned routing",
-        "A random sample of labels teaches where this judge errs, and people then see the examples "
-        "on which an error is most probable.",
+        "FairJudge learns from a random sample of labels where this judge errs. People then see "
+        "the examples on which an error is most probable.",
     ),
-    Term("jury", "Several runs as one panel: the mean of their verdicts, and how far they differ."),
-    Term("β", "The share of the examples, in per cent, that people label.", FAIREVAL + "3.3"),
-    Term("pending", "Not all samples of the example have been asked for yet."),
-    Term("unjudged", "Finished, but an order that the method asks for has no valid sample."),
+    Term(
+        "jury", "Several runs as one panel: the mean of their verdicts, and how much they differ."
+    ),
+    Term("β", "The percentage of the examples that people label.", FAIREVAL + "3.3"),
+    Term("pending", "Some samples of the example have not been requested yet."),
+    Term("unjudged", "Finished, but an order that the method needs has no valid sample."),
     Term(
         "unparsed",
-        "The judge answered, but no score could be read from the answer; it counts as no "
-        "answer, never as a tie.",
+        "The judge answered, but no score could be read from its reply. It counts as no answer, "
+        "never as a tie.",
     ),
-    Term("coverage", "The share of the examples that a number rests on."),
+    Term("coverage", "The share of the examples on which a number is based."),
     Term(
         "conflict rate",
         "The share of examples whose label changes when the responses are swapped.",
@@ -131,47 +130,44 @@ _TERMS = (
         "Cohen's kappa: agreement beyond what chance alone would give; 1 is perfect, 0 is chance.",
     ),
     Term(
-        "AUROC",
-        "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect.",
+        "AUROC", "How well a number tells wrong labels from right ones; ½ is chance, 1 is perfect."
     ),
     Term(
         "interval",
-        "The 95 % interval: where the true value plausibly lies, given how much was measured.",
+        "The 95 % confidence interval: the range in which the true value plausibly lies.",
     ),
     Term("selected", "Sent to people because of its rank."),
     Term(
         "audit",
-        "Examples drawn at random from those not selected, so that people also see what the "
-        "judge was trusted with.",
+        "Examples drawn at random from those that were not selected, so that people also check "
+        "labels that are left to the judge.",
     ),
-    Term("learn", "Examples drawn at random first, to learn where the judge errs."),
+    Term("learn", "Examples drawn at random at first, to learn where the judge errs."),
     Term(
         "check",
-        "An example with a known label, mixed in to test attention; it is left out of every "
-        "other number.",
+        "An example with a known label, mixed in to test attention. No other number includes it.",
     ),
     Term("routing", "Choosing which examples people label."),
-    Term("adjudication", "A person's decision where the votes have no majority."),
+    Term("adjudication", "A person's decision on an example whose votes have no majority."),
     Term(
         "final label",
-        "The label that is delivered: the people's where they voted, the judge's elsewhere.",
+        "The delivered label: people's if they voted on the example, otherwise the judge's.",
     ),
-    Term("gold label", "A label known beforehand, from an imported file."),
+    Term("gold label", "A label that was known before, from an imported file."),
     Term(
         "certificate",
-        "A statement, planned before the audit, that labels left to the judge are wrong at most"
-        " so often, with a stated confidence.",
+        "A statement, planned before the audit, that at most a stated share of the labels left to "
+        "the judge are wrong, with a stated confidence.",
     ),
     Term(
         "protocol",
-        "What people are asked: the question, the scale, the criteria and the guidelines.",
+        "What annotators are asked: the question, the scale, the criteria and the guidelines.",
     ),
     Term("round", "A set of examples sent to people, with the number of votes asked for each."),
-    Term("run", "One judge with one method and one set of settings, over the project's examples."),
+    Term("run", "One judge with one method and one set of settings, for the project's examples."),
     Term(
-        "win rate",
-        "The share of examples on which response 1 is better, a tie counting one half.",
+        "win rate", "The share of examples on which response 1 is better. A tie counts as one half."
     ),
-    Term("unblinded", "The person had seen judge output of this project before voting."),
+    Term("unblinded", "The annotator had seen judge output of this project before voting."),
 )
 GLOSSARY: dict[str, Term] = {term.word: term for term in _TERMS}

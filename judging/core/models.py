@@ -1,18 +1,20 @@
-"""A worker process that is alive: its row is renewed while it runs."""
+"""The table of worker processes. A worker renews its row for as long as it runs."""
 
 from datetime import timedelta
 
 from django.db import models
 from django.utils import timezone
 
-# A worker writes a sign of life every 5 seconds.
+# A worker renews its row every 5 seconds.
 SILENT_AFTER = timedelta(seconds=30)
 
 
 class WorkerQuerySet(models.QuerySet["Worker"]):
     def alive(self) -> "WorkerQuerySet":
-        """Those heard of lately; without any, what waits for a worker waits on."""
-        return self.filter(seen_at__gt=timezone.now() - SILENT_AFTER)
+        """Workers that renewed their row lately. If there are none, no queued work is done."""
+        now = timezone.now()
+        # A time to come was written before the clock was set back.
+        return self.filter(seen_at__gt=now - SILENT_AFTER, seen_at__lt=now + SILENT_AFTER)
 
 
 class Worker(models.Model):

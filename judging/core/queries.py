@@ -1,4 +1,4 @@
-"""Counting what belongs to each row of a queryset, apart from whatever else is counted of it."""
+"""Counting what belongs to each row of a queryset, and changing a JSON column safely."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -9,26 +9,26 @@ from django.db.models.functions import Coalesce
 
 
 def count_of(rows: QuerySet, by: str) -> Coalesce:
-    """How many of `rows`, which refer to the outer row by the field `by`; 0 where there is none.
+    """Count, in a subquery, the `rows` whose field `by` refers to the outer row.
 
-    A subquery: counts over joins multiply with each other, and a project of 100,000 examples and
-    a few runs and rounds would be counted millions of times.
+    Counts over joins multiply with each other: for a project of 100,000 examples with a few runs
+    and rounds, the database would count millions of rows.
     """
     counted = rows.order_by().values(by).annotate(n=Count("pk")).values("n")
     return Coalesce(Subquery(counted, output_field=IntegerField()), 0)
 
 
-Kept = Mapping[str, Any]
+Json = Mapping[str, Any]
 
 
-def merge(row: models.Model, field: str, change: Callable[[Kept], Kept]) -> None:
-    """Store `change` of what the row holds now, and give it to `row` as well.
+def merge(row: models.Model, field: str, change: Callable[[Json], Json]) -> None:
+    """Apply `change` to the stored value of a JSON column, and set the result on `row` too.
 
-    The row is locked from the read to the write. On SQLite a transaction begins with the lock.
+    The row is locked from the read to the write. On SQLite every transaction begins with a lock.
     """
     rows = type(row)._base_manager.filter(pk=row.pk)
     with transaction.atomic():
-        held = rows.select_for_update(no_key=True).values_list(field, flat=True).get()
-        changed = change(held)
+        stored = rows.select_for_update(no_key=True).values_list(field, flat=True).get()
+        changed = change(stored)
         rows.update(**{field: changed})
     setattr(row, field, changed)

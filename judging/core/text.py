@@ -1,4 +1,4 @@
-"""Opening a file as text: which encoding it is in, and which bytes of it are not text."""
+"""Text from outside: the encoding of a file, characters that no database stores, CSV formulas."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import codecs
 import io
 import re
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, BinaryIO, NamedTuple, TextIO
 
 
 class Encoding(NamedTuple):
-    """A codec, and the byte-order mark that the file begins with."""
+    """A codec, and the byte-order mark with which the file begins."""
 
     name: str
     mark: bytes = b""
@@ -30,9 +30,9 @@ _KEPT_BYTES = re.compile("([\udc00-\udcff]+)")
 
 
 def _keep_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Let each undecodable byte b stand as the lone surrogate U+DC00 + b.
+    """Decode each undecodable byte b as the lone surrogate U+DC00 + b.
 
-    A record with such bytes can then be refused by its line and copied out unchanged. Python's
+    A record with such bytes can then be refused by its line, and copied out unchanged. Python's
     own surrogateescape does this for UTF-8 only.
     """
     if not isinstance(error, UnicodeDecodeError):
@@ -45,9 +45,10 @@ codecs.register_error(KEEP_BYTES, _keep_bytes)
 
 
 def detect(path: Path) -> Encoding:
-    """The encoding of a file: by its byte-order mark, else by where the zero bytes are.
+    """Return the encoding of a file, by its byte-order mark or else by its zero bytes.
 
-    Headers and JSON keys begin with ASCII, so UTF-16 without a mark shows in the first bytes.
+    Headers and JSON keys begin with ASCII characters. In UTF-16 without a mark, every second one of
+    the first bytes is therefore zero.
     """
     with path.open("rb") as stream:
         head = stream.read(HEAD)
@@ -63,14 +64,17 @@ def detect(path: Path) -> Encoding:
 
 def open_text(path: Path, newline: str) -> TextIO:
     """Open for reading, after the mark; never fails on a byte, see `undecoded`."""
-    encoding = detect(path)
-    stream = path.open("rb")
-    stream.seek(len(encoding.mark))
+    return as_text(path.open("rb"), detect(path), newline)
+
+
+def as_text(stream: BinaryIO, encoding: Encoding, newline: str) -> TextIO:
+    """Read a stream of bytes as `open_text` does, from its start."""
+    stream.read(len(encoding.mark))
     return io.TextIOWrapper(stream, encoding.name, KEEP_BYTES, newline)
 
 
 def encode(text: str, encoding: Encoding) -> bytes:
-    """The bytes that `open_text` read `text` from."""
+    """Return the bytes from which `open_text` read `text`."""
     return b"".join(
         bytes(ord(letter) - FIRST_BYTE for letter in part)
         if _KEPT_BYTES.match(part)
@@ -80,7 +84,7 @@ def encode(text: str, encoding: Encoding) -> bytes:
 
 
 def undecoded(raw: str, encoding: Encoding) -> str | None:
-    """In words, what in the text of a record is not text; None when all of it is."""
+    """Say what in a record is not text, or return None."""
     surrogates = _surrogates(raw)
     if surrogates:
         shown = " ".join(f"{ord(letter) - FIRST_BYTE:02X}" for letter in surrogates[:8])
@@ -89,7 +93,7 @@ def undecoded(raw: str, encoding: Encoding) -> str | None:
 
 
 def unstorable(value: str) -> str | None:
-    """In words, what in a decoded value no database stores; None when all of it is fine."""
+    """Say what in a decoded value no database can store, or return None."""
     if value.isascii() and "\0" not in value:
         return None
     surrogates = _surrogates(value)
@@ -109,41 +113,62 @@ def _surrogates(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """With U+FFFD for half a character and for NUL."""
+    """Replace lone surrogates and NUL characters by U+FFFD."""
     text = text.replace("\0", "\ufffd")
-    return (
-        text
-        if text.isascii()
-        else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    )
+    if text.isascii():
+        return text
+    # UTF-16 joins two surrogates that make a pair. Those left over are replaced.
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def storable_json(value: Any) -> Any:
-    """The same of all text in a JSON value."""
+    """Do the same to every key and text of a JSON value."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, list):
-        return [storable_json(one) for one in value]
+        return [storable_json(entry) for entry in value]
     if isinstance(value, dict):
-        return {storable(name): storable_json(one) for name, one in value.items()}
+        return {storable(key): storable_json(entry) for key, entry in value.items()}
     return value
 
 
+# Controls but tab and line feed, and the marks that turn the order of what follows (bidi).
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def printable(text: str) -> str:
+    """Replace what would steer a terminal or turn a line around by U+FFFD."""
+    return _UNPRINTABLE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+# A CSV file that FairJudge wrote says in this column that its cells are escaped.
 ESCAPE_COLUMN = "fairjudge_escape"
+# The mark of a row says with which beginnings its cells were escaped. Earlier releases know the
+# first, so that only rows that need the second get it.
+_BEGINNINGS = {"1": r"[=+\-@\t\r]", "2": r"[=+\-@\t\r\n＝＋－＠]"}
+ESCAPED, ESCAPED_MORE = _BEGINNINGS
+_DANGEROUS = {mark: re.compile(f"'*{begin}") for mark, begin in _BEGINNINGS.items()}
+_ESCAPED_CELL = {mark: re.compile(f"'+{begin}") for mark, begin in _BEGINNINGS.items()}
 
 
-ESCAPED = "1"
+def escape_cell(cell: str, mark: str = ESCAPED_MORE) -> str:
+    """Put an apostrophe before what a spreadsheet would run as a formula (CSV injection)."""
+    return "'" + cell if _DANGEROUS[mark].match(cell) else cell
 
 
-_DANGEROUS = re.compile(r"'*[=+\-@\t\r]")
+def escape_row(cells: list[str]) -> list[str]:
+    """Escape the cells of a row, and add the row's mark."""
+    more = any(
+        _DANGEROUS[ESCAPED_MORE].match(cell) and not _DANGEROUS[ESCAPED].match(cell)
+        for cell in cells
+    )
+    mark = ESCAPED_MORE if more else ESCAPED
+    return [*(escape_cell(cell, mark) for cell in cells), mark]
 
 
-_ESCAPED_CELL = re.compile(r"'+[=+\-@\t\r]")
-
-
-def escape_cell(cell: str) -> str:
-    return "'" + cell if _DANGEROUS.match(cell) else cell
-
-
-def unescape_cell(cell: str) -> str:
-    return cell[1:] if _ESCAPED_CELL.match(cell) else cell
+def unescape_cell(cell: str, mark: str) -> str:
+    """Return the cell of a row with this mark as it was. Other marks change nothing."""
+    escaped = _ESCAPED_CELL.get(mark)
+    return cell[1:] if escaped and escaped.match(cell) else cell

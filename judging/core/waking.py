@@ -1,7 +1,7 @@
 """Wake workers by the name of a task. The database says what is to be done.
 
-Tasks are named and never imported, so that a lower room can wake work that a higher one does.
-A message that is lost costs time and nothing else: a worker's sweep finds the work by itself.
+Tasks are named and never imported, so that a lower room can start work that a higher room does.
+A lost message costs only time: a worker's sweep finds the work by itself.
 """
 
 import logging
@@ -23,7 +23,7 @@ NOTHING_LOST = "The work is recorded in the database, and a worker finds it late
 
 
 def wake(task: str, *values: Any) -> bool:
-    """Send the task's message now. Returns False, with a warning in the log, without a broker."""
+    """Send the task's message now. If the broker is away, log a warning and return False."""
     try:
         current_app.send_task(task, list(values))
     except (OperationalError, OSError) as error:

@@ -1,37 +1,62 @@
-"""Records of JSON Lines files and of JSON arrays, with the line on which each starts.
+"""The records of files in any layout: JSON Lines, JSON arrays, tables, and FairEval's three files.
 
-Numbers keep the text that the file has for them, so that no digit is lost.
+Every record comes with the line on which it starts, and what can't be read is refused by its line.
+`Records`, at the end, is what other modules use. It reads each file once, holds none as a whole,
+and hashes it on the way: an import remembers the SHA-256 of what it read, and reading a file of
+gigabytes a second time for that would double the work.
 """
 
 from __future__ import annotations
 
 import csv
 import functools
+import hashlib
 import io
 import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
+from judging.core.bounds import LARGEST_CELL, allow_long_cells
 from judging.core.errors import UserError
 from judging.core.text import (
     ESCAPE_COLUMN,
     ESCAPED,
+    ESCAPED_MORE,
     Encoding,
+    as_text,
     detect,
     open_text,
     undecoded,
     unescape_cell,
 )
-from judging.dataset.records import KNOWN, Problem, Record, Refused, kind, listed, plain, quoted
+from judging.dataset.records import (
+    BOOLEANS,
+    KNOWN,
+    Place,
+    Problem,
+    Record,
+    Refused,
+    canonical,
+    expected_sentence,
+    kind,
+    listed,
+    plain,
+    quoted,
+    refusal,
+)
 
 CHUNK = 1 << 16
 LARGEST_RECORD = 64 << 20
-# How close to the end of what has been read a mistake may be only a token that is cut there.
+# A mistake this close to the end of what has been read may be a token that is cut there.
 CUT_TOKEN = 16
+REST_IS_LOST = "The rest of the file can't be read."
+# What Python's decoder says, and what we say that was found.
 FOUND = (
     ("Unterminated string", "a string without its closing quote"),
     ("Invalid control character", "a control character within a string"),
@@ -42,69 +67,137 @@ FOUND = (
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def _constant(name: str) -> str | None:
-    """NaN is how some tools write a missing value; the infinities are kept as their text."""
+class _HashedFile(io.FileIO):
+    """A file that hashes the bytes that a buffered reader takes from it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.hash = hashlib.sha256()
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        size = super().readinto(buffer)
+        self.hash.update(memoryview(buffer)[:size])
+        return size
+
+
+class Source:
+    """One file, to be read once from its start to its end."""
+
+    def __init__(self, path: Path) -> None:
+        refuse_unreadable(path)
+        self.path = path
+        self.encoding = detect(path)
+        self.sha256: bytes | None = None
+
+    def place(self, line: int) -> Place:
+        return Place(str(self.path), line)
+
+    @contextmanager
+    def text(self, newline: str) -> Iterator[TextIO]:
+        """Open the file as text. Its hash is known once the block ends without an exception."""
+        file = _HashedFile(self.path)
+        with as_text(io.BufferedReader(file, CHUNK), self.encoding, newline) as stream:
+            yield stream
+            # A reader stops early at a mistake after which nothing can be trusted.
+            while stream.buffer.read(CHUNK):
+                pass
+        self.sha256 = file.hash.digest()
+
+
+def _missing_value(name: str) -> str | None:
+    """Some tools write NaN for a missing value; the infinities are kept as their text."""
     return None if name == "NaN" else name
 
 
-_decoder = json.JSONDecoder(parse_int=str, parse_float=str, parse_constant=_constant)
+class _Repeating(dict[str, Any]):
+    """A JSON object that has a key more than once."""
+
+    repeated = ""
 
 
-def lines(path: Path) -> Iterator[Record | Refused]:
-    """One JSON object a line; blank lines are passed over."""
-    encoding = detect(path)
-    with open_text(path, newline="\n") as stream:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Keep an object within an object that repeats a key recognisable from outside."""
+    found = dict(pairs)
+    inner = (value for value in found.values() if isinstance(value, dict | list))
+    repeated = next(filter(None, map(_repeated, inner)), "")
+    if len(found) < len(pairs):
+        repeated = Counter(name for name, _ in pairs).most_common(1)[0][0] or "an empty name"
+    if repeated:
+        found = _Repeating(found)
+        found.repeated = repeated
+    return found
+
+
+def _repeated(value: Any) -> str:
+    """Return a key that an object has twice, also within lists; "" if there is none."""
+    if isinstance(value, list):
+        return next(filter(None, map(_repeated, value)), "")
+    return value.repeated if isinstance(value, _Repeating) else ""
+
+
+# Numbers keep the text that the file has for them, so that no digit is lost.
+_decoder = json.JSONDecoder(
+    parse_int=str, parse_float=str, parse_constant=_missing_value, object_pairs_hook=_object
+)
+
+
+def lines(source: Source) -> Iterator[Record | Refused]:
+    """Read one JSON object per line; blank lines are skipped."""
+    with source.text(newline="\n") as stream:
         # One character more than a record may have, and never a line of any length.
         limited = iter(functools.partial(stream.readline, LARGEST_RECORD + 1), "")
         for number, raw in enumerate(limited, start=1):
             if raw.isspace():
                 continue
+            place = source.place(number)
             if len(raw) > LARGEST_RECORD:
-                yield _too_long(path, number)
+                found = _words(json.JSONDecodeError("Longer", "", 0))
+                yield _unexpected(place, found, fatal=True)
                 return
             try:
                 value = _decoder.decode(raw)
             except json.JSONDecodeError as error:
-                found = undecoded(raw, encoding) or f"{_words(error)} at character {error.pos + 1}"
-                yield _refused(path, number, raw, found)
+                found = f"{_words(error)} at character {error.pos + 1}"
+                yield _unexpected(place, undecoded(raw, source.encoding) or found, raw=raw)
             except RecursionError:
-                yield _refused(path, number, raw, "values nested too deeply")
+                yield _unexpected(place, "values nested too deeply", raw=raw)
             else:
-                yield _record(path, number, raw, value, encoding)
+                yield _record(place, raw, value, source.encoding)
 
 
-def array(path: Path) -> Iterator[Record | Refused]:
-    """The objects of one JSON array, read a chunk at a time."""
-    encoding = detect(path)
-    with open_text(path, newline="\n") as stream:
+def array(source: Source) -> Iterator[Record | Refused]:
+    """Read the objects of one JSON array, a chunk at a time."""
+    with source.text(newline="\n") as stream:
         window = _Window(stream)
+
+        def stopped(found: str, expected: str = "a JSON object") -> Refused:
+            return _unexpected(source.place(window.line), found, expected, fatal=True)
+
         if window.next_letter() != "[":
-            yield _stopped(path, window, "no [ at its start", "a JSON array")
+            yield stopped("no [ at its start", "a JSON array")
             return
         window.take(1)
         more = window.next_letter() != "]"
         while more:
-            letter, number = window.next_letter(), window.line
+            letter, place = window.next_letter(), source.place(window.line)
             try:
                 value, raw = window.value()
             except json.JSONDecodeError as error:
-                found = undecoded(window.rest(80), encoding) or _found(letter, error)
-                yield _stopped(path, window, found)
+                yield stopped(undecoded(window.rest(80), source.encoding) or _found(letter, error))
                 return
             except RecursionError:
-                yield _stopped(path, window, "values nested too deeply")
+                yield stopped("values nested too deeply")
                 return
-            yield _record(path, number, raw, value, encoding)
+            yield _record(place, raw, value, source.encoding)
             after = window.next_letter()
             if after not in {",", "]"}:
-                found = quoted(after) if after else "the end of the file"
-                yield _stopped(path, window, found, "a comma or ]")
+                yield stopped(quoted(after) if after else "the end of the file", "a comma or ]")
                 return
             more = after == ","
             window.take(int(more))
         window.take(1)
         if window.next_letter():
-            yield _stopped(path, window, "text after the closing ]", "the end of the file")
+            yield stopped("text after the closing ]", "the end of the file")
 
 
 class _Window:
@@ -133,7 +226,7 @@ class _Window:
         return self._text[self._at : self._at + length]
 
     def next_letter(self) -> str:
-        """Pass over white space; the letter after it, or "" at the end."""
+        """Skip white space and return the letter after it, or "" at the end."""
         while True:
             space = _SPACE.match(self._text, self._at)
             self.take(space.end() - self._at if space else 0)
@@ -144,7 +237,7 @@ class _Window:
             self._read(CHUNK)
 
     def value(self) -> tuple[Any, str]:
-        """Take one whole value; what is read grows twofold until the value is complete in it."""
+        """Take one whole value. What is read doubles until the value is complete in it."""
         while True:
             try:
                 value, end = _decoder.raw_decode(self._text, self._at)
@@ -166,56 +259,52 @@ def _found(letter: str, error: json.JSONDecodeError) -> str:
 
 
 def _words(error: json.JSONDecodeError) -> str:
-    """What was found in place of the object, where Python says what it would have expected."""
+    """Say what was found in place of the object; Python says what it would have expected."""
     if error.msg.startswith("Expecting "):
         return f"no {error.msg.removeprefix('Expecting ')}"
     return next((words for begins, words in FOUND if error.msg.startswith(begins)), error.msg)
 
 
-def _record(path: Path, line: int, raw: str, value: Any, encoding: Encoding) -> Record | Refused:
-    fault = undecoded(raw, encoding)
-    if fault:
-        return _refused(path, line, raw, fault)
+def _record(place: Place, raw: str, value: Any, encoding: Encoding) -> Record | Refused:
+    if fault := undecoded(raw, encoding):
+        return _unexpected(place, fault, raw=raw)
     if not isinstance(value, dict):
-        return _refused(path, line, raw, f"{kind(value)}", "a JSON object")
-    return Record(str(path), line, value, raw)
+        return _unexpected(place, kind(value), "a JSON object", raw=raw)
+    if name := _repeated(value):
+        sentence = f"The key {quoted(name)} is there more than once. Keep one of its values."
+        return refusal(place, name, sentence, raw)
+    return Record(place, value, raw)
 
 
-def _too_long(path: Path, line: int) -> Refused:
-    expected, found = "one JSON object", _words(json.JSONDecodeError("Longer", "", 0))
-    sentence = f"Expected {expected}, found {found}. The rest of the file can't be read."
-    return Refused((Problem(str(path), line, "", expected, found, sentence),), fatal=True)
-
-
-def _refused(
-    path: Path, line: int, raw: str, found: str, expected: str = "one JSON object"
+def _unexpected(
+    place: Place,
+    found: str,
+    expected: str = "one JSON object",
+    *,
+    raw: str = "",
+    fatal: bool = False,
 ) -> Refused:
     sentence = f"Expected {expected}, found {found}."
-    return Refused((Problem(str(path), line, "", expected, found, sentence),), raw)
-
-
-def _stopped(path: Path, window: _Window, found: str, expected: str = "a JSON object") -> Refused:
-    sentence = f"Expected {expected}, found {found}. The rest of the file can't be read."
-    problem = Problem(str(path), window.line, "", expected, found, sentence)
-    return Refused((problem,), fatal=True)
+    if fatal:
+        sentence += f" {REST_IS_LOST}"
+    return refusal(place, "", sentence, raw, fatal=fatal)
 
 
 DELIMITERS = (",", ";", "\t", "|")
 HEAD_CHARACTERS = 1 << 16
-LARGEST_CELL = 64 << 20
-csv.field_size_limit(LARGEST_CELL)
+allow_long_cells()
 
 
 @dataclass(frozen=True, slots=True)
-class DelimitedFile:
-    """How a file is written down, and its header."""
+class Sheet:
+    """The delimiter and the header of a table."""
 
-    path: Path
-    encoding: Encoding
     delimiter: str
     header: tuple[str, ...]
     header_line: int
     header_raw: str
+    # Blanks between a delimiter and a quote are no part of the cells.
+    blanks: bool = False
 
 
 class _Lines:
@@ -237,8 +326,8 @@ class _Lines:
         return raw
 
 
-def open_sheet(path: Path, delimiter: str | None = None) -> DelimitedFile | None:
-    """Read the header; None when the file has no line with anything on it.
+def open_sheet(path: Path, delimiter: str | None = None) -> Sheet | None:
+    """Read the header; None if every line of the file is blank.
 
     The delimiter is the one under which most column names are known.
     """
@@ -249,10 +338,12 @@ def open_sheet(path: Path, delimiter: str | None = None) -> DelimitedFile | None
     if blank is None:
         return None
     first = lines[blank].strip()
+    # Excel's own line that names the delimiter.
     if first.casefold().startswith("sep=") and len(first) <= 5:
         delimiter, blank = first[4:] or "\t", blank + 1
     choices = (delimiter,) if delimiter else DELIMITERS
-    headers = {mark: _header(lines[blank:], mark) for mark in choices}
+    blanks = {mark: _quotes_after_blanks(lines[blank:], mark) for mark in choices}
+    headers = {mark: _header(lines[blank:], mark, blanks[mark]) for mark in choices}
 
     def fitness(mark: str) -> tuple[int, int]:
         names = headers[mark][0]
@@ -260,61 +351,78 @@ def open_sheet(path: Path, delimiter: str | None = None) -> DelimitedFile | None
 
     best = max(choices, key=fitness)
     header, raw = headers[best]
-    return DelimitedFile(path, detect(path), best, header, blank + 1, "".join(lines[:blank]) + raw)
+    return Sheet(best, header, blank + 1, "".join(lines[:blank]) + raw, blanks[best])
+
+
+def _quotes_after_blanks(lines: Sequence[str], delimiter: str) -> bool:
+    """Return True if a cell begins with blanks and a quote, as in `1, "a, b"`.
+
+    A writer of CSV puts quotes around a cell that holds one, so such a quote is never text.
+    """
+    if not any('"' in line and (f"{delimiter} " in line or line[:1] == " ") for line in lines):
+        return False
+    readers = (csv.reader(lines, delimiter=delimiter, skipinitialspace=s) for s in (False, True))
+    rows = zip_longest(*readers)
+    return any(_without_blanks(kept) != _without_blanks(skipped) for kept, skipped in rows)
+
+
+def _without_blanks(cells: Sequence[str] | None) -> list[str]:
+    return [cell.lstrip(" ") for cell in cells or ()]
 
 
 def _physical(text: str) -> list[str]:
-    """The lines as a file gives them; str.splitlines also splits at form feeds and U+2028."""
+    """Split into the lines that a file gives; str.splitlines also splits at U+2028 and others."""
     return list(io.StringIO(text, newline=""))
 
 
-def _header(lines: list[str], delimiter: str) -> tuple[tuple[str, ...], str]:
+def _header(lines: list[str], delimiter: str, blanks: bool) -> tuple[tuple[str, ...], str]:
     kept = _Lines(lines)
-    cells = next(csv.reader(kept, delimiter=delimiter), [])
+    cells = next(csv.reader(kept, delimiter=delimiter, skipinitialspace=blanks), [])
     return tuple(cell.strip() for cell in cells), kept.take()
 
 
-def delimited_records(path: Path, delimiter: str | None = None) -> Iterator[Record | Refused]:
-    """Read a file record by record; blank lines and rows of empty cells are passed over."""
-    sheet = open_sheet(path, delimiter)
-    if sheet is None:
-        return
-    if refused := _unusable(sheet):
-        yield refused
-        return
-    with open_text(path, newline="") as stream:
-        stream_lines = iter(stream)
-        for _ in _physical(sheet.header_raw):
-            next(stream_lines)
-        yield from _rows(sheet, stream_lines)
+def table(source: Source, delimiter: str | None = None) -> Iterator[Record | Refused]:
+    """Read a CSV or TSV file row by row; blank lines and rows of empty cells are skipped."""
+    with source.text(newline="") as stream:
+        sheet = open_sheet(source.path, delimiter)
+        if sheet is None:
+            return
+        if refused := _unusable(source, sheet):
+            yield refused
+            return
+        yield from _rows(source, sheet, iter(stream))
 
 
-def _unusable(sheet: DelimitedFile) -> Refused | None:
-    """A header by which no row can be read."""
-    place = (str(sheet.path), sheet.header_line)
+def _unusable(source: Source, sheet: Sheet) -> Refused | None:
+    """Refuse a header by which no row can be read."""
+    place = source.place(sheet.header_line)
     twice = [name for name, n in Counter(sheet.header).items() if name and n > 1]
-    if fault := undecoded(sheet.header_raw, sheet.encoding):
+    if fault := undecoded(sheet.header_raw, source.encoding):
         sentence = f"The header holds {fault}. Save the file as text in UTF-8 and import it again."
-        return Refused((Problem(*place, "", "text", fault, sentence),), fatal=True)
+        return refusal(place, "", sentence, fatal=True)
     if twice:
         sentence = f"The header names {listed(twice)} more than once. Rename one of the columns."
-        return Refused((Problem(*place, twice[0], "one column", "two", sentence),), fatal=True)
+        return refusal(place, twice[0], sentence, fatal=True)
     return None
 
 
-def _rows(sheet: DelimitedFile, stream_lines: Iterator[str]) -> Iterator[Record | Refused]:
+def _rows(source: Source, sheet: Sheet, stream: Iterator[str]) -> Iterator[Record | Refused]:
     before = len(_physical(sheet.header_raw))
-    lines = _Lines(stream_lines)
-    reader = csv.reader(lines, delimiter=sheet.delimiter, strict=True)
+    for _ in range(before):
+        next(stream)
+    lines = _Lines(stream)
+    mark, blanks = sheet.delimiter, sheet.blanks
+    reader = csv.reader(lines, delimiter=mark, strict=True, skipinitialspace=blanks)
+    names = sorted(map(plain, sheet.header))
     escaped = sheet.header.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in sheet.header else None
     while True:
-        line = before + reader.line_num + 1
+        place = source.place(before + reader.line_num + 1)
         try:
             cells = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
-            refused = _unreadable(sheet, line, lines.take(), error)
+            refused = _broken_quotes(place, lines.take(), error)
             yield refused
             if refused.fatal:
                 return
@@ -324,71 +432,84 @@ def _rows(sheet: DelimitedFile, stream_lines: Iterator[str]) -> Iterator[Record 
             continue
         while len(cells) > len(sheet.header) and not cells[-1]:
             cells.pop()
-        fault = undecoded(raw, sheet.encoding)
-        if fault or len(cells) != len(sheet.header):
-            yield _delimited_refused(sheet, line, raw, cells, fault)
+        if fault := undecoded(raw, source.encoding):
+            named = zip(sheet.header, cells, strict=False)
+            bad = (name for name, cell in named if undecoded(cell, source.encoding))
+            sentence = f"The row holds {fault}. Save the file as UTF-8 and import it again."
+            yield refusal(place, next(bad, ""), sentence, raw)
             continue
-        if escaped is not None and cells[escaped] == ESCAPED:
-            cells = [unescape_cell(cell) for cell in cells]
-        values = dict(zip(sheet.header, cells, strict=True))
-        yield Record(str(sheet.path), line, values, raw, sheet.header_line)
+        if len(cells) != len(sheet.header):
+            sentence = (
+                f"The row has {len(cells)} cells, the header {len(sheet.header)} cells. "
+                "A cell with the delimiter, a quote or a newline in it must be in quotes."
+            )
+            yield refusal(place, "", sentence, raw)
+            continue
+        if _is_header(cells, names):
+            yield refusal(place, "", "The header is repeated here. Delete this line.", raw)
+            continue
+        if any(cell[:1] == " " and cell.lstrip(" ")[:1] == '"' for cell in cells) and (
+            _quotes_after_blanks([raw], mark)
+        ):
+            sentence = "A cell has blanks before its opening quote. Delete these blanks."
+            yield refusal(place, "", sentence, raw)
+            continue
+        if escaped is not None and (mark_of_row := canonical(cells[escaped])):
+            says = mark_of_row == ESCAPED_MORE or BOOLEANS.get(mark_of_row)
+            if says is None:
+                expected = f"{ESCAPED}, {ESCAPED_MORE} or empty"
+                sentence = expected_sentence(ESCAPE_COLUMN, expected, cells[escaped])
+                yield refusal(place, ESCAPE_COLUMN, sentence, raw)
+                continue
+            used = ESCAPED_MORE if mark_of_row == ESCAPED_MORE else ESCAPED
+            cells = [unescape_cell(cell, used) for cell in cells] if says else cells
+        yield Record(place, dict(zip(sheet.header, cells, strict=True)), raw, sheet.header_line)
 
 
-def _delimited_refused(
-    sheet: DelimitedFile, line: int, raw: str, cells: list[str], fault: str | None
-) -> Refused:
-    if fault:
-        faulty = [undecoded(cell, sheet.encoding) is not None for cell in cells]
-        named = zip(sheet.header, faulty, strict=False)
-        column = next((name for name, bad in named if bad), "")
-        sentence = f"The row holds {fault}. Save the file as UTF-8 and import it again."
-        problem = Problem(str(sheet.path), line, column, "text", fault, sentence)
-    else:
-        found, expected = f"{len(cells)} cells", f"{len(sheet.header)} cells"
-        sentence = (
-            f"The row has {found}, the header {expected}. "
-            "A cell with the delimiter, a quote or a newline in it must be in quotes."
-        )
-        problem = Problem(str(sheet.path), line, "", expected, found, sentence)
-    return Refused((problem,), raw)
+def _is_header(cells: Sequence[str], names: Sequence[str]) -> bool:
+    """Return True for the header again, in any order, or one like it: files were joined."""
+    found = sorted(map(plain, cells))
+    return found == names or (len(found) > 2 and set(found) <= KNOWN)
 
 
-def _unreadable(sheet: DelimitedFile, line: int, raw: str, error: csv.Error) -> Refused:
-    """A quote that is never closed, or closed within a cell: over several lines, it is fatal."""
+def _broken_quotes(place: Place, raw: str, error: csv.Error) -> Refused:
+    """Refuse a quote that is never closed, or closed within a cell: fatal over several lines."""
+    fatal = True
     if "end of data" in str(error):
-        found = "the end of the file"
         sentence = "A quote opened in this row is never closed, so the rest of the file is lost."
     elif "field limit" in str(error):
-        found = f"more than {LARGEST_CELL >> 20} MiB"
         sentence = f"A cell of this row is longer than {LARGEST_CELL >> 20} MiB. Check its quotes."
     else:
-        found = "text after a closing quote"
         sentence = 'A quoted cell goes on after its closing quote. Write " within a cell as "".'
-    fatal = "after" not in found or raw.rstrip("\r\n").count("\n") > 0
-    problem = Problem(str(sheet.path), line, "", "a closed quote", found, sentence)
-    return Refused((problem,), raw, fatal=fatal)
+        fatal = "\n" in raw.rstrip("\r\n")
+    return refusal(place, "", sentence, raw, fatal=fatal)
 
 
 Answers = dict[str, tuple[int, Any]]
 
 
-def faireval_records(paths: Sequence[Path]) -> Iterator[Record | Refused]:
-    """One record a question, with the answers in the order in which their files were named."""
-    questions, first, second = _roles(paths)
-    models = (model_name(first), model_name(second))
+def faireval(sources: Sequence[Source]) -> Iterator[Record | Refused]:
+    """Join the layout of FairEval and FastChat: a question file and two files of answers, by ID.
+
+    The first answer file gives response 1. The answers' texts are held in memory meanwhile.
+    """
+    questions, first, second = _roles(sources)
+    # A model is named by its file: answer_vicuna-13b.jsonl is vicuna-13b.
+    models = tuple(source.path.stem.removeprefix("answer_") for source in (first, second))
     answers: tuple[Answers, Answers] = ({}, {})
-    for path, found in zip((first, second), answers, strict=True):
-        yield from _read_answers(path, found)
+    for source, of_model in zip((first, second), answers, strict=True):
+        yield from _read_answers(source, of_model)
     asked: set[str] = set()
     for record in lines(questions):
         if isinstance(record, Refused):
             yield record
             continue
         number = str(record.values.get("question_id", ""))
-        problems = _missing(record, number, asked, dict(zip(models, answers, strict=True)))
+        sentences = _missing(number, asked, dict(zip(models, answers, strict=True)))
         asked.add(number)
-        if problems:
-            yield Refused(problems, record.raw)
+        if sentences:
+            problems = (Problem(record.place, "question_id", sentence) for sentence in sentences)
+            yield Refused(tuple(problems), record.raw)
             continue
         values = {
             "external_id": ":".join((number, *models)),
@@ -399,82 +520,66 @@ def faireval_records(paths: Sequence[Path]) -> Iterator[Record | Refused]:
             "model_2": models[1],
             "category": record.values.get("category"),
         }
-        yield Record(record.file, record.line, values, record.raw)
-    for path, found in zip((first, second), answers, strict=True):
-        for number, (line, _) in found.items():
+        yield Record(record.place, values, record.raw)
+    for source, of_model in zip((first, second), answers, strict=True):
+        for number, (line, _) in of_model.items():
             if number not in asked:
-                sentence = f"The answer is to question {number}, which {questions.name} lacks."
-                yield Refused((_problem(str(path), line, "a known question", number, sentence),))
+                sentence = f"The answer is to question {number}, which {questions.path.name} lacks."
+                yield refusal(source.place(line), "question_id", sentence)
 
 
-def model_name(path: Path) -> str:
-    """A model is named by its file: `answer_vicuna-13b.jsonl` is vicuna-13b."""
-    return path.stem.removeprefix("answer_")
-
-
-def _roles(paths: Sequence[Path]) -> tuple[Path, Path, Path]:
-    if len(paths) != 3:
+def _roles(sources: Sequence[Source]) -> tuple[Source, Source, Source]:
+    if len(sources) != 3:
         raise UserError(
             "The faireval format needs three files, a question file and two answer files; "
-            f"{len(paths)} were named."
+            f"{len(sources)} were named."
         )
-    others = [path for path in paths if not path.stem.startswith("answer")]
-    questions = others[0] if len(others) == 1 else paths[0]
-    first, second = (path for path in paths if path is not questions)
+    others = [source for source in sources if not source.path.stem.startswith("answer")]
+    questions = others[0] if len(others) == 1 else sources[0]
+    first, second = (source for source in sources if source is not questions)
     return questions, first, second
 
 
-def _read_answers(path: Path, into: Answers) -> Iterator[Refused]:
-    for record in lines(path):
+def _read_answers(source: Source, into: Answers) -> Iterator[Refused]:
+    for record in lines(source):
         if isinstance(record, Refused):
             yield record
             continue
         number = str(record.values.get("question_id", ""))
         if number in into:
             sentence = f"Question {number} is answered on line {into[number][0]} already."
-            problem = _problem(str(path), record.line, "one answer", number, sentence)
-            yield Refused((problem,), record.raw)
+            yield record.refuse("question_id", sentence)
         else:
-            into[number] = (record.line, record.values.get("text"))
+            into[number] = (record.place.line, record.values.get("text"))
 
 
-def _missing(
-    record: Record, number: str, asked: set[str], answers: dict[str, Answers]
-) -> tuple[Problem, ...]:
+def _missing(number: str, asked: set[str], answers: dict[str, Answers]) -> list[str]:
+    """Say what keeps a question from being a pair."""
     if not number:
-        sentence = "question_id is missing."
-        return (_problem(record.file, record.line, "a question's id", "nothing", sentence),)
+        return ["question_id is missing."]
     if number in asked:
-        sentence = f"Question {number} stands in the file already."
-        return (_problem(record.file, record.line, "a question once", number, sentence),)
-    return tuple(
-        _problem(
-            record.file,
-            record.line,
-            "an answer by each model",
-            "nothing",
-            f"{model} has no answer to question {number}.",
-        )
-        for model, found in answers.items()
-        if number not in found
-    )
+        return [f"Question {number} is in the file already."]
+    without = (model for model, of_model in answers.items() if number not in of_model)
+    return [f"{model} has no answer to question {number}." for model in without]
 
 
-def _problem(file: str, line: int, expected: str, found: str, sentence: str) -> Problem:
-    return Problem(file, line, "question_id", expected, quoted(found), sentence)
+def labels(source: Source) -> Iterator[Record]:
+    """Read a file of labels alone, one per line."""
+    with source.text(newline="\n") as stream:
+        for number, line in enumerate(stream, start=1):
+            yield Record(source.place(number), {"label": line.strip()}, line.strip())
 
 
-Records = Iterator[Record | Refused]
-
-READERS: dict[str, Callable[[Path], Records]] = {
-    "csv": delimited_records,
-    "tsv": functools.partial(delimited_records, delimiter="\t"),
+READERS: dict[str, Callable[[Source], Iterator[Record | Refused]]] = {
+    "csv": table,
+    "tsv": functools.partial(table, delimiter="\t"),
     "jsonl": lines,
     "json": array,
     "pandalm": array,
     "llmbar": array,
+    "labels": labels,
 }
-FORMATS = ("auto", *READERS, "faireval")
+FORMATS = ("auto", "csv", "tsv", "jsonl", "json", "pandalm", "llmbar", "faireval")
 SUFFIXES = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".tsv": "tsv", ".tab": "tsv"}
 PACKED = {
     b"PK\x03\x04": "a spreadsheet or a ZIP archive",
@@ -486,20 +591,26 @@ PACKED = {
 
 
 def detect_format(paths: Sequence[Path]) -> str:
-    """`faireval` for three files two of which are answers, else the format of the first file."""
+    """Return `faireval` for three files two of which are answers, else the first file's format."""
     if len(paths) == 3 and sum(path.stem.startswith("answer") for path in paths) == 2:
         return "faireval"
     return format_of(paths[0])
 
 
 def format_of(path: Path) -> str:
-    """By its suffix, else by its first letter."""
+    """Tell a file's format by its suffix, else by its first letter."""
     suffix = path.suffix.casefold()
     if suffix in SUFFIXES:
         return SUFFIXES[suffix]
     with open_text(path, newline="\n") as stream:
         start = stream.read(4096).lstrip()[:1]
     return {"[": "json", "{": "jsonl"}.get(start, "csv")
+
+
+def check_format(file_format: str, formats: Sequence[str]) -> None:
+    """Raise UserError unless the format is one of these."""
+    if file_format not in formats:
+        raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(formats)}.")
 
 
 def refuse_unreadable(path: Path) -> None:
@@ -518,18 +629,47 @@ def refuse_unreadable(path: Path) -> None:
             )
 
 
-def records(paths: Sequence[Path], file_format: str = "auto") -> Records:
-    """All records of the files, one file after the other. Nothing is written."""
-    if not paths:
-        raise UserError("No file was named.")
-    if file_format not in FORMATS:
-        raise UserError(f"There is no format {file_format!r}. Use one of {', '.join(FORMATS)}.")
-    for path in paths:
-        refuse_unreadable(path)
-    if file_format == "auto" and detect_format(paths) == "faireval":
-        file_format = "faireval"
-    if file_format == "faireval":
-        yield from faireval_records(paths)
-        return
-    for path in paths:
-        yield from READERS[format_of(path) if file_format == "auto" else file_format](path)
+class Records:
+    """All records of some files, one file after the other, to be read once from start to end.
+
+    Raises UserError for an unknown format and for a file that can't be read. Nothing is written.
+    """
+
+    def __init__(self, paths: Sequence[Path], file_format: str = "auto") -> None:
+        if not paths:
+            raise UserError("No file was named.")
+        check_format(file_format, (*FORMATS, "labels"))
+        self.paths = paths
+        self._sources = [Source(path) for path in paths]
+        whole = file_format == "auto" and detect_format(paths) == "faireval"
+        self.file_format = "faireval" if whole else file_format
+
+    def __iter__(self) -> Iterator[Record | Refused]:
+        if self.file_format == "faireval":
+            yield from faireval(self._sources)
+            return
+        for source in self._sources:
+            yield from READERS[self.layout(source.path)](source)
+
+    def layout(self, path: Path) -> str:
+        """Return how one of the files is written. FairEval's three are JSON Lines."""
+        if self.file_format == "faireval":
+            return "jsonl"
+        return format_of(path) if self.file_format == "auto" else self.file_format
+
+    @property
+    def hashes(self) -> list[bytes]:
+        """The SHA-256 of each file, once all of them have been read."""
+        known = [source.sha256 for source in self._sources if source.sha256 is not None]
+        assert len(known) == len(self._sources), "The files have not been read to their end."
+        return known
+
+    @property
+    def sha256(self) -> str:
+        """One SHA-256 for all files, once they have been read."""
+        return combined(self.hashes)
+
+
+def combined(hashes: Iterable[bytes]) -> str:
+    """Return one SHA-256 for the hashes of several files, in hexadecimal."""
+    return hashlib.sha256(b"".join(hashes)).hexdigest()

@@ -1,6 +1,10 @@
-"""An import: what was read from which file; its rows are seen only when it is done."""
+"""The data set of a project: pairs, single responses with people's scores, and their imports.
+
+An import remembers what was read from which file. Its rows are seen only once it is done.
+"""
 
 from collections.abc import Sequence
+from typing import Self, TypeVar
 
 import numpy as np
 from django.conf import settings
@@ -9,6 +13,7 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
+from judging.methods.verdicts.verdicts import Label as Label
 from judging.projects.models import Project
 
 
@@ -58,25 +63,26 @@ class Import(models.Model):
         ]
 
 
-class Label(models.TextChoices):
-    """Always from the point of view of response 1 (FairEval, section 4.1)."""
-
-    WIN = "win", "win"
-    TIE = "tie", "tie"
-    LOSE = "lose", "lose"
+Imported = TypeVar("Imported", bound=models.Model)
 
 
-class ExampleQuerySet(models.QuerySet["Example"]):
-    def visible(self) -> "ExampleQuerySet":
-        """Those whose import is finished: half an import is never seen."""
+class ImportedQuerySet(models.QuerySet[Imported]):
+    """Rows that came with an import, their `source`."""
+
+    def visible(self) -> Self:
+        """Keep rows whose import is finished: half an import is never seen."""
         return self.filter(source__state=Import.State.DONE)
 
-    def judged(self) -> "ExampleQuerySet":
-        """Those that runs, N, rankings and analysis are about: visible, and no attention check."""
+
+class ExampleQuerySet(ImportedQuerySet["Example"]):
+    def judged(self) -> Self:
+        """Keep what runs, N, rankings and analysis are about: visible, and no attention check."""
         return self.visible().filter(is_check=False)
 
 
 class Example(models.Model):
+    """A pair: a question with two responses, one by each of two models."""
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="examples")
     source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="examples")
     external_id = models.CharField(max_length=200)
@@ -88,7 +94,7 @@ class Example(models.Model):
     model_2 = models.CharField(max_length=200, blank=True)
     category = models.CharField(max_length=200, blank=True)
     reference = models.TextField(blank=True)
-    gold_label = models.CharField(max_length=4, choices=Label, null=True, blank=True)
+    gold_label = models.CharField(max_length=4, choices=Label.choices, null=True, blank=True)
     is_check = models.BooleanField(default=False)
 
     objects = ExampleQuerySet.as_manager()
@@ -103,13 +109,9 @@ class Example(models.Model):
         return self.external_id
 
 
-class PointItemQuerySet(models.QuerySet["PointItem"]):
-    def visible(self) -> "PointItemQuerySet":
-        """Those whose import is finished: half an import is never seen."""
-        return self.filter(source__state=Import.State.DONE)
-
-
 class PointItem(models.Model):
+    """One response alone, for pointwise judging (Ohi et al., section 2)."""
+
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="point_items")
     source = models.ForeignKey(Import, on_delete=models.CASCADE, related_name="point_items")
     external_id = models.CharField(max_length=200)
@@ -118,7 +120,7 @@ class PointItem(models.Model):
     output = models.TextField(blank=True)
     model = models.CharField(max_length=200, blank=True)
 
-    objects = PointItemQuerySet.as_manager()
+    objects = ImportedQuerySet["PointItem"].as_manager()
 
     class Meta:
         constraints = [
@@ -127,6 +129,8 @@ class PointItem(models.Model):
 
 
 class HumanScore(models.Model):
+    """What one person scored a single response by one criterion."""
+
     point_item = models.ForeignKey(PointItem, on_delete=models.CASCADE, related_name="scores")
     criterion = models.CharField(max_length=100)
     rater = models.CharField(max_length=200)
@@ -140,23 +144,24 @@ class HumanScore(models.Model):
         ]
 
 
+# The MD5 of an empty text.
 NO_TEXT = "d41d8cd98f00b204e9800998ecf8427e"
 
 
 def question_codes(digests: Sequence[str]) -> NDArray[np.intp]:
-    """Equal codes for equal questions; an example without a question is one of its own."""
+    """Return equal codes for equal questions; each example without a question has its own."""
     seen: dict[str | int, int] = {}
     names = (row if name == NO_TEXT else name for row, name in enumerate(digests))
     return np.array([seen.setdefault(name, len(seen)) for name in names], dtype=np.intp)
 
 
 def questions_of(project_id: int, examples: Sequence[int]) -> NDArray[np.intp]:
-    """The codes of these examples of a project, in their order. One query."""
+    """Return the question codes of these examples in their order, by one query without texts."""
     rows = Example.objects.filter(project=project_id).order_by().annotate(md5=MD5(F("question")))
-    found = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
-    return question_codes([found[pk] for pk in examples])
+    digests = dict(rows.values_list("pk", "md5").iterator(chunk_size=5000))
+    return question_codes([digests[pk] for pk in examples])
 
 
 def frame_of(project: Project) -> QuerySet[Example]:
-    """The N examples that a cut of beta percent is about."""
+    """Return the N examples that a review of beta percent is about, in import order."""
     return Example.objects.filter(project=project).judged().order_by("number", "pk")

@@ -1,111 +1,129 @@
-"""The one entry to the examples in files: every row, or every reason against it, by line."""
+"""The first pass over files of pairs: what they hold and all that is wrong, with nothing written.
+
+`Reader` gives every pair, or the reasons against it, by line. Both passes read with it: `check`
+here, before anyone decides, and `writing` afterwards.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from judging.core.text import unstorable
-from judging.dataset import files
-from judging.dataset.files import detect_format
+from judging.dataset.files import Records, detect_format
 from judging.dataset.records import (
+    CODES,
+    CONVENTIONS,
     FIELDS,
     IGNORE,
     REQUIRED,
+    Codes,
     Columns,
     ExampleRow,
     Identities,
     Notice,
+    Place,
     Problem,
     Record,
     Refused,
+    canonical,
+    documented,
     listed,
+    plain,
+    readings,
     recognise,
+    refusal,
     to_example,
 )
 
+# JSON objects may each have other columns. What is remembered of them stays bounded.
 MOST_LAYOUTS = 1000
 Mapped = Mapping[str, str]
 
 
 class Reader:
-    """Reads files once; `columns` says afterwards what was recognised, by the columns' names."""
+    """Every row of some files, in order; reading them twice gives the same rows twice.
+
+    After the reading `columns` says what was recognised, by the columns' names, `codes` which
+    codes stood for gold labels in which column, and `records.sha256` what was read.
+
+    Args:
+        labels: what the codes mean; by default, what docs/files.md says.
+    """
 
     def __init__(
-        self, paths: Sequence[Path], file_format: str = "auto", mapping: Mapped | None = None
+        self,
+        paths: Sequence[Path],
+        file_format: str = "auto",
+        mapping: Mapped | None = None,
+        labels: Codes | None = None,
     ) -> None:
         self.columns: dict[tuple[str, ...], Columns] = {}
-        self._paths = paths
-        self._file_format = file_format
+        self.codes: Counter[tuple[str, str]] = Counter()
+        self._labels = labels or CONVENTIONS[0]
+        self.records = Records(paths, file_format)
         self._mapping = mapping or {}
 
     def __iter__(self) -> Iterator[ExampleRow | Refused]:
         identities = Identities()
         unusable = set()
-        for record in files.records(self._paths, self._file_format):
+        for record in self.records:
             if isinstance(record, Refused):
                 yield record
                 continue
-            if record.file in unusable:
-                continue
-            if refused := self._unstorable(record):
-                yield refused
+            if record.place.file in unusable:
                 continue
             columns = self._recognise(record)
-            if columns.missing or (columns.absent and record.header_line):
-                if record.header_line:
-                    unusable.add(record.file)
-                yield _unusable(record, columns)
+            if isinstance(columns, Refused):
+                if columns.fatal:
+                    unusable.add(record.place.file)
+                yield columns
                 continue
-            row = to_example(record, columns)
-            yield identities.settle(row) if isinstance(row, ExampleRow) else row
+            self._count_code(record, columns)
+            row = to_example(record, columns, self._labels)
+            yield identities.settle(row, record.raw) if isinstance(row, ExampleRow) else row
 
-    def _unstorable(self, record: Record) -> Refused | None:
-        """Of names that were met before this is known."""
-        if tuple(record.values) in self.columns:
-            return None
-        for name in record.values:
-            if found := unstorable(name):
-                sentence = f"The name of a column holds {found}, which is not text."
-                problem = Problem(record.file, record.line, "", "text", found, sentence)
-                return Refused((problem,), record.raw)
-        return None
+    def _count_code(self, record: Record, columns: Columns) -> None:
+        column = columns.cells.get("gold_label", "")
+        value = record.values.get(column)
+        if isinstance(value, str) and (code := canonical(value)) in CODES | self._labels.keys():
+            self.codes[column, code] += 1
 
-    def _recognise(self, record: Record) -> Columns:
+    def _recognise(self, record: Record) -> Columns | Refused:
+        """Return the record's columns, or refuse names that can't be used: of a table, for good."""
         names = tuple(record.values)
         if names not in self.columns:
+            for fault in filter(None, map(unstorable, names)):
+                sentence = f"The name of a column holds {fault}, which is not text."
+                return record.refuse("", sentence)
             if len(self.columns) == MOST_LAYOUTS:
                 self.columns.clear()
             self.columns[names] = recognise(names, self._mapping)
-        return self.columns[names]
-
-
-def read_examples(
-    paths: Sequence[Path], file_format: str = "auto", mapping: Mapped | None = None
-) -> Iterator[ExampleRow | Refused]:
-    """Every row of the files in order; reading twice gives the same rows twice."""
-    return iter(Reader(paths, file_format, mapping))
+        columns = self.columns[names]
+        if columns.missing or (columns.absent and record.header_line):
+            return _unusable(record, columns)
+        return columns
 
 
 def _unusable(record: Record, columns: Columns) -> Refused:
     found = listed(record.values)
     if columns.absent:
-        column, expected = columns.absent[0], listed(columns.absent)
-        sentence = f"There is no column {expected}, which the mapping names. Found: {found}."
+        column = columns.absent[0]
+        sentence = (
+            f"There is no column {listed(columns.absent)}, which the mapping names. Found: {found}."
+        )
     else:
-        column, expected = columns.missing[0], listed(columns.missing)
-        sentence = f"No column for {expected}. Found: {found}. Map a column to each."
-    line = record.header_line or record.line
-    problem = Problem(record.file, line, column, expected, found, sentence)
+        column = columns.missing[0]
+        sentence = f"No column for {listed(columns.missing)}. Found: {found}. Map a column to each."
     if record.header_line:
-        return Refused((problem,), fatal=True)
-    return Refused((problem,), record.raw)
+        return refusal(Place(record.place.file, record.header_line), column, sentence, fatal=True)
+    return record.refuse(column, sentence)
 
 
 def mapping_faults(mapping: Mapped) -> list[str]:
-    """In words, what can't be meant by a mapping of columns to fields."""
+    """Say what is wrong with a mapping of columns to fields."""
     faults = [
         f"There is no field {field}. Fields: {', '.join(FIELDS)}, or {IGNORE}."
         for field in mapping.values()
@@ -126,48 +144,34 @@ SENTENCES = {
     "same texts": "{} with the texts of an earlier row under another id.",
     "repeated": "{} word for word like an earlier row, imported once.",
 }
-NO_LOSE = (
-    "No gold label says lose. 1 is read as win, 2 as lose and 0 as tie: "
-    "make sure that the file means it so."
-)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Summary:
     """What a first pass found. `problems` are the first ones, `n_problems` counts all."""
 
     format: str
-    n_rows: int
-    n_refused: int
-    n_problems: int
-    fatal: bool
-    problems: tuple[Problem, ...]
-    notices: tuple[Notice, ...]
-    names: tuple[str, ...]
-    columns: dict[str, str]
-    unused: tuple[str, ...]
-    missing: tuple[str, ...]
-    gold: dict[str, int]
-    rows: tuple[ExampleRow, ...]
+    sha256: str = ""
+    n_rows: int = 0
+    n_refused: int = 0
+    n_problems: int = 0
+    fatal: bool = False
+    problems: list[Problem] = field(default_factory=list)
+    notices: list[Notice] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    unused: list[str] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    gold: dict[str, int] = field(default_factory=lambda: {"win": 0, "tie": 0, "lose": 0})
+    rows: list[ExampleRow] = field(default_factory=list)
+    # What the codes of gold labels were read as, and what else they can mean. With several
+    # readings nothing may be written before somebody chooses.
+    labels: dict[str, str] = field(default_factory=dict)
+    readings: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def acceptable(self) -> bool:
-        return self.n_rows > 0 and not self.n_problems
-
-
-class _Tally:
-    """Counts as the rows go by."""
-
-    def __init__(self) -> None:
-        self.n_rows = self.n_refused = self.n_problems = 0
-        self.fatal = False
-        self.problems: list[Problem] = []
-        self.rows: list[ExampleRow] = []
-        self.gold: Counter[str] = Counter()
-        self._lines: dict[str, list[int]] = {kind: [] for kind in SENTENCES}
-        self._counts: Counter[str] = Counter()
-        self._ids: set[int] = set()
-        self._texts: set[int] = set()
+        return self.n_rows > 0 and not self.n_problems and not self.readings
 
     def refuse(self, refused: Refused) -> None:
         self.n_refused += 1
@@ -175,16 +179,41 @@ class _Tally:
         self.fatal = self.fatal or refused.fatal
         self.problems += refused.problems[: SHOWN_PROBLEMS - len(self.problems)]
 
+    def describe_columns(self, layouts: Mapping[tuple[str, ...], Columns]) -> None:
+        """Say which columns were read. Of several layouts, the first decides."""
+        columns: dict[str, str] = {}
+        for layout in reversed(layouts.values()):
+            columns |= {field: " + ".join(names) for field, names in layout.sources.items()}
+            if layout.both_models:
+                columns |= {"model_1": layout.both_models, "model_2": layout.both_models}
+        self.columns = {field: columns[field] for field in FIELDS if field in columns}
+        self.names = list(dict.fromkeys(name for names in layouts for name in names if name))
+        self.unused = list(dict.fromkeys(n for layout in layouts.values() for n in layout.unused))
+        # If no row of a file could be read, no column is known, so none is missing.
+        self.missing = [field for field in REQUIRED if self.names and field not in columns]
+
+
+class _Acceptance:
+    """Counts the rows that can be imported, and points out the odd ones among them."""
+
+    def __init__(self, summary: Summary) -> None:
+        self._summary = summary
+        self._lines: defaultdict[str, list[int]] = defaultdict(list)
+        self._counts: Counter[str] = Counter()
+        # Hashes, so that memory stays small however long the texts are.
+        self._ids: set[int] = set()
+        self._texts: set[int] = set()
+
     def accept(self, row: ExampleRow) -> None:
-        name, texts = hash(row.external_id), hash(row.texts)
+        summary, name, texts = self._summary, hash(row.external_id), hash(row.texts)
         if name in self._ids:
             self._notice("repeated", row)
             return
-        self.n_rows += 1
-        if len(self.rows) < SHOWN_ROWS:
-            self.rows.append(row)
+        summary.n_rows += 1
+        if len(summary.rows) < SHOWN_ROWS:
+            summary.rows.append(row)
         if row.gold_label:
-            self.gold[row.gold_label] += 1
+            summary.gold[row.gold_label] += 1
         if not row.response_1.strip() or not row.response_2.strip():
             self._notice("empty response", row)
         if row.response_1 == row.response_2:
@@ -197,79 +226,64 @@ class _Tally:
     def _notice(self, kind: str, row: ExampleRow) -> None:
         self._counts[kind] += 1
         if len(self._lines[kind]) < SHOWN_LINES:
-            self._lines[kind].append(row.line)
+            self._lines[kind].append(row.place.line)
 
-    def notices(self) -> tuple[Notice, ...]:
-        """Also tells of 0 and 1 that may have been meant as two sides, with no tie among them."""
-        found = [
-            Notice(
-                kind,
-                count,
-                tuple(self._lines[kind]),
-                SENTENCES[kind].format("1 row" if count == 1 else f"{count} rows"),
-            )
-            for kind, count in self._counts.items()
-        ]
-        if self.gold["win"] and self.gold["tie"] and not self.gold["lose"]:
-            found.append(Notice("no lose", self.gold.total(), (), NO_LOSE))
-        return tuple(found)
+    def notices(self) -> Iterator[Notice]:
+        for kind, count in self._counts.items():
+            sentence = SENTENCES[kind].format("1 row" if count == 1 else f"{count} rows")
+            yield Notice(kind, count, tuple(self._lines[kind]), sentence)
 
 
 def check(
     paths: Sequence[Path],
     file_format: str = "auto",
-    mapping: Mapping[str, str] | None = None,
-    watch: Callable[[ExampleRow], None] | None = None,
+    mapping: Mapped | None = None,
+    watch: Callable[[ExampleRow], None] = lambda row: None,
+    labels: Codes | None = None,
 ) -> Summary:
-    """Read all of the files without writing; `watch` is given each row that can be imported."""
-    reader = Reader(paths, file_format, mapping)
-    tally = _Tally()
+    """Read the files to their end without writing; `watch` gets each row that can be imported.
+
+    If the codes of gold labels have one meaning and it isn't the documented one, the files must be
+    read again with `summary.labels`.
+    """
+    reader = Reader(paths, file_format, mapping, labels)
+    summary = Summary(detect_format(paths) if file_format == "auto" else file_format)
+    acceptance = _Acceptance(summary)
     for row in reader:
         if isinstance(row, Refused):
-            tally.refuse(row)
+            summary.refuse(row)
         else:
-            tally.accept(row)
-            if watch:
-                watch(row)
-    _check_mapping(reader, mapping or {}, paths[0], tally)
-    if not tally.n_rows and not tally.n_problems:
-        sentence = "The file holds no rows. Nothing was imported."
-        problem = Problem(str(paths[0]), 1, "", "rows", "none", sentence)
-        tally.refuse(Refused((problem,), fatal=True))
-    return _summary(reader, tally, detect_format(paths) if file_format == "auto" else file_format)
-
-
-def _check_mapping(reader: Reader, mapping: Mapping[str, str], path: Path, tally: _Tally) -> None:
-    """A mapped column may be missing in some JSON objects, but not in all."""
+            acceptance.accept(row)
+            watch(row)
+    start = Place(str(paths[0]), 1)
     there = {name for names in reader.columns for name in names}
-    for column, field in mapping.items():
-        if there and column not in there and field != IGNORE and not tally.fatal:
+    for column, field_name in (mapping or {}).items():
+        # A mapped column may be missing in some JSON objects, but not in all.
+        if there and column not in there and field_name != IGNORE and not summary.fatal:
             sentence = f"There is no column {column}, which the mapping names."
-            problem = Problem(str(path), 1, column, column, listed(there), sentence)
-            tally.refuse(Refused((problem,), fatal=True))
+            summary.refuse(refusal(start, column, sentence, fatal=True))
+    if not summary.n_rows and not summary.n_problems:
+        sentence = "The file holds no rows. Nothing was imported."
+        summary.refuse(refusal(start, "", sentence, fatal=True))
+    summary.sha256 = reader.records.sha256
+    _settle_codes(summary, reader.codes, labels)
+    summary.notices = list(acceptance.notices())
+    summary.describe_columns(reader.columns)
+    return summary
 
 
-def _summary(reader: Reader, tally: _Tally, file_format: str) -> Summary:
-    columns: dict[str, str] = {}
-    for layout in reversed(reader.columns.values()):
-        columns |= {field: " + ".join(names) for field, names in layout.sources.items()}
-        if layout.both_models:
-            columns |= {"model_1": layout.both_models, "model_2": layout.both_models}
-    names = dict.fromkeys(name for found in reader.columns for name in found if name)
-    unused = dict.fromkeys(name for layout in reader.columns.values() for name in layout.unused)
-    return Summary(
-        format=file_format,
-        n_rows=tally.n_rows,
-        n_refused=tally.n_refused,
-        n_problems=tally.n_problems,
-        fatal=tally.fatal,
-        problems=tuple(tally.problems),
-        notices=tally.notices(),
-        names=tuple(names),
-        columns={field: columns[field] for field in FIELDS if field in columns},
-        unused=tuple(unused),
-        # Of a file of which no row could be read no column is known, so none is missing.
-        missing=tuple(field for field in REQUIRED if names and field not in columns),
-        gold={label: tally.gold[label] for label in ("win", "tie", "lose")},
-        rows=tuple(tally.rows),
-    )
+def _settle_codes(summary: Summary, codes: Counter[tuple[str, str]], labels: Codes | None) -> None:
+    """Say what the codes were read as, and what else they can mean if nobody has said it."""
+    seen = {code for _, code in codes}
+    if labels is not None:
+        summary.labels = {code: label for code, label in labels.items() if code in seen}
+        return
+    # A code that no reading knows is refused by line. The others still need one.
+    found = readings(seen) or readings(seen := seen & CONVENTIONS[0].keys())
+    # A column that is called as docs/files.md says holds what it says, and a single 1 or 2 is the
+    # number of a response.
+    named = all(plain(column) == "goldlabel" for column, _ in codes) and len(seen) != 2
+    if named or (len(seen) == 1 and seen <= {"1", "2"}):
+        found = [reading for reading in found if documented(reading)] or found
+    summary.labels = found[0] if found else {}
+    summary.readings = found if len(found) > 1 else []

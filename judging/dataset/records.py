@@ -1,4 +1,9 @@
-"""What is wrong or remarkable in a file that someone wants to import."""
+"""Records of files, before and after their columns are understood.
+
+A reader of `files` gives a `Record`. `Cells` reads its values for pairs, scores, votes and recorded
+judgments alike, and collects every problem, so that a file is refused once and for all of its
+faults. The second half of the module turns a record into a pair.
+"""
 
 from __future__ import annotations
 
@@ -6,42 +11,59 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+
+from django.utils.dateparse import parse_datetime
 
 from judging.core.errors import UserError
 from judging.core.text import ESCAPE_COLUMN, unstorable
 
+Value = TypeVar("Value")
+
 LONGEST_QUOTE = 60
-# So many are listed where nothing was imported.
-SHOWN = 20
+LONGEST_NAME = 200
+MOST_LISTED = 20
+LARGEST_INTEGER = 2**31 - 1
+NUMBER = re.compile(r"[+-]?\d+")
+WHOLE = re.compile(r"^([+-]?\d+)[.,]0+$")
+CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+BOOLEANS = {
+    "true": True, "1": True, "yes": True, "y": True,
+    "false": False, "0": False, "no": False, "n": False,
+}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """One reason to refuse a record, which starts on `line` (from 1) of the path `file`."""
+class Place(NamedTuple):
+    """The line, from 1, on which a record of a file starts."""
 
     file: str
     line: int
-    column: str
-    expected: str
-    found: str
-    sentence: str
 
     def __str__(self) -> str:
-        return f"{self.file}, line {self.line}: {self.sentence}"
-
-    @property
-    def place(self) -> str:
-        """Where it is, for a page, which knows the file by its name alone."""
+        """Name the file alone: people on a page don't know the folder that it is stored in."""
         return f"{Path(self.file).name}, line {self.line}"
 
 
 @dataclass(frozen=True, slots=True)
+class Problem:
+    """One reason to refuse a record; `column` is empty if it isn't about one column."""
+
+    place: Place
+    column: str
+    sentence: str
+
+    def __str__(self) -> str:
+        return f"{self.place.file}, line {self.place.line}: {self.sentence}"
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
-    """A record that can't be imported, its text as it stood in the file, and why.
+    """A record that can't be imported, its text as it is in the file, and why.
 
     After a `fatal` one the rest of the file can't be trusted and is not read.
     """
@@ -49,6 +71,13 @@ class Refused:
     problems: tuple[Problem, ...]
     raw: str = ""
     fatal: bool = False
+
+
+def refusal(
+    place: Place, column: str, sentence: str, raw: str = "", *, fatal: bool = False
+) -> Refused:
+    """Refuse a record for one reason."""
+    return Refused((Problem(place, column, sentence),), raw, fatal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,45 +90,310 @@ class Notice:
     sentence: str
 
 
-def refuse(problems: Sequence[str]) -> None:
-    """Refuse a file for all that is wrong in it, if anything is. Raises UserError."""
-    if problems:
-        more = f"\n… and {len(problems) - SHOWN} more." if len(problems) > SHOWN else ""
-        raise UserError("Nothing was imported.\n" + "\n".join(problems[:SHOWN]) + more)
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One row or JSON object as found; `header_line` is set if a header names the columns."""
+
+    place: Place
+    values: dict[str, Any]
+    raw: str
+    header_line: int | None = None
+
+    def refuse(self, column: str, sentence: str) -> Refused:
+        return refusal(self.place, column, sentence, self.raw)
 
 
 def quoted(value: object) -> str:
-    """A value as shown in a sentence: on one line and never long."""
+    """Return a value as shown in a sentence: on one line and never long."""
     text = ascii(value) if isinstance(value, str) and not value.isprintable() else repr(value)
     return text if len(text) <= LONGEST_QUOTE else text[: LONGEST_QUOTE - 1] + "…"
 
 
-def listed(names: object) -> str:
-    """Column names as shown in a sentence."""
-    shown = [str(name) for name in names]  # type: ignore[attr-defined]
-    if len(shown) > 20:
-        shown = [*shown[:20], f"and {len(shown) - 20} more"]
+def listed(names: Collection[str]) -> str:
+    """Return column names as shown in a sentence."""
+    shown = list(names)[:MOST_LISTED]
+    if len(names) > MOST_LISTED:
+        shown.append(f"and {len(names) - MOST_LISTED} more")
     return ", ".join(shown) or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """One row or JSON object as found; `header_line` is set where a header names the columns."""
+def plain(name: str) -> str:
+    """Return a name without case, spaces and punctuation: `Response 1` is `response1`."""
+    return re.sub(r"[\W_]+", "", name.casefold())
 
-    file: str
-    line: int
-    values: dict[str, Any]
-    raw: str
-    header_line: int | None = None
+
+def canonical(text: str) -> str:
+    """Return a word as it is compared: tables with gaps write the whole number 1 as 1.0."""
+    text = text.strip().casefold()
+    return WHOLE.sub(r"\1", text)
+
+
+ID = TypeVar("ID")
+
+
+class ById(Mapping[str, ID]):
+    """Values by ID. 7.0 finds the ID 7, and 7 the ID 7.0, unless several IDs are so alike."""
+
+    def __init__(self, values: Iterable[tuple[str, ID]]) -> None:
+        self._values = dict(values)
+        alike = Counter(map(canonical, self._values))
+        self._ids = {
+            canonical(name): name
+            for name in self._values
+            if alike[canonical(name)] == 1 and NUMBER.fullmatch(canonical(name))
+        }
+
+    def __getitem__(self, name: str) -> ID:
+        return self._values[name if name in self._values else self._ids[canonical(name)]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+
+def kind(value: Any) -> str:
+    """Say in words what a decoded value is. Numbers have been decoded to their text."""
+    names = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
+    return names.get(type(value), "a text or number")
+
+
+def is_name(text: str, longest: int = LONGEST_NAME) -> bool:
+    """Return True if people, models and items can be called so: one short line."""
+    return 0 < len(text.strip()) <= longest and not CONTROLS.search(text)
+
+
+def expected_sentence(column: str, expected: str, found: object) -> str:
+    return f"{column} should be {expected}, found {quoted(found) if found else 'nothing'}."
+
+
+def unstorable_sentence(column: str, fault: str) -> str:
+    return f"{column} holds {fault}, which is not text."
+
+
+def a_name(longest: int = LONGEST_NAME) -> str:
+    """Say in words what `is_name` accepts."""
+    return f"one line of at most {longest} characters"
+
+
+class Cells:
+    """The values of one record by field, and every problem met while reading them.
+
+    A value that can't be used is noted as a problem and read as empty, so that one pass over a
+    record finds all that is wrong with it.
+
+    Args:
+        columns: the column of each field that the file has. By default, each column is a field.
+        booleans: read JSON's true and false as their text. Otherwise they are refused as text.
+    """
+
+    def __init__(
+        self, record: Record, columns: Mapping[str, str] | None = None, *, booleans: bool = True
+    ) -> None:
+        self.problems: list[Problem] = []
+        self._record = record
+        self._columns = {name: name for name in record.values} if columns is None else columns
+        self._booleans = booleans
+
+    def refused(self) -> Refused | None:
+        return Refused(tuple(self.problems), self._record.raw) if self.problems else None
+
+    def column(self, field: str) -> str:
+        """Return the field's column as problems name it."""
+        return self._columns.get(field, field)
+
+    def complain(self, field: str, sentence: str) -> None:
+        """Note a problem with a field."""
+        self.problems.append(Problem(self._record.place, self.column(field), sentence))
+
+    def expect(self, field: str, expected: str, found: object) -> None:
+        """Note that a field should be something else than what was found."""
+        self.complain(field, expected_sentence(self.column(field), expected, found))
+
+    def require(self, field: str) -> None:
+        """Note that a field has no value."""
+        there = field in self._columns
+        column = self.column(field)
+        self.complain(field, f"{column} is empty." if there else f"There is no column {column}.")
+
+    def text(self, field: str, *, present: bool = False, longest: int | None = None) -> str:
+        """Return a value as text, "" for none.
+
+        Args:
+            present: a value must be there, though it may be empty.
+        """
+        value = self._record.values.get(self._columns.get(field, ""))
+        if isinstance(value, bool) and self._booleans:
+            value = "true" if value else "false"
+        if value is None and not present:
+            return ""
+        if not isinstance(value, str):
+            found = kind(value) if field in self._columns else "nothing"
+            self.complain(field, f"{self.column(field)} should be text, found {found}.")
+            return ""
+        if fault := unstorable(value):
+            self.complain(field, unstorable_sentence(self.column(field), fault))
+            return ""
+        if longest is not None and len(value) > longest:
+            self.expect(field, f"at most {longest} characters", value)
+        return value
+
+    def name(self, field: str, *, longest: int = LONGEST_NAME, required: bool = False) -> str:
+        """Return a short text on one line: an ID, a model, a category."""
+        value = self.text(field).strip()
+        if value and not is_name(value, longest):
+            self.expect(field, a_name(longest), value)
+        elif required and not value:
+            self.require(field)
+        return value
+
+    def one_of(self, field: str, meanings: Mapping[str, Value], expected: str = "") -> Value | None:
+        """Return what a word means, whatever its case; None for an empty cell."""
+        text = self.text(field).strip()
+        word = canonical(text)
+        if text and word not in meanings:
+            self.expect(field, expected or f"one of {', '.join(meanings)}", text)
+        return meanings.get(word)
+
+    def label(
+        self, field: str, codes: Mapping[str, str], models: tuple[str, str] = ("", "")
+    ) -> str | None:
+        """Return win, tie or lose of response 1; None for an empty cell.
+
+        Args:
+            codes: what each code of the file means, by its canonical spelling.
+            models: names that mean a win of response 1 or response 2.
+        """
+        text = self.text(field).strip()
+        label = read_label(text, codes, models)
+        if text and label is None:
+            known = f"a code of {spelled(codes)}" if codes else "a code that --labels names"
+            self.expect(field, f"win, tie, lose, a model's name or {known}", text)
+        return label
+
+    def boolean(self, field: str) -> bool:
+        """Return a flag; an empty cell is False."""
+        return bool(self.one_of(field, BOOLEANS, "true or false"))
+
+    def decimal(
+        self,
+        field: str,
+        low: Decimal | int,
+        high: Decimal | int,
+        *,
+        expected: str = "",
+        step: Decimal | None = None,
+        required: bool = False,
+    ) -> Decimal | None:
+        """Return a number from low to high; None for an empty cell.
+
+        Args:
+            expected: in words, what the number should be.
+            step: refuse a number with more decimals than this one has.
+        """
+        text = self.text(field).strip()
+        if not text:
+            if required:
+                self.require(field)
+            return None
+        try:
+            number = Decimal(text)
+        except InvalidOperation:
+            number = Decimal("NaN")
+        fits = number.is_finite() and low <= number <= high
+        if fits and (step is None or number.quantize(step) == number):
+            return number
+        self.expect(field, expected or f"a number from {low} to {high}", text)
+        return None
+
+    def integer(self, field: str, high: int = LARGEST_INTEGER) -> int | None:
+        """Return a whole number from 0 to high; None for an empty cell."""
+        expected = f"a whole number from 0 to {high}"
+        number = self.decimal(field, 0, high, expected=expected, step=Decimal(1))
+        return None if number is None else int(number)
+
+    def time(self, field: str) -> datetime | None:
+        """Return a moment in UTC; None for an empty cell. A time without a zone is refused."""
+        text = self.text(field)
+        if not text:
+            return None
+        try:
+            moment = parse_datetime(text)
+            if moment is not None and moment.tzinfo is not None:
+                return moment.astimezone(UTC)
+            if moment is not None:
+                self.complain(
+                    field,
+                    f"{self.column(field)} {quoted(text)} lacks its offset from UTC. Write "
+                    f"{quoted(moment.isoformat() + '+00:00')} if it is UTC.",
+                )
+                return None
+        except (ValueError, OverflowError):
+            # OverflowError: the calendar's first and last day have no UTC in some zones.
+            pass
+        self.expect(field, "a date and time in ISO 8601", text)
+        return None
+
+
+class Row(Protocol):
+    """What a file says in one place."""
+
+    @property
+    def place(self) -> Place: ...
+
+
+class ValueRow(Row, Protocol):
+    """A row that gives something a value, which the project may have already."""
+
+    def conflict(self, held: Any) -> str | None:
+        """Say how the value differs from the one that the project has; None if it doesn't."""
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
+AnyValueRow = TypeVar("AnyValueRow", bound=ValueRow)
+
+
+@dataclass
+class Comparison(Generic[AnyValueRow]):
+    """Rows parted into new ones, ones that the project has, and conflicts."""
+
+    new: list[AnyValueRow] = field(default_factory=list)
+    n_known: int = 0
+    conflicts: list[str] = field(default_factory=list)
+
+
+def compare(
+    rows: Iterable[AnyValueRow],
+    held: Mapping[Any, Any],
+    key: Callable[[AnyValueRow], Hashable],
+) -> Comparison[AnyValueRow]:
+    """Part rows by the values that a project has for their keys. What is there always stays.
+
+    A row that repeats a new one counts as known.
+    """
+    compared: Comparison[AnyValueRow] = Comparison()
+    new = set()
+    for row in rows:
+        name = key(row)
+        before = held.get(name)
+        if name in new:
+            compared.n_known += 1
+        elif before is None:
+            new.add(name)
+            compared.new.append(row)
+        elif conflict := row.conflict(before):
+            compared.conflicts.append(f"{row.place}: {conflict}")
+        else:
+            compared.n_known += 1
+    return compared
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleRow:
     """One pair, ready to become an example."""
 
-    file: str
-    line: int
-    raw: str
+    place: Place
     external_id: str
     question: str
     response_1: str
@@ -116,16 +410,30 @@ class ExampleRow:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """All that the row says, without its id and its place."""
+        """All that the row says, without its ID and its place, in the order of IDENTITY_FIELDS."""
         models = (self.model_1, self.model_2)
         return (*self.texts, *models, self.category, self.gold_label, self.is_check)
 
+    def conflict(self, held: tuple[Any, ...]) -> str | None:
+        contents = zip(IDENTITY_FIELDS, self.content, held, strict=True)
+        fields = [name for name, here, there in contents if here != there]
+        if not fields:
+            return None
+        return (
+            f"the ID {self.external_id!r} is in the project with another "
+            f"{' and '.join(fields)}. The project's example stays."
+        )
 
+
+IDENTITY_FIELDS = (
+    "question", "response_1", "response_2", "model_1", "model_2",
+    "category", "gold_label", "is_check",
+)  # fmt: skip
 REQUIRED = ("question", "response_1", "response_2")
 IGNORE = "ignore"
 
-# Names in the order of preference, without case and punctuation: where a file has several, the
-# first is the field. A question's id is the last choice, since several pairs can share a question.
+# Names in the order of preference, without case and punctuation: if a file has several, the
+# first is the field. A question's ID is the last choice, since several pairs can share a question.
 ALIASES = {
     "external_id": ("externalid", "exampleid", "id", "idx", "questionid"),
     "question": ("question", "prompt", "instruction", "query", "input"),
@@ -134,25 +442,95 @@ ALIASES = {
     "model_1": ("model1", "modela"),
     "model_2": ("model2", "modelb"),
     "category": ("category", "subset"),
-    "gold_label": ("goldlabel", "gold", "label"),
+    "gold_label": ("goldlabel", "gold", "label", "winner"),
     "is_check": ("ischeck",),
 }
 FIELDS = tuple(ALIASES)
 KNOWN = frozenset(name for names in ALIASES.values() for name in names)
 # A column of PandaLM that names both models at once, `bloom-7b_llama-7b`.
 BOTH_MODELS = "cmp_key"
+# Words by their plain spelling.
+LABELS = {
+    "win": "win", "response1": "win", "model1": "win", "a": "win", "modela": "win",
+    "responsea": "win",
+    "tie": "tie", "draw": "tie", "tiebothbad": "tie", "bothbad": "tie",
+    "lose": "lose", "response2": "lose", "model2": "lose", "b": "lose", "modelb": "lose",
+    "responseb": "lose",
+}  # fmt: skip
+# What the codes of public data sets mean. The first is the one that docs/files.md names.
+CONVENTIONS = (
+    {"1": "win", "0": "tie", "2": "lose"},
+    {"0": "win", "1": "lose", "2": "tie"},
+    {"1": "win", "0": "lose", "2": "tie"},
+    {"1": "win", "0": "lose", "0.5": "tie"},
+    {"1": "win", "0": "tie", "-1": "lose"},
+    {"1": "win", "2": "lose", "3": "tie"},
+)
+CODES = frozenset(code for convention in CONVENTIONS for code in convention)
+Codes = Mapping[str, str]
 
 
-def plain(name: str) -> str:
-    """A column's name without case, spaces and punctuation: `Response 1` is `response1`."""
-    return re.sub(r"[\W_]+", "", name.casefold())
+def read_label(text: str, codes: Codes, models: tuple[str, str] = ("", "")) -> str | None:
+    """Return what a code, a model's name or a word says, such as `tie (bothbad)` of arenas."""
+    word, name = canonical(text), plain(text)
+    if word in codes or word in ("win", "tie", "lose"):
+        return codes.get(word, word)
+    first, second = map(plain, models)
+    if name and first != second and name in (first, second):
+        return "win" if name == first else "lose"
+    return LABELS.get(name)
+
+
+def readings(codes: Collection[str]) -> list[dict[str, str]]:
+    """Return what these codes can mean, each reading once, the documented one first if it fits.
+
+    Two codes or more hold a win and a lose, if any reading says so.
+    """
+    fitting = [convention for convention in CONVENTIONS if codes and set(codes) <= set(convention)]
+    found: list[dict[str, str]] = []
+    for convention in fitting:
+        reading = {code: convention[code] for code in sorted(codes)}
+        if reading not in found:
+            found.append(reading)
+    both = [reading for reading in found if {"win", "lose"} <= set(reading.values())]
+    return both if both and len(codes) > 1 else found
+
+
+def documented(codes: Codes) -> bool:
+    """Return True if the codes mean what docs/files.md says."""
+    return codes.items() <= CONVENTIONS[0].items()
+
+
+def spelled(codes: Codes) -> str:
+    """Return a reading as `--labels` takes it: `0=tie,1=win,2=lose`."""
+    return ",".join(f"{code}={label}" for code, label in codes.items())
+
+
+def codes_of(text: str) -> dict[str, str]:
+    """Read `1=win,2=lose,0=tie`. Raises UserError."""
+    codes: dict[str, str] = {}
+    for pair in filter(str.strip, text.split(",")):
+        code, equals, label = pair.rpartition("=")
+        name, label = canonical(code), label.strip().casefold()
+        if not equals or not name or label not in ("win", "tie", "lose") or name in codes:
+            raise UserError(
+                f"--labels {text} should give each code once, as win, tie or lose of response 1: "
+                "1=win,2=lose,0=tie. Nothing was imported."
+            )
+        codes[name] = label
+    return codes
 
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Where each field is read from; a question may be an instruction and its input."""
+    """The columns that each field is read from; a question may be an instruction and its input.
+
+    `cells` says the same for `Cells`, which reads one column for a field: the columns of a question
+    are its fields `question 0` and `question 1`.
+    """
 
     sources: dict[str, tuple[str, ...]]
+    cells: dict[str, str]
     both_models: str | None
     unused: tuple[str, ...]
     missing: tuple[str, ...]
@@ -167,23 +545,29 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     names = list(names)
     mapping = mapping or {}
     sources: dict[str, tuple[str, ...]] = {}
-    for column, field in mapping.items():
-        if field != IGNORE and column in names:
-            sources[field] = (*sources.get(field, ()), column)
+    for column, target in mapping.items():
+        if target != IGNORE and column in names:
+            sources[target] = (*sources.get(target, ()), column)
     free = {plain(name): name for name in reversed(names) if name and name not in mapping}
-    for field, aliases in ALIASES.items():
+    for target, aliases in ALIASES.items():
         for alias in aliases:
-            if field not in sources and alias in free:
-                sources[field] = (free.pop(alias),)
+            if target not in sources and alias in free:
+                sources[target] = (free.pop(alias),)
     question = sources.get("question", ())
     if "input" in free and [plain(name) for name in question] == ["instruction"]:
         sources["question"] = (*question, free.pop("input"))
     both = None
     if not {"model_1", "model_2"} & sources.keys():
         both = free.pop(plain(BOTH_MODELS), None)
+    cells = {field: columns[0] for field, columns in sources.items()}
+    question = sources.get("question", ())
+    cells |= {f"question {part}": column for part, column in enumerate(question)}
+    if both is not None:
+        cells[BOTH_MODELS] = both
     used = {name for columns in sources.values() for name in columns} | {both, ESCAPE_COLUMN}
     return Columns(
         sources=sources,
+        cells=cells,
         both_models=both,
         unused=tuple(name for name in names if name and name not in used),
         missing=tuple(field for field in REQUIRED if field not in sources),
@@ -193,173 +577,77 @@ def recognise(names: Iterable[str], mapping: Mapping[str, str] | None = None) ->
     )
 
 
-def kind(value: Any) -> str:
-    """What a decoded value is, in words. Numbers have been decoded to their text."""
-    names = {dict: "an object", list: "an array", bool: "true or false", type(None): "null"}
-    return names.get(type(value), "a text or number")
-
-
-LABELS = {
-    "win": "win", "1": "win", "response_1": "win", "model_1": "win", "a": "win",
-    "tie": "tie", "0": "tie", "draw": "tie",
-    "lose": "lose", "2": "lose", "response_2": "lose", "model_2": "lose", "b": "lose",
-}  # fmt: skip
-TRUE, FALSE = ("true", "1", "yes", "y"), ("", "false", "0", "no", "n")
-LONGEST_NAME = 200
-CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-class _Reading:
-    """The problems met so far in one record."""
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.problems: list[Problem] = []
-
-    def complain(self, column: str, expected: str, found: str, sentence: str) -> None:
-        record = self.record
-        self.problems.append(Problem(record.file, record.line, column, expected, found, sentence))
-
-    def text(self, column: str, required: bool = False) -> str:
-        """The value of a column as text; JSON's `true` and numbers are their own text."""
-        value: Any = self.record.values.get(column)
-        if isinstance(value, str):
-            fault = unstorable(value)
-            if fault:
-                self.complain(column, "text", fault, f"{column} holds {fault}, which is not text.")
-            return value
-        if isinstance(value, bool):
-            return "true" if value else "false"
-        if value is None and not required:
-            return ""
-        found = kind(value) if column in self.record.values else "nothing"
-        self.complain(column, "text", found, f"{column} should be text, found {found}.")
-        return ""
-
-    def name(self, column: str) -> str:
-        """A short text on one line: an id, a model, a category."""
-        if not column:
-            return ""
-        value = self.text(column).strip()
-        if len(value) > LONGEST_NAME:
-            sentence = f"{column} may have {LONGEST_NAME} characters, it has {len(value)}."
-            self.complain(column, f"at most {LONGEST_NAME}", str(len(value)), sentence)
-        elif CONTROLS.search(value) and not unstorable(value):
-            sentence = f"{column} should be on one line, found {quoted(value)}."
-            self.complain(column, "one line of text", quoted(value), sentence)
-        return value
-
-    def label(self, column: str) -> str | None:
-        value = self.name(column)
-        if not value:
-            return None
-        label = LABELS.get(value.casefold().replace(" ", "_"))
-        if label is None:
-            expected = "win, tie or lose (or 1, 0, 2)"
-            sentence = f"{column} should be {expected}, found {quoted(value)}."
-            self.complain(column, expected, quoted(value), sentence)
-        return label
-
-    def flag(self, column: str) -> bool:
-        value = self.name(column).casefold()
-        if value not in TRUE and value not in FALSE:
-            sentence = f"{column} should be true or false, found {quoted(value)}."
-            self.complain(column, "true or false", quoted(value), sentence)
-        return value in TRUE
-
-    def models(self, column: str) -> tuple[str, str]:
-        """Two model names in one, `bloom-7b_llama-7b`."""
-        value = self.name(column)
-        names = value.split("_")
-        if len(names) == 2:
-            return names[0], names[1]
-        if value:
-            sentence = f"{column} should be two model names with one _ between, found {value!r}."
-            self.complain(column, "two model names", quoted(value), sentence)
-        return "", ""
-
-
-def to_example(record: Record, columns: Columns) -> ExampleRow | Refused:
-    """The example that a record describes, or all that is wrong with it."""
-    reading = _Reading(record)
-    sources = columns.sources
-
-    def first(field: str) -> str:
-        return sources[field][0] if field in sources else ""
-
-    parts = [reading.text(column, required=True) for column in sources["question"]]
-    question = "\n\n".join(part for part in parts if part)
-    if not question.strip() and not reading.problems:
-        column = first("question")
-        reading.complain(column, "a question", "nothing", f"{column} is empty.")
-    models = (reading.name(first("model_1")), reading.name(first("model_2")))
-    if columns.both_models:
-        models = reading.models(columns.both_models)
-    example = ExampleRow(
-        record.file,
-        record.line,
-        record.raw,
-        external_id=reading.name(first("external_id")),
-        question=question,
-        response_1=reading.text(first("response_1"), required=True),
-        response_2=reading.text(first("response_2"), required=True),
-        model_1=models[0],
-        model_2=models[1],
-        category=reading.name(first("category")),
-        gold_label=reading.label(first("gold_label")),
-        is_check=reading.flag(first("is_check")),
+def to_example(
+    record: Record, columns: Columns, codes: Codes = CONVENTIONS[0]
+) -> ExampleRow | Refused:
+    """Return the pair that a record describes, or all that is wrong with it."""
+    cells = Cells(record, columns.cells)
+    parts = range(len(columns.sources["question"]))
+    texts = [cells.text(f"question {part}", present=True) for part in parts]
+    question = "\n\n".join(text for text in texts if text)
+    if not question.strip() and not cells.problems:
+        cells.require("question")
+    models = _both_models(cells) or (cells.name("model_1"), cells.name("model_2"))
+    row = ExampleRow(
+        record.place,
+        cells.name("external_id"),
+        question,
+        cells.text("response_1", present=True),
+        cells.text("response_2", present=True),
+        *models,
+        category=cells.name("category"),
+        gold_label=cells.label("gold_label", codes, models),
+        is_check=cells.boolean("is_check"),
     )
-    if example.is_check and example.gold_label is None and not reading.problems:
-        column = first("gold_label") or "gold_label"
-        sentence = "A check example needs its known label in gold_label."
-        reading.complain(column, "a known label", "nothing", sentence)
-    return Refused(tuple(reading.problems), record.raw) if reading.problems else example
+    if row.is_check and row.gold_label is None and not cells.problems:
+        cells.complain("gold_label", "A check example needs its known label in gold_label.")
+    return cells.refused() or row
+
+
+def _both_models(cells: Cells) -> tuple[str, str] | None:
+    """Read two model names from one column, `bloom-7b_llama-7b`."""
+    value = cells.name(BOTH_MODELS)
+    if not value:
+        return None
+    first, _, second = value.partition("_")
+    if value.count("_") != 1:
+        cells.expect(BOTH_MODELS, "two model names with one _ between them", value)
+    return first, second
 
 
 DIGITS = 16
 LINE_BITS = 32
-IDENTITY_FIELDS = (
-    "question", "response_1", "response_2", "model_1", "model_2",
-    "category", "gold_label", "is_check",
-)  # fmt: skip
 
 
-def content_id(row: ExampleRow) -> str:
-    """The first 16 hex digits of SHA-256 over question, responses and models."""
-    parts = [*row.texts, row.model_1, row.model_2]
-    text = json.dumps(parts, ensure_ascii=False, separators=(",", ":"))
+def content_id(parts: Iterable[str]) -> str:
+    """Return an ID for texts that have none: the first 16 hex digits of their SHA-256."""
+    text = json.dumps(list(parts), ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def differing(one: tuple[object, ...], other: tuple[object, ...]) -> list[str]:
-    """The names of the fields in which the contents of two rows differ."""
-    pairs = zip(IDENTITY_FIELDS, one, other, strict=True)
-    return [field for field, here, there in pairs if here != there]
-
-
 class Identities:
-    """Remembers what has been read so far, as hashes: about 200 bytes a row, however long."""
+    """The IDs that were read so far, as hashes: about 200 bytes a row, however long it is."""
 
     def __init__(self) -> None:
         self._generated: Counter[str] = Counter()
         self._seen: dict[int, int] = {}
 
-    def settle(self, row: ExampleRow) -> ExampleRow | Refused:
-        """The row with its id, or the conflict with an earlier row of the same id."""
+    def settle(self, row: ExampleRow, raw: str) -> ExampleRow | Refused:
+        """Return the row with its ID, or refuse it if an earlier row has the same ID.
+
+        The same row twice is no conflict.
+        """
         if not row.external_id:
-            base = content_id(row)
+            base = content_id((*row.texts, row.model_1, row.model_2))
             self._generated[base] += 1
             count = self._generated[base]
             row = replace(row, external_id=base if count == 1 else f"{base}-{count}")
-        seen = hash(row.content) << LINE_BITS | row.line
+        seen = hash(row.content) << LINE_BITS | row.place.line
         earlier = self._seen.setdefault(hash(row.external_id), seen)
         if earlier >> LINE_BITS == seen >> LINE_BITS:
             return row
-        line = earlier & (1 << LINE_BITS) - 1
-        found = quoted(row.external_id)
         sentence = (
-            f"The id {found} stands on line {line} with other content. "
-            "Give each pair an id of its own, or map another column to external_id."
+            f"The ID {quoted(row.external_id)} is on line {earlier & (1 << LINE_BITS) - 1} with "
+            "other content. Give each pair its own ID, or map another column to external_id."
         )
-        problem = Problem(row.file, row.line, "external_id", "an id of its own", found, sentence)
-        return Refused((problem,), row.raw)
+        return refusal(row.place, "external_id", sentence, raw)

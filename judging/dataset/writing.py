@@ -1,7 +1,9 @@
-"""Who writes an import, and the named changes of its state.
+"""The second pass over files of pairs: rows become examples, seen only once all are written.
 
-Of a project one import is written at a time, so that two files can't take each other's ids for
-known ones. An import that lost its writer is interrupted: it can be resumed or undone.
+One import of a project is written at a time, so that two files can't take each other's IDs for
+known ones. Its writer holds a lease, writes a thousand rows per transaction, and checks at the end
+that it read the file that was checked. An import that lost its writer is interrupted: it can be
+resumed or undone, and a worker resumes the site's own copies by itself.
 """
 
 from __future__ import annotations
@@ -12,44 +14,44 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser
-from django.db import connection, transaction
-from django.db.models import F, Max, Model, Q, QuerySet
+from django.db import transaction
+from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
-from judging.core import waking
-from judging.core.errors import UserError, stop_requested
-from judging.core.processes import is_dead, new_holder
-from judging.core.sql.statements import rows_came
+from judging.core import leases, waking
+from judging.core.errors import UserError
+from judging.core.leases import Lease, is_dead, is_over, new_holder
+from judging.core.processes import stop_requested
+from judging.core.sql.statements import insert, new, rows_came
 from judging.dataset.models import Example, Import
-from judging.dataset.reading import read_examples
-from judging.dataset.records import IDENTITY_FIELDS, ExampleRow, Refused
+from judging.dataset.reading import Reader
+from judging.dataset.records import IDENTITY_FIELDS, Codes, ExampleRow, Refused, spelled
 from judging.dataset.uploads import (
     CHUNK,
     FOLDER,
+    FirstPass,
     ImportComparison,
     RefusedFiles,
-    as_sentences,
-    compare,
-    digest,
+    compare_examples,
     files_of,
+    first_pass,
     is_upload,
-    record_import,
+    record_checked,
     remove_uploads,
 )
 from judging.projects import access
 from judging.projects.models import Project
 
 State = Import.State
-LEASE = timedelta(seconds=60)
+LEASE = Lease(timedelta(seconds=60))
 STOPPED = "The writer stopped before the end. What it wrote is hidden and safe."
 
 
 def begin(imported: Import, *, skip_invalid: bool | None = None, background: bool = True) -> bool:
-    """Decide to write a checked or an interrupted import; False when that is settled already.
+    """Decide to write a checked or an interrupted import; False if that was decided before.
 
     With `background` a worker is woken. Raises UserError while another import of the project is
     unfinished.
@@ -68,59 +70,46 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
                 f"Import {other.number} of this project is unfinished. Nothing was changed. "
                 "Resume or undo it first."
             )
-        begun = {"state": State.WRITING, "holder": "", "lease_until": _later(), "reason": ""}
-        this = Import.objects.filter(pk=imported.pk)
-        counts = {"n_written": 0, "n_known": 0, "n_conflicts": 0}
-        changed = this.filter(state=State.CHECKED).update(**begun, **counts, **chosen)
-        changed = changed or this.filter(state=State.INTERRUPTED).update(**begun, **chosen)
+        # It is checked or interrupted, so that two that decide at once begin it once.
+        begun = {"state": State.WRITING, "holder": "", "lease_until": LEASE.end(), "reason": ""}
+        waiting = Import.objects.filter(
+            pk=imported.pk, state__in=(State.CHECKED, State.INTERRUPTED)
+        )
+        changed = waiting.update(**begun, **chosen)
         if changed and background:
-            _send(imported.pk)
+            waking.wake_on_commit(waking.WRITE_IMPORT, imported.pk)
     return changed == 1
 
 
 def take(import_id: int, holder: str) -> bool:
     """Make `holder` the one writer; False while another one is at work."""
     waiting = Import.objects.filter(pk=import_id, state=State.WRITING)
-    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    return waiting.filter(gone).update(holder=holder, lease_until=_later()) == 1
+    return LEASE.take(waiting.filter(leases.free()), holder)
 
 
 def interrupt(import_id: int, holder: str, reason: str) -> bool:
-    """The writer's own word that it stops before the end."""
-    held = Import.objects.filter(pk=import_id, state=State.WRITING, holder=holder)
-    return held.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=reason) == 1
+    """Say, as its writer, that the import stops before the end."""
+    held = LEASE.held_by(Import.objects.filter(pk=import_id, state=State.WRITING), holder)
+    return held.update(state=State.INTERRUPTED, reason=reason, **leases.FREE) == 1
 
 
 def look_after(imported: Import) -> Import:
-    """Notice that the writer is gone, or wake a worker again that may have lost the message."""
-    gone = is_dead(imported.holder)
-    expired = imported.lease_until is None or imported.lease_until < timezone.now()
-    if imported.state == State.WRITING and (gone or expired):
-        as_read = Import.objects.filter(
-            pk=imported.pk,
-            state=State.WRITING,
-            holder=imported.holder,
-            lease_until=imported.lease_until,
-        )
+    """Notice that the writer is gone, or wake a worker again if the message may be lost."""
+    lost = is_dead(imported.holder) or is_over(imported.lease_until)
+    if imported.state == State.WRITING and lost:
+        same = Import.objects.filter(pk=imported.pk, state=State.WRITING)
+        same = LEASE.unchanged(same, imported.holder, imported.lease_until)
         with transaction.atomic():
             if imported.holder:
-                as_read.update(state=State.INTERRUPTED, holder="", lease_until=None, reason=STOPPED)
-            elif as_read.update(lease_until=_later()):
-                _send(imported.pk)
+                same.update(state=State.INTERRUPTED, reason=STOPPED, **leases.FREE)
+            elif same.update(lease_until=LEASE.end()):
+                waking.wake_on_commit(waking.WRITE_IMPORT, imported.pk)
         imported.refresh_from_db()
     return imported
 
 
-def _later() -> Any:
-    return timezone.now() + LEASE
-
-
-def _send(import_id: int) -> None:
-    waking.wake_on_commit(waking.WRITE_IMPORT, import_id)
-
-
 def undo(imported: Import, user: AbstractUser | None) -> bool:
-    """Undo an import in whatever state it is; False when it was undone before.
+    """Undo an import in any state; False if it was undone before.
 
     A writer at work notices at its next chunk and leaves. Raises UserError if people or a judge
     have worked on examples of a finished import, or if a run may be about to: those stay.
@@ -139,9 +128,9 @@ def undo(imported: Import, user: AbstractUser | None) -> bool:
 
 
 def in_use(imported: Import) -> bool:
-    """Whether a judge was asked about an example, or a round selected it, or somebody voted on it.
+    """Return True if an example was judged, selected for a round, or voted on.
 
-    A verdict of a run that has not come to the example is no use: it goes with the example.
+    The verdict of a run that has not reached the example yet is no use: it goes with the example.
     """
     return any(
         _uses(relation.related_model)
@@ -163,7 +152,7 @@ def _refuse_if_needed(imported: Import) -> None:
             f"Examples of import {imported.number} have been judged, selected for a round, or "
             "voted on, so they stay. Nothing was changed."
         )
-    # It holds the next examples in memory and would ask about one that is gone.
+    # A run holds its next examples in memory and would ask about one that is gone.
     at_work = imported.project.runs.at_work().order_by("number").first()
     if at_work is not None:
         raise UserError(
@@ -173,9 +162,13 @@ def _refuse_if_needed(imported: Import) -> None:
 
 
 def remove_leftovers(project_id: int) -> None:
-    """Delete what undone imports left, also where an earlier undo was cut off."""
-    undone = Example.objects.filter(project=project_id, source__state=State.UNDONE)
-    while ids := list(undone.values_list("pk", flat=True)[:CHUNK]):
+    """Delete what undone imports left, also after an undo that was cut off."""
+    _delete(Example.objects.filter(project=project_id, source__state=State.UNDONE))
+
+
+def _delete(examples: QuerySet[Example]) -> None:
+    """Delete in chunks, since Django collects in memory all that a deletion takes along."""
+    while ids := list(examples.values_list("pk", flat=True)[:CHUNK]):
         Example.objects.filter(pk__in=ids).delete()
 
 
@@ -183,7 +176,7 @@ Advance = Callable[[int], None]
 
 
 class TakenOver(Exception):
-    """The import was undone, or another writer has it: this one leaves."""
+    """The import was undone or has another writer, so this one leaves."""
 
 
 def import_files(
@@ -193,25 +186,41 @@ def import_files(
     *,
     file_format: str = "auto",
     mapping: Mapping[str, str] | None = None,
+    labels: Codes | None = None,
     skip_invalid: bool = False,
     advance: Advance | None = None,
 ) -> Import:
-    """Check files and write them, in this process; resumes where the same import was interrupted.
+    """Check files and write them, in this process, as `write_checked` does."""
+    checked = first_pass(project, paths, file_format, mapping, labels)
+    return write_checked(project, user, checked, skip_invalid=skip_invalid, advance=advance)
+
+
+def write_checked(
+    project: Project,
+    user: AbstractUser | None,
+    checked: FirstPass,
+    *,
+    skip_invalid: bool = False,
+    advance: Advance | None = None,
+) -> Import:
+    """Write checked files, or resume the same import if it was interrupted.
 
     `advance` is told how many rows were settled. Raises UserError, with nothing to be seen in the
-    project, when a row is invalid and `skip_invalid` is not set.
+    project, if a row is invalid and `skip_invalid` is not set.
     """
-    unfinished = Import.objects.filter(
+    same = Import.objects.filter(
         project=project,
         state__in=(State.WRITING, State.INTERRUPTED),
-        sha256=digest(paths),
-        format=file_format,
-        mapping=mapping or {},
-    ).first()
+        sha256=checked.summary.sha256,
+        format=checked.file_format,
+        mapping=checked.mapping,
+    )
+    labels = checked.summary.labels
+    unfinished = next((one for one in same if one.summary.get("labels", labels) == labels), None)
     if unfinished:
         imported = look_after(unfinished)
     else:
-        imported = record_import(project, user, paths, file_format=file_format, mapping=mapping)
+        imported = record_checked(project, user, checked)
         try:
             refuse_invalid(imported, skip_invalid)
         except UserError as error:
@@ -220,8 +229,8 @@ def import_files(
     begin(imported, skip_invalid=skip_invalid, background=False)
     if not write(imported.pk, advance):
         raise UserError(
-            f"Import {imported.number} is in other hands: another process writes it, or it was "
-            "undone. This one wrote nothing more."
+            f"Import {imported.number} is being written by another process, or it was undone. "
+            "This one wrote nothing more."
         )
     imported.refresh_from_db()
     return imported
@@ -229,23 +238,34 @@ def import_files(
 
 def refuse_invalid(imported: Import, skip_invalid: bool) -> None:
     """Raise UserError unless the import may be written."""
-    found = imported.summary
-    if not found["n_rows"]:
+    summary = imported.summary
+    if not summary["n_rows"]:
         raise UserError("No row of the file can be imported. Nothing was imported.")
-    if found["fatal"]:
+    if summary["fatal"]:
         raise UserError(
-            "The file can't be read to its end. Nothing was imported. Mend it and import it again."
+            "The file can't be read to its end. Nothing was imported. Fix it and import it again."
         )
-    if found["n_problems"] and not skip_invalid:
+    refuse_ambiguous(summary.get("readings", []))
+    if summary["n_problems"] and not skip_invalid:
         rows = "1 row is" if imported.n_refused == 1 else f"{imported.n_refused} rows are"
         raise UserError(
-            f"{rows} invalid. Nothing was imported. Mend the file, or leave these rows out with "
+            f"{rows} invalid. Nothing was imported. Fix the file, or leave these rows out with "
             "--skip-invalid."
         )
 
 
+def refuse_ambiguous(readings: Sequence[Codes]) -> None:
+    """Raise UserError if the codes of gold labels have several readings and nobody chose one."""
+    if readings:
+        choices = " or ".join(f"--labels {spelled(codes)}" for codes in readings)
+        raise UserError(
+            "The codes of gold labels can mean more than one thing. Nothing was imported. Say what "
+            f"they mean: {choices}."
+        )
+
+
 def write(import_id: int, advance: Advance | None = None) -> bool:
-    """Write an import that was begun, from where it stands; False when it isn't ours to write."""
+    """Write an import that was begun, from where it stopped; False if it isn't ours to write."""
     holder = new_holder()
     if not take(import_id, holder):
         return False
@@ -265,33 +285,44 @@ def write(import_id: int, advance: Advance | None = None) -> bool:
 
 
 def _write(imported: Import, holder: str, advance: Advance) -> None:
-    paths = files_of(imported)
-    if digest(paths) != imported.sha256:
-        raise UserError("The file has changed since it was checked. Undo this import, start anew.")
-    refused = RefusedFiles(paths, imported.format) if imported.skip_invalid else None
+    labels = imported.summary.get("labels")
+    reader = Reader(files_of(imported), imported.format, imported.mapping, labels)
+    refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts
     try:
-        rows = islice(_accepted(imported, paths, refused), settled, None)
+        rows = islice(_accepted(reader, refused), settled, None)
         advance(settled)
         while chunk := list(islice(rows, CHUNK)):
             if stop_requested.is_set():
                 raise UserError(STOPPED)
             _write_chunk(imported, holder, chunk, seen)
             advance(len(chunk))
+        if reader.records.sha256 != imported.sha256:
+            _start_again(imported, holder)
+            raise UserError(
+                "The file has changed since it was checked. Nothing of it was imported. Undo this "
+                "import and start again."
+            )
         copies = refused.finish() if refused else []
     finally:
         if refused:
             refused.discard()
-    # What was settled before an interruption is in the list of the first pass.
-    conflicts = None if settled else as_sentences(seen.conflicts)
+    # The list of the first pass has the conflicts that were met before an interruption.
+    conflicts = None if settled else seen.conflicts
     _finish(imported, holder, conflicts, copies)
 
 
-def _accepted(
-    imported: Import, paths: list[Path], refused: RefusedFiles | None
-) -> Iterator[ExampleRow]:
-    for row in read_examples(paths, imported.format, imported.mapping):
+def _start_again(imported: Import, holder: str) -> None:
+    """Remove the rows of a file that is not the checked one: to resume must not build on them."""
+    held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
+    if not held.update(n_written=0, n_known=0, n_conflicts=0):
+        raise TakenOver
+    _delete(Example.objects.filter(source=imported))
+
+
+def _accepted(reader: Reader, refused: RefusedFiles | None) -> Iterator[ExampleRow]:
+    for row in reader:
         if not isinstance(row, Refused):
             yield row
         elif refused:
@@ -302,11 +333,11 @@ def _write_chunk(
     imported: Import, holder: str, chunk: list[ExampleRow], seen: ImportComparison
 ) -> None:
     """One short transaction; its first statement makes sure that the import is still ours."""
-    held = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder)
+    held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
     with transaction.atomic():
-        if not held.update(lease_until=timezone.now() + LEASE):
+        if not LEASE.renew(held, holder):
             raise TakenOver
-        compared = compare(imported.project_id, chunk)
+        compared = compare_examples(imported.project_id, chunk)
         seen.add(compared)
         others = Example.objects.filter(project=imported.project_id)
         last = others.aggregate(last=Max("number"))["last"]
@@ -320,28 +351,19 @@ def _write_chunk(
 
 
 def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:
-    """One statement for all rows; bulk_create, which prepares value by value, took twice as long
-    as all the rest of an import."""
-    fields = [field for field in Example._meta.concrete_fields if not field.primary_key]
-    names = [field.attname for field in fields]
-    values = {field.attname: field.get_default() for field in fields}
-    values |= {"project_id": imported.project_id, "source_id": imported.pk}
-    table = connection.ops.quote_name(Example._meta.db_table)
-    columns = ", ".join(connection.ops.quote_name(field.column) for field in fields)
-    places = ", ".join(["%s"] * len(fields))
-    with connection.cursor() as cursor:
-        cursor.executemany(
-            f"INSERT INTO {table} ({columns}) VALUES ({places})",
-            [
-                [{**values, **_values(number, row)}[name] for name in names]
-                for number, row in enumerate(rows, start)
-            ],
+    """Insert by statement: bulk_create took twice as long as all the rest of an import."""
+    examples = [
+        new(
+            Example,
+            project_id=imported.project_id,
+            source_id=imported.pk,
+            external_id=row.external_id,
+            number=number,
+            **dict(zip(IDENTITY_FIELDS, row.content, strict=True)),
         )
-
-
-def _values(number: int, row: ExampleRow) -> dict[str, Any]:
-    content = zip(IDENTITY_FIELDS, row.content, strict=True)
-    return {"external_id": row.external_id, "number": number, **dict(content)}
+        for number, row in enumerate(rows, start)
+    ]
+    insert(Example, examples)
 
 
 def _finish(
@@ -352,14 +374,9 @@ def _finish(
     if conflicts is not None:
         summary["conflicts"] = conflicts
     with transaction.atomic():
-        done = Import.objects.filter(pk=imported.pk, state=State.WRITING, holder=holder).update(
-            state=State.DONE,
-            summary=summary,
-            holder="",
-            lease_until=None,
-            finished_at=timezone.now(),
-        )
-        if not done:
+        held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
+        done = {"state": State.DONE, "summary": summary, "finished_at": timezone.now()}
+        if not held.update(**done, **leases.FREE):
             raise TakenOver
         rows_came(imported.n_rows, Example)
         access.record_event(
@@ -374,15 +391,15 @@ def _finish(
 
 
 UNCONFIRMED_FOR = timedelta(days=7)
-# What ends its worker each time must not be tried for ever.
+# An import that ends its worker each time must not be tried for ever.
 MOST_RESUMED = 3
 logger = logging.getLogger(__name__)
 
 
 def resume_imports() -> int:
-    """Called by every worker every 15 s; how many imports it set going again.
+    """Resume imports whose writer died, and return how many. Every worker calls this every 15 s.
 
-    Files that a command was given may lie on another machine: such an import waits for the
+    The files that a command was given may be on another machine, so such an import waits for the
     command to be repeated.
     """
     pairs = Import.objects.filter(kind=Import.Kind.EXAMPLES)
@@ -402,14 +419,14 @@ def _resume(imported: Import) -> bool:
     try:
         return begin(imported)
     except UserError:
-        # Another import of the project is unfinished, too, and comes first.
+        # Another import of the project is unfinished too, and comes first.
         return False
 
 
 def tidy_uploads() -> int:
-    """Called by every worker every hour; how many uploads it deleted.
+    """Delete uploads that nobody imported within a week, and return how many.
 
-    They were checked or cut off a week ago, and nobody decided to import them.
+    Every worker calls this every hour. Uploads that were cut off are deleted as well.
     """
     before = timezone.now() - UNCONFIRMED_FOR
     tidied = 0

@@ -1,4 +1,4 @@
-"""Where a judge is reached: a base URL and the name of the variable that holds its key."""
+"""An endpoint: a base URL, and the name of the variable that holds its key."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ OPERATIONS = ("/chat/completions", "/completions", "/models", "/responses", "/em
 
 
 class EndpointError(ValueError):
-    """The address can't be used; the message says what to write instead."""
+    """The address can't be used. The message says what to write instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Endpoint:
         return self.name == "local"
 
     def key(self, environ: Mapping[str, str]) -> str | None:
-        """The key's value, read when a client is made and kept nowhere else."""
+        """Return the key's value. It is read when a client is made, and kept nowhere else."""
         if self.key_variable is None:
             return None
         key = environ.get(self.key_variable, "").strip()
@@ -40,7 +40,7 @@ class Endpoint:
 
 
 def normalised(url: str) -> str:
-    """One spelling for `host`, `host/v1`, `host/v1/` and a pasted `…/chat/completions`."""
+    """Return one spelling for `host`, `host/v1`, `host/v1/` and a pasted `…/chat/completions`."""
     parts = _split(url.strip())
     path = parts.path.rstrip("/")
     for operation in OPERATIONS:
@@ -67,10 +67,10 @@ def _split(url: str) -> SplitResult:
 
 
 def _refuse_secrets(parts: SplitResult) -> None:
-    """Addresses are shown and stored, so nothing secret may be in one."""
+    """Refuse an address that may hold a secret, as addresses are shown and stored."""
     others = [p for p in parts.query.split("&") if p and not p.startswith("api-version=")]
     if "@" in parts.netloc or others:
         raise EndpointError(
             "The endpoint's address holds a user, a password or a parameter. Addresses are shown "
-            "on pages and stored: leave it out, and name the variable that holds the key instead."
+            "on pages and stored. Leave it out, and name the variable that holds the key instead."
         )

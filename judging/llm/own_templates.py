@@ -1,4 +1,4 @@
-"""An operator's own template: what it must hold, and why one is refused."""
+"""A user's own template: what it must contain, and why it is refused."""
 
 import re
 import tomllib
@@ -8,48 +8,46 @@ from decimal import Decimal, InvalidOperation
 from judging.llm.parsing.choice import UnusableIds, check_ids
 from judging.llm.parsing.parse import Status, parse
 from judging.llm.prompts.templates import (
+    ID_SLOTS,
+    LEAST_MASS,
     LIKERT,
+    PAIR_SLOTS,
     REPLIES_OF_FORM,
-    SCORES,
     JudgeForm,
     ReplyFormat,
     Scale,
     Template,
     canonical,
+    default_scale,
 )
 
-_PAIR = frozenset({"question", "first", "second"})
-_IDS = frozenset({"id_1", "id_2", "id_first", "id_second"})
+# Slots that a template must have, and others that it may have.
 REQUIRED_SLOTS = {
-    JudgeForm.SCORE: _PAIR,
-    JudgeForm.RELATION: _PAIR,
-    JudgeForm.LIKERT: _PAIR,
-    JudgeForm.CHOICE: _PAIR | {"id_first", "id_second"},
+    JudgeForm.SCORE: PAIR_SLOTS,
+    JudgeForm.RELATION: PAIR_SLOTS,
+    JudgeForm.LIKERT: PAIR_SLOTS,
+    JudgeForm.CHOICE: PAIR_SLOTS | {"id_first", "id_second"},
     JudgeForm.POINTWISE: frozenset({"output"}),
 }
-_ALLOWED_SLOTS = {
-    form: (required | {"input", "criteria"})
-    if form is JudgeForm.POINTWISE
-    else (
-        required | {"reference", "criteria"} | (_IDS if form is JudgeForm.CHOICE else frozenset())
-    )
-    for form, required in REQUIRED_SLOTS.items()
+_OPTIONAL_SLOTS = dict.fromkeys(JudgeForm, frozenset({"reference", "criteria"})) | {
+    JudgeForm.CHOICE: ID_SLOTS | {"reference", "criteria"},
+    JudgeForm.POINTWISE: frozenset({"input", "criteria"}),
 }
-# What a template must say to the judge, or the reply can't be read.
+# Without these words in the template, the reply can't be read.
 OUTPUT_MARKS = {
     ReplyFormat.SCORE_LINES: "The score of Assistant 1:",
     ReplyFormat.SCORE_JSON: '"score_1"',
     ReplyFormat.VERDICT_MARK: "[[A]]",
     ReplyFormat.VERDICT_LINE: "Assistant 1",
 }
-# What a score may be kept as, with room to spare; exact arithmetic on 1e500000 never ends.
+# A database column holds these, with room to spare. Exact arithmetic on 1e500000 would never end.
 LARGEST_SCORE = Decimal(1_000_000)
 SCORE_STEP = Decimal("0.01")
 _ANY_SLOT = re.compile(r"\{([A-Za-z][A-Za-z0-9_]{0,40})\}")
 
 
 class TemplateRefused(ValueError):
-    """A template that can't be used; `problems` are sentences, one for each."""
+    """A template that can't be used. `problems` has a sentence for each reason."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(" ".join(problems))
@@ -57,7 +55,7 @@ class TemplateRefused(ValueError):
 
 
 def read_template(name: str, source: str) -> Template:
-    """A template from a TOML file: form, reply, text, and where they matter scale and ids."""
+    """Read a template from TOML: form, reply, text and, if they matter, scale, ids, least_mass."""
     try:
         return custom_template(name, tomllib.loads(source))
     except tomllib.TOMLDecodeError as error:
@@ -65,7 +63,7 @@ def read_template(name: str, source: str) -> Template:
 
 
 def custom_template(name: str, fields: Mapping[str, object]) -> Template:
-    """A template as declared, checked. `sample_reply`, where given, must be read as a verdict."""
+    """Build and check a template. `sample_reply`, if given, must be readable as a verdict."""
     try:
         form = JudgeForm(str(fields.get("form", "")))
     except ValueError:
@@ -78,6 +76,9 @@ def custom_template(name: str, fields: Mapping[str, object]) -> Template:
     ids = fields.get("ids", ("A", "B"))
     if not isinstance(ids, list | tuple) or len(ids) != 2:
         raise TemplateRefused(["The ids are two texts."])
+    least = fields.get("least_mass", LEAST_MASS)
+    if not isinstance(least, int | float) or not 0 <= least <= 1:
+        raise TemplateRefused(["The least_mass is a number from 0 to 1."])
     template = Template(
         name=name,
         text=str(fields.get("text", "")).strip("\n"),
@@ -86,52 +87,52 @@ def custom_template(name: str, fields: Mapping[str, object]) -> Template:
         scale=_scale(form, fields.get("scale")),
         source=str(fields.get("source", "written here")),
         ids=(str(ids[0]), str(ids[1])),
+        least_mass=float(least),
     )
-    found = problems(template, sample_reply=str(fields.get("sample_reply") or ""))
-    if found:
-        raise TemplateRefused(found)
+    if reasons := problems(template, sample_reply=str(fields.get("sample_reply") or "")):
+        raise TemplateRefused(reasons)
     return template
 
 
 def problems(template: Template, *, sample_reply: str = "") -> list[str]:
-    """Why the template can't be used; empty when it can."""
+    """Return why the template can't be used, one sentence for each reason."""
     form, text = template.form, template.text
-    allowed = _ALLOWED_SLOTS[form]
+    allowed = REQUIRED_SLOTS[form] | _OPTIONAL_SLOTS[form]
     named = [canonical(name) for name in _ANY_SLOT.findall(text)]
-    found = [
+    reasons = [
         f"The slot {{{slot}}} is missing." for slot in sorted(REQUIRED_SLOTS[form] - set(named))
     ]
-    found += [
-        f"{{{slot}}} is no slot of the form {form}; its slots are "
+    reasons += [
+        f"{{{slot}}} is not a slot of the form {form}. Its slots are "
         + ", ".join(f"{{{name}}}" for name in sorted(allowed))
         + "."
         for slot in sorted(set(named) - allowed)
     ]
-    found += [
-        f"The slot {{{slot}}} stands {named.count(slot)} times; it must stand once."
+    reasons += [
+        f"The slot {{{slot}}} occurs {named.count(slot)} times. It must occur once."
         for slot in ("first", "second", "output")
         if named.count(slot) > 1
     ]
     if template.reply not in REPLIES_OF_FORM[form]:
-        found.append(f"The form {form} is not answered by {template.reply}.")
+        reasons.append(f"The form {form} is not answered by {template.reply}.")
     mark = OUTPUT_MARKS.get(template.reply, "")
     if mark not in text:
-        found.append(f"The template must ask for an answer with “{mark}” in it.")
+        reasons.append(f"The template must ask for an answer with “{mark}” in it.")
     if form is JudgeForm.CHOICE:
         try:
             check_ids(template.ids)
         except UnusableIds as error:
-            found.append(str(error))
-    elif sample_reply and not found:
+            reasons.append(str(error))
+    elif sample_reply and not reasons:
         status = parse(template, sample_reply, "stop").status
         if status is not Status.VALID:
-            found.append(f"The sample reply holds no verdict that can be read: it is {status}.")
-    return found
+            reasons.append(f"The sample reply contains no readable verdict. It is {status}.")
+    return reasons
 
 
 def _scale(form: JudgeForm, bounds: object) -> Scale:
     if bounds is None:
-        return LIKERT if form is JudgeForm.LIKERT else SCORES
+        return default_scale(form)
     if not isinstance(bounds, list | tuple) or len(bounds) != 2:
         raise TemplateRefused(["The scale is two numbers, the lowest and the highest."])
     try:

@@ -1,4 +1,12 @@
-"""The tokens that a call used: as reported, or corrected from the texts and marked estimated."""
+"""The tokens that a call used, and what they cost.
+
+- `reported_usage` reads the usage that a server reports. What can't be true is corrected from the
+  texts and marked as estimated.
+- `PriceSnapshot` holds the prices at one endpoint, and a run keeps its own. An unknown price is
+  None and never 0.
+- `find_price` looks a price up: given for the run, in the operator's file (`read_overrides`), or
+  published by genai-prices.
+"""
 
 import json
 import math
@@ -19,33 +27,33 @@ from genai_prices.types import TieredPrices
 from judging.llm.endpoint import Endpoint
 
 
-def _kind(sign: str) -> str:
-    if sign.isalpha():
+def _kind(character: str) -> str:
+    if character.isalpha():
         return "a"
-    if sign.isdigit():
+    if character.isdigit():
         return "0"
-    return sign if sign == "_" else " " if sign.isspace() else "."
+    return character if character == "_" else " " if character.isspace() else "."
 
 
-# Tokenisers cut at these borders at the latest, so a text has at least this many tokens.
+# Every usual tokeniser cuts at these borders, so a text has at least as many tokens as pieces.
 # One sign in front of a letter may belong to the word's token.
 PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]{2,}|[^\w\s](?![^\W\d_])|_+")
-# The same of ASCII, counted by where a piece begins once each sign has become its kind: letter,
-# digit, white space, underscore or other. A pattern takes ten times as long for a prompt.
+# In ASCII the pieces are counted by where they begin, once each character is replaced by its kind:
+# letter, digit, white space, underscore or other. The pattern takes ten times as long.
 KINDS = str.maketrans({chr(code): _kind(chr(code)) for code in range(128)})
 BEGINNINGS = [before + kind for kind in "a0_." for before in " a0_." if before != kind]
-# Scripts written without spaces, where about each character is a token.
+# In scripts without spaces, each character is about one token.
 UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 # Over 198 texts of the local model's tokeniser the pieces were 75 to 100 % of the tokens, most
 # often 95 %; long words and scripts with few spaces are caught by their length.
 TOKENS_PER_PIECE = 1.1
 ASCII_PER_TOKEN = 5
 OTHER_PER_TOKEN = 2
-# Room for tokenisers with longer pieces than these before a report is called wrong.
+# A report is called wrong only below this share, as some tokenisers may have longer pieces.
 SLACK = 0.9
-# No prompt in any language needs so few tokens that each stands for more characters.
+# No prompt in any language has more characters per token.
 MOST_CHARACTERS_PER_TOKEN = 40
-# No request comes near it, and a database takes it.
+# No request comes near it, and a database column holds it.
 MOST_TOKENS = 100_000_000
 # What a chat template adds around each message, and once to open the reply.
 TOKENS_PER_MESSAGE = 4
@@ -54,9 +62,9 @@ TOKENS_TO_OPEN = 3
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """`cached_tokens` are part of `prompt_tokens`.
+    """The tokens of one call. `cached_tokens` are part of `prompt_tokens`.
 
-    `one_choice` marks a report that held the tokens of one choice of several, corrected here.
+    `one_choice` marks a corrected report: it held the tokens of only one of several choices.
     """
 
     prompt_tokens: int
@@ -67,7 +75,7 @@ class Usage:
 
 
 def estimate_tokens(text: str) -> int:
-    """About how many tokens a text has, rather too many than too few."""
+    """Estimate the tokens of a text, too many rather than too few."""
     by_pieces = fewest_tokens(text) * TOKENS_PER_PIECE
     if text.isascii():
         return math.ceil(max(by_pieces, len(text) / ASCII_PER_TOKEN))
@@ -79,7 +87,7 @@ def estimate_tokens(text: str) -> int:
 
 
 def fewest_tokens(text: str) -> int:
-    """A count that no usual tokeniser falls below."""
+    """Return a count that no usual tokeniser falls below."""
     if not text.isascii():
         return len(PIECE.findall(text))
     kinds = f" {text.translate(KINDS)}"
@@ -101,8 +109,10 @@ def reported_usage(
 ) -> Usage:
     """Read a reply's `usage` and correct what can't be true.
 
-    `counted` are the choices' token counts where log-probabilities gave them exactly;
-    `one_choice_only` says that this server reports the tokens of one choice whatever n is.
+    Args:
+        texts: The choices' texts.
+        counted: The choices' tokens if their log-probabilities gave the exact count.
+        one_choice_only: True if this server reports one choice's tokens whatever n is.
     """
     fields = report if isinstance(report, Mapping) else {}
     prompt = _count(fields.get("prompt_tokens"))
@@ -126,12 +136,12 @@ def reported_usage(
 
 
 def reports_too_few(completion: int, texts: Sequence[str]) -> bool:
-    """Whether the count is too small for these texts: most often it is one choice's of n."""
+    """Return True if the count is too small for these texts, as when it is of one choice only."""
     return completion < SLACK * sum(fewest_tokens(text) for text in texts)
 
 
 def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[int | None]) -> int:
-    """Estimate the tokens of all texts, on the scale of the one that the report fits best."""
+    """Estimate the tokens of all texts, on the scale of the text that the report fits best."""
     exact = [count for count in counted if count is not None]
     if exact and len(exact) == len(texts):
         return sum(exact)
@@ -147,7 +157,7 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
 def _with_hidden(
     fields: Mapping[str, object], prompt: int | None, completion: int | None
 ) -> int | None:
-    """Thinking that Gemini and xAI bill as completion is counted in the total alone."""
+    """Add the thinking that Gemini and xAI bill as completion and count in the total only."""
     total = _count(fields.get("total_tokens"))
     if prompt is None or completion is None or total is None:
         return completion
@@ -164,7 +174,7 @@ def _cached(fields: Mapping[str, object]) -> int:
 
 
 def _count(value: object) -> int | None:
-    """A positive whole number that can be a count, or nothing."""
+    """Return a positive whole number that can be a count, or None."""
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= MOST_TOKENS:
         return None
     return value
@@ -174,12 +184,12 @@ PER_MILLION = Decimal(1_000_000)
 
 
 class PriceError(ValueError):
-    """A price that can't be read; the message says where and how to write it."""
+    """A price that can't be read. The message says where it is and how to write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenRate:
-    """USD a million tokens. From `start` prompt tokens on, a tier's price holds for all tokens."""
+    """USD per million tokens. Above `start` prompt tokens, a tier's price holds for all tokens."""
 
     base: Decimal
     tiers: tuple[tuple[int, Decimal], ...] = ()
@@ -226,7 +236,7 @@ class PriceSnapshot:
         )
 
     def cost(self, usage: Usage) -> Decimal:
-        """USD for a call; cached prompt tokens are priced once, at their own price."""
+        """Return the USD of a call. Cached prompt tokens cost only their own price."""
         size = usage.prompt_tokens
         fresh = usage.prompt_tokens - usage.cached_tokens
         total = (
@@ -237,13 +247,13 @@ class PriceSnapshot:
         return total / PER_MILLION
 
     def reserve(self, prompt_tokens: int, k: int, max_tokens: int) -> Decimal:
-        """The most that a request for k choices can cost: nothing cached, every choice full."""
+        """Return the most that k choices can cost: nothing cached, every reply full."""
         dearest = max(self.prompt.at(prompt_tokens), self.cached.at(prompt_tokens))
         completion = k * max_tokens * self.completion.at(prompt_tokens)
         return (prompt_tokens * dearest + completion) / PER_MILLION
 
     def half(self) -> "PriceSnapshot":
-        """The price of batches."""
+        """Return the prices of batches."""
         return PriceSnapshot(
             self.prompt.halved(),
             self.cached.halved(),
@@ -271,13 +281,13 @@ class PriceSnapshot:
 
 
 def usd(value: object) -> Decimal:
-    """A price as a decimal: not negative, and nothing that a float has rounded."""
+    """Return a price as an exact decimal. Raises PriceError if it is negative or no number."""
     try:
         price = Decimal(str(value))
     except ArithmeticError:
         price = Decimal("NaN")
     if isinstance(value, bool) or not price.is_finite() or price < 0:
-        raise PriceError(f"{value!r} is not a price. Write USD a million tokens, like 2.50.")
+        raise PriceError(f"{value!r} is not a price. Write USD per million tokens, like 2.50.")
     return price
 
 
@@ -292,7 +302,7 @@ def find_price(
     given: tuple[Decimal, Decimal] | None = None,
     overrides: Mapping[str, PriceSnapshot] | None = None,
 ) -> PriceSnapshot | None:
-    """What is given for the run, else the operator's file, else the published prices."""
+    """Return the price given for the run, else the operator's, else the published one."""
     if given is not None:
         return PriceSnapshot.flat(usd(given[0]), usd(given[1]), "given")
     overrides = overrides or {}
@@ -305,10 +315,11 @@ def find_price(
 
 
 def published_price(base_url: str, model: str, now: datetime | None = None) -> PriceSnapshot | None:
-    """The list price of a vendor's own address. A model's name alone says nothing of its price.
+    """Return the list price at a vendor's own address, or None.
 
-    Where it depends on the time of day, the dearest hour of the next day is taken, so that a
-    budget holds whenever the run goes on.
+    A model's name alone doesn't tell its price, as many vendors serve the same model. If the price
+    depends on the time of day, the dearest hour of the next day counts, so that a budget holds
+    whenever the run continues.
     """
     start = now or datetime.now(UTC)
     prices = [_price_at(base_url, model, start + timedelta(hours=hour)) for hour in range(24)]
@@ -324,18 +335,18 @@ def published_price(base_url: str, model: str, now: datetime | None = None) -> P
 def _price_at(base_url: str, model: str, moment: datetime) -> PriceSnapshot | None:
     used = PricedUsage(input_tokens=1)
     try:
-        found = calc_price(used, model, provider_api_url=base_url, genai_request_timestamp=moment)
+        priced = calc_price(used, model, provider_api_url=base_url, genai_request_timestamp=moment)
     except LookupError:
         return None
-    prompt = _rate(found.model_price.input_mtok)
-    completion = _rate(found.model_price.output_mtok)
+    prompt = _rate(priced.model_price.input_mtok)
+    completion = _rate(priced.model_price.output_mtok)
     if prompt is None or completion is None:
         return None
     return PriceSnapshot(
         prompt=prompt,
-        cached=_rate(found.model_price.cache_read_mtok) or prompt,
+        cached=_rate(priced.model_price.cache_read_mtok) or prompt,
         completion=completion,
-        source=f"genai-prices {VERSION} ({found.provider.id})",
+        source=f"genai-prices {VERSION} ({priced.provider.id})",
     )
 
 
@@ -346,9 +357,10 @@ def _rate(price: object) -> TokenRate | None:
 
 
 def read_overrides(path: Path) -> dict[str, PriceSnapshot]:
-    """Read the operator's prices: a table for each `model` or `endpoint/model`.
+    """Read the operator's prices from a TOML or JSON file.
 
-    `prompt` and `completion` are USD a million tokens, `cached` too where it differs.
+    It has a table for each `model` or `endpoint/model`, with `prompt` and `completion` in USD per
+    million tokens, and `cached` if that differs.
     """
     try:
         text = path.read_text(encoding="utf-8")

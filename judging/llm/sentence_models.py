@@ -1,9 +1,9 @@
-"""A sentence model that the user has on this machine, as a function from sentences to vectors.
+"""A sentence model on this machine, as a function from sentences to vectors.
 
-Nothing is fetched: the path is a folder as sentence-transformers writes it.  With an ONNX file in
-it, onnxruntime and tokenizers are enough; without, sentence-transformers itself reads it.
+Nothing is downloaded: the path is a folder that sentence-transformers has written. If it has an
+ONNX file, onnxruntime and tokenizers are enough to read it; otherwise sentence-transformers does.
 
-Pages show why a model can't be used; where it lies on the machine is for the log alone.
+Pages show why a model can't be used. The path on this machine goes to the log only.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ONNX_FILES = ("model.onnx", "onnx/model.onnx")
 
 
 def load_sentence_model(path: Path) -> Embed:
-    """The model at `path`; UserError where there is none or a package for it is missing."""
+    """Load the model at `path`. Raises UserError if there is none or a package is missing."""
     if not path.is_dir():
         raise UserError(
-            f"There is no sentence model at {path.name}: name a folder with model.onnx and "
+            f"There is no sentence model at {path.name}. Name a folder with model.onnx and "
             "tokenizer.json, or one that sentence-transformers has written."
         )
     for name in _ONNX_FILES:
@@ -42,7 +42,7 @@ def load_sentence_model(path: Path) -> Embed:
 
 
 class _OnnxModel:
-    """Mean of the tokens' vectors, or the model's own sentence vectors where it gives them."""
+    """The model's own sentence vectors if it gives them, else the mean of the tokens' vectors."""
 
     def __init__(self, model: Path, tokenizer: Path) -> None:
         runtime = _package("onnxruntime", "embeddings")
@@ -76,8 +76,8 @@ class _OnnxModel:
         unknown = set(self._inputs) - arrays.keys()
         if unknown:
             raise UserError(f"The sentence model asks for {', '.join(sorted(unknown))}.")
-        given = {name: arrays[name] for name in self._inputs}
-        output: Vectors = self._session.run([self._output], given)[0]
+        inputs = {name: arrays[name] for name in self._inputs}
+        output: Vectors = self._session.run([self._output], inputs)[0]
         if output.ndim == 2:
             return output
         mask = arrays["attention_mask"][:, :, None].astype(np.float32)
@@ -89,7 +89,7 @@ def _sentence_transformers(path: Path) -> Embed:
     library = _package("sentence_transformers", "")
     try:
         model = library.SentenceTransformer(str(path), device="cpu", local_files_only=True)
-    except Exception as problem:  # It passes on whatever its many parts raise.
+    except Exception as problem:  # Its many dependencies raise classes of their own.
         raise _unreadable(path, problem) from problem
 
     def embed(sentences: Sequence[str]) -> Vectors:

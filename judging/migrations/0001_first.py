@@ -264,7 +264,7 @@ class Migration(migrations.Migration):
                 ('seq', models.PositiveSmallIntegerField(default=0)),
                 ('slots', models.JSONField(default=list)),
                 ('attempt', models.PositiveSmallIntegerField(default=0)),
-                ('state', models.CharField(choices=[('claimed', 'claimed'), ('done', 'done'), ('failed', 'failed'), ('lost', 'lost: possibly billed')], default='claimed', max_length=8)),
+                ('state', models.CharField(choices=[('claimed', 'claimed'), ('done', 'done'), ('failed', 'failed'), ('lost', 'lost (may have been billed)')], default='claimed', max_length=8)),
                 ('holder', models.CharField(blank=True, max_length=200)),
                 ('claimed_at', models.DateTimeField()),
                 ('finished_at', models.DateTimeField(null=True)),

@@ -1,25 +1,31 @@
-"""The one place that fetches a project and asks "may this user?".
+"""Who may do what in a project, the audit trail of it, and changes of members.
 
-A view that got its project here has asked; there is no other way to one. A stranger gets 404,
-so that names of projects tell nothing; a member whose role is too small gets 403.
+`project_for` fetches a project and checks the user's role in one call, and views have no other way
+to a project, so none can forget to check. A stranger gets 404, so that nobody can find out which
+projects exist. A member whose role is too small gets 403. A project always keeps an owner.
 """
 
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.contrib.auth.models import AbstractBaseUser, AbstractUser, AnonymousUser, User
 from django.core.exceptions import PermissionDenied
 from django.db import IntegrityError, transaction
 from django.db.models import Max, Model, Q, QuerySet
+from django.db.models.functions import Coalesce
 from django.http import Http404
 from django.utils import timezone
 from django.utils.text import slugify
 
-from judging.core.errors import UserError
+from judging.core.errors import Overtaken, UserError
+from judging.core.formatting import duration
 from judging.core.sql.statements import insert_one, prepared
 from judging.projects.models import (
     AuditEvent,
+    EarlierLook,
     LostRight,
     Membership,
     PasswordLink,
@@ -33,7 +39,7 @@ _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
 
 @dataclass(frozen=True)
 class Access:
-    """A project in the hands of someone who may. `membership` is None only for a superuser."""
+    """A project and the user who may use it. `membership` is None only for a superuser."""
 
     project: Project
     user: AbstractUser
@@ -44,12 +50,19 @@ class Access:
         return _ORDER[self.role] >= _ORDER[role]
 
     @property
+    def has_seen_judge(self) -> bool:
+        """Return True if a page has shown them judge output. Members cost no query."""
+        if self.membership is not None:
+            return self.membership.unblinded_at is not None
+        return EarlierLook.objects.filter(project=self.project, user=self.user).exists()
+
+    @property
     def may_start_runs(self) -> bool:
-        """Runs cost: the site permission is asked for beside the role."""
+        """Runs cost money, so the role alone is not enough."""
         return self.at_least(Role.RESEARCHER) and may_research(self.user)
 
     def under(self, tab: str) -> dict[str, Any]:
-        """What every page of the project takes, under the tab that leads to it."""
+        """Return what the templates of all the project's pages need."""
         return {"project": self.project, "access": self, "tab": tab}
 
 
@@ -58,12 +71,12 @@ def is_smaller(role: str, than: str) -> bool:
 
 
 def may_research(user: AbstractUser | AnonymousUser) -> bool:
-    """The site permission: create projects, start runs that cost."""
+    """Return True if the user has the site permission to create projects and start runs."""
     return user.has_perm("judging.researcher")
 
 
 def projects_of(user: AbstractUser) -> QuerySet[Project]:
-    """The projects that a user may know of."""
+    """Return the projects of which a user may know."""
     if user.is_superuser:
         return Project.objects.all()
     return Project.objects.filter(memberships__user=user)
@@ -71,8 +84,8 @@ def projects_of(user: AbstractUser) -> QuerySet[Project]:
 
 @prepared
 def _memberships(slug: Any, user: Any) -> QuerySet[Membership]:
-    found = Membership.objects.select_related("project")
-    return found.filter(project__slug=slug, user=user)
+    memberships = Membership.objects.select_related("project")
+    return memberships.filter(project__slug=slug, user=user)
 
 
 def project_for(
@@ -82,10 +95,15 @@ def project_for(
     *,
     shows_judge: bool = False,
 ) -> Access:
-    """The project, if the user's role in it is at least `role`.
+    """Return the project if the user's role in it is at least `role`.
 
-    `shows_judge` says that the page shows judge output: from the first such view on, the
-    member's votes are marked as unblinded. Raises Http404 or PermissionDenied.
+    Args:
+        shows_judge: the page shows judge output. From the first such view on, the user's votes are
+            marked as unblinded, in this membership and in any later one.
+
+    Raises:
+        Http404: the project doesn't exist, or the user isn't a member.
+        PermissionDenied: the user's role is too small.
     """
     if not isinstance(user, AbstractUser) or not user.is_active:
         raise Http404("No such project.")
@@ -103,11 +121,17 @@ def project_for(
         access = Access(access.project, user, Role.OWNER, membership)
     if not access.at_least(role):
         raise PermissionDenied("Your role in this project does not include this page.")
-    if shows_judge and membership is not None and membership.unblinded_at is None:
-        Membership.objects.filter(pk=membership.pk, unblinded_at=None).update(
-            unblinded_at=timezone.now()
-        )
+    if shows_judge and not access.has_seen_judge:
+        _unblind(access)
     return access
+
+
+def _unblind(access: Access) -> None:
+    now, theirs = timezone.now(), {"project": access.project, "user": access.user}
+    member = Membership.objects.filter(**theirs)
+    # Without a membership, or if it ended at this very moment, the look is kept for the next one.
+    if not member.update(unblinded_at=Coalesce("unblinded_at", now)):
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now})
 
 
 _LONGEST_SUBJECT = AuditEvent._meta.get_field("subject").max_length
@@ -120,7 +144,7 @@ def record_event(
     subject: str = "",
     **detail: Any,
 ) -> AuditEvent:
-    """Add one line. `user` is None for the command line; detail must hold no secret."""
+    """Add an event to the audit trail. `user` is None for commands. Details hold no secrets."""
     known = user is not None and user.is_authenticated
     event = AuditEvent(
         project=project,
@@ -135,13 +159,31 @@ def record_event(
     return event
 
 
-def next_number(project: Project, model: type[Model]) -> int:
-    """One more than the last number of the project's rows of this model.
+def version_of(value: object) -> str:
+    """Return what a form carries of a value that it may change (see `overtaken`)."""
+    return hashlib.sha256(repr(value).encode()).hexdigest()[:16]
 
-    To be called in the transaction that makes the row: the project's own row stays locked until
-    that ends, so that whoever asks next waits for it.
+
+def overtaken(by: str, user: AbstractUser | None, did: str, at: datetime) -> Overtaken:
+    """Return the error for a form that was made for what somebody has changed since then.
+
+    The page shows the form again, now made for what holds, so that sending it again decides.
     """
-    # Not the key: rows that refer to the project are stored meanwhile.
+    who = "You" if user is not None and user.get_username() == by else by
+    since = duration((timezone.now() - at).total_seconds())
+    return Overtaken(
+        f"{who} {did} {since} ago, after this page was loaded. Nothing was changed now. Keep that "
+        "by leaving the page, or send the form again to change it."
+    )
+
+
+def next_number(project: Project, model: type[Model]) -> int:
+    """Return the next free number for a row of this model in the project.
+
+    Call it in the transaction that makes the row: the project stays locked until that ends, so
+    that two rows never get the same number.
+    """
+    # The lock spares the primary key, so that rows that refer to the project can still be stored.
     Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
     rows = model._default_manager.filter(project=project)
     return int(rows.aggregate(last=Max("number"))["last"] or 0) + 1
@@ -153,13 +195,16 @@ LONGEST_SLUG = Project._meta.get_field("slug").max_length
 def create_project(
     user: AbstractUser | None, name: str, slug: str = "", **fields: object
 ) -> Project:
-    """A new project, owned by `user`. Raises UserError when they may not, or the slug is taken."""
+    """Create a project that `user` owns.
+
+    Raises UserError if the user may not create projects, or if the slug is taken or not usable.
+    """
     if user is not None and not may_research(user):
         raise UserError("Creating projects needs the researcher permission. Ask an operator.")
     slug = slug or slugify(name)[:LONGEST_SLUG].strip("-")
     if not slug or slug != slugify(slug):
         raise UserError(
-            f"“{slug or name}” cannot stand in an address. Use letters, digits and hyphens."
+            f"“{slug or name}” can't be part of an address. Use letters, digits and hyphens."
         )
     if len(slug) > LONGEST_SLUG:
         raise UserError(f"A slug has at most {LONGEST_SLUG} characters, not {len(slug)}.")
@@ -176,26 +221,27 @@ def create_project(
 
 
 def project_for_command(slug: str, owner: str | None = None, *, create: bool = False) -> Project:
-    """The project of a command line; made when new and `create` is set."""
+    """Return the project that a command names. If it is new and `create` is set, create it."""
     project = Project.objects.filter(slug=slug).first()
     if project is not None:
         return project
     if not create:
         known = ", ".join(Project.objects.order_by("slug").values_list("slug", flat=True)[:20])
-        raise UserError(f"There is no project “{slug}”. Known: {known or 'none yet'}.")
+        raise UserError(f"There is no project “{slug}”. Known projects: {known or 'none yet'}.")
     return create_project(owner_for_command(owner), slug, slug)
 
 
 def owner_for_command(name: str | None) -> User | None:
-    """Whoever owns what a command creates: the named user, or the only superuser.
+    """Return the owner of what a command creates: the named user, or the only superuser.
 
-    With no superuser yet there is nobody to own it; the first one that is created takes over
-    (`adopt_projects`).
+    If there is no superuser yet, nobody owns it until the first one is created (`adopt_projects`).
     """
     if name:
         user = User.objects.filter(username=name).first()
         if user is None:
-            raise UserError(f"There is no user “{name}”. Make one: manage.py create_user {name}")
+            raise UserError(
+                f"There is no user “{name}”. Create the login: manage.py create_user {name}"
+            )
         return user
     superusers = list(User.objects.filter(is_superuser=True, is_active=True)[:2])
     if len(superusers) > 1:
@@ -204,7 +250,7 @@ def owner_for_command(name: str | None) -> User | None:
 
 
 def adopt_projects(user: AbstractUser) -> int:
-    """Give projects that nobody owns, made before there were users, to the first superuser."""
+    """Give projects without an owner, made before there were users, to the first superuser."""
     orphans = Project.objects.exclude(memberships__role=Role.OWNER)
     for project in orphans:
         Membership.objects.update_or_create(
@@ -216,7 +262,7 @@ def adopt_projects(user: AbstractUser) -> int:
 
 
 def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, role: str) -> None:
-    """Add a member. Somebody who is one already keeps their role."""
+    """Add a member. An existing member keeps their role."""
     with transaction.atomic():
         _, created = Membership.objects.get_or_create(
             project=project, user=user, defaults={"role": role}
@@ -226,12 +272,24 @@ def add_member(project: Project, by: AbstractUser | None, user: AbstractUser, ro
             record_event(project, by, "member added", user.get_username(), role=role)
 
 
-def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
-    """Raises UserError where the project would be left without an owner."""
+def change_role(
+    membership: Membership, by: AbstractUser, role: str, *, made_for: str | None = None
+) -> None:
+    """Change a member's role. Raises UserError if the project would be left without an owner.
+
+    Args:
+        made_for: The role that the form showed. Raises Overtaken if it is another by now.
+    """
     if role not in Role.values:
         raise UserError("Choose owner, researcher or annotator.")
     with transaction.atomic():
         _keep_an_owner(membership, leaving=role != Role.OWNER)
+        if made_for not in (None, membership.role, role):
+            name = membership.user.get_username()
+            events = membership.project.audit_events.filter(action="role changed", subject=name)
+            last = events.order_by("-pk").first()
+            if last is not None:
+                raise overtaken(last.actor, by, f"made {name} {membership.role}", last.at)
         before, membership.role = membership.role, role
         membership.save(update_fields=["role"])
         if is_smaller(role, than=before):
@@ -249,21 +307,22 @@ def change_role(membership: Membership, by: AbstractUser, role: str) -> None:
 
 
 def remove_member(membership: Membership, by: AbstractUser) -> None:
-    """Their votes stay. Raises UserError for the last owner."""
+    """Remove a member, whose votes stay. Raises UserError for the last owner."""
     with transaction.atomic():
         _keep_an_owner(membership, leaving=True)
         name = membership.user.get_username()
         by_themselves = by.pk == membership.user_id
         _lose_right(membership, LostRight.How.LEFT if by_themselves else LostRight.How.REMOVED)
         end_password_links([membership.user_id])
+        _keep_look(membership)
         membership.delete()
         record_event(membership.project, by, "member removed", name)
 
 
 def end_password_links(users: Iterable[int]) -> None:
-    """End the password links that owners made for these people, and those that these made.
+    """End the password links that owners made for these users, or that these users made.
 
-    Such a link rests on who belongs where: any change of that ends it. The operator's stay.
+    Such a link depends on memberships, so any change of them ends it. The operator's links stay.
     """
     keys = list(users)
     by_owners = PasswordLink.objects.exclude(made_by=None)
@@ -274,8 +333,16 @@ def _lose_right(membership: Membership, how: str) -> None:
     LostRight.objects.create(project_id=membership.project_id, user_id=membership.user_id, how=how)
 
 
+def _keep_look(membership: Membership) -> None:
+    # Read again in the statement that locks the row: a page may unblind them at this very moment.
+    now = Membership.objects.select_for_update().get(pk=membership.pk)
+    if now.unblinded_at is not None:
+        theirs = {"project_id": now.project_id, "user_id": now.user_id}
+        EarlierLook.objects.get_or_create(**theirs, defaults={"at": now.unblinded_at})
+
+
 def owned_alone(user: AbstractUser) -> list[str]:
-    """Slugs of the projects that would be left without an owner."""
+    """Return the slugs of the projects whose only owner is this user."""
     owners = Membership.objects.filter(role=Role.OWNER)
     mine = owners.filter(user=user).values("project")
     others = owners.exclude(user=user).values("project")
@@ -284,25 +351,25 @@ def owned_alone(user: AbstractUser) -> list[str]:
 
 
 def _keep_an_owner(membership: Membership, *, leaving: bool) -> None:
-    """Raises UserError for the last owner, and where the membership ended meanwhile."""
-    # Locked, so that two owners cannot remove each other at once; not its key, which votes are
-    # stored with meanwhile.
+    """Raise UserError for the last owner, or if the membership has ended in the meantime."""
+    # The lock keeps two owners from removing each other at the same time. It spares the primary
+    # key, so that votes can still be stored.
     Project.objects.select_for_update(no_key=True).get(pk=membership.project_id)
     try:
         membership.refresh_from_db(fields=["role"])
     except Membership.DoesNotExist:
-        raise UserError("They are no member of the project any more.") from None
+        raise UserError("This person is no longer a member of the project.") from None
     if not leaving or membership.role != Role.OWNER:
         return
     others = Membership.objects.filter(project=membership.project_id, role=Role.OWNER)
     if not others.exclude(pk=membership.pk).exists():
-        raise UserError("This is the last owner. Make somebody else an owner first.")
+        raise UserError("This is the last owner. Make another member an owner first.")
 
 
 def preferences_of(user: AbstractUser) -> Preferences:
-    """The person's own settings, made with their defaults on first use."""
-    found: Preferences | None = _preferences.first(user=user.pk)
-    return found or Preferences.objects.get_or_create(user=user)[0]
+    """Return the user's own settings, created with their defaults on first use."""
+    stored: Preferences | None = _preferences.first(user=user.pk)
+    return stored or Preferences.objects.get_or_create(user=user)[0]
 
 
 @prepared

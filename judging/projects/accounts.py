@@ -1,6 +1,7 @@
-"""Logins: made with a one-time link to set the password, since no mail server is needed."""
+"""Logins and the one-time links that set their passwords, so that no mail server is needed."""
 
 import re
+import unicodedata
 from datetime import timedelta
 
 from django.conf import settings
@@ -19,20 +20,27 @@ from judging.projects.access import adopt_projects
 from judging.projects.models import Membership, PasswordLink, Project, Role
 
 _TOKEN = re.compile(r"([0-9]{1,18})-(\w+-\w+)", re.ASCII)
+# Cyrillic and Greek letters, and digits, that look like a Latin one.
+_LOOKALIKES = str.maketrans(
+    "аеорсухіјѕԁһԛԝкмтвнαονρυικτ01l|",
+    "aeopcyxijsdhqwkmtbhaovpyiktoiii",
+)
 LONGEST_NAME = User._meta.get_field("username").max_length
 
 
 def create_login(name: str, *, researcher: bool = False, superuser: bool = False) -> User:
-    """A login whose password the one-time link sets. The first superuser adopts projects."""
-    name = name.strip()
+    """Create a login without a password. The first superuser adopts projects without an owner."""
+    name = unicodedata.normalize("NFKC", name.strip())
     try:
         User.username_validator(name)
     except ValidationError:
         raise UserError(
-            f"“{name}” cannot be a user name. Use letters, digits and @ . + - _ only."
+            f"“{name}” can't be a user name. Use only letters, digits and @ . + - _"
         ) from None
     if len(name) > LONGEST_NAME:
         raise UserError(f"A user name has at most {LONGEST_NAME} characters, not {len(name)}.")
+    if (other := look_alike(name)) and other != name:
+        raise UserError(f"“{name}” looks like the user “{other}”. Choose another name.")
     try:
         with transaction.atomic():
             user = User.objects.create_user(name, is_staff=superuser, is_superuser=superuser)
@@ -45,37 +53,48 @@ def create_login(name: str, *, researcher: bool = False, superuser: bool = False
     return user
 
 
+def look_alike(name: str) -> str | None:
+    """Return the login that people would take this name for, which may be of that very name."""
+    seen = _seen(name)
+    names = User.objects.values_list("username", flat=True)
+    return next((other for other in names if _seen(other) == seen), None)
+
+
+def _seen(name: str) -> str:
+    return unicodedata.normalize("NFKC", name).casefold().translate(_LOOKALIKES)
+
+
 def grant_research(user: AbstractUser) -> None:
-    """The site permission to create projects and start runs that cost."""
+    """Give the site permission to create projects and start runs, which cost money."""
     user.user_permissions.add(
         Permission.objects.get(codename="researcher", content_type__app_label="judging")
     )
 
 
 def password_link(user: AbstractUser) -> str:
-    """The operator's link that sets the password once: it ends when used, or after a while."""
+    """Make the operator's link that sets a password. It works once, for a limited time."""
     return _link_of(PasswordLink.objects.create(user=user))
 
 
 def reset_link(membership: Membership, by: AbstractUser) -> str:
-    """A password link made by an owner for a member. Raises UserError where it would give more.
+    """Make a password link for a member. Raises UserError if the login opens more than the project.
 
-    Whoever holds the link can log in as that person, so it opens nothing but this project. Whether
-    its maker may is asked again when it is used, and any change of either's memberships ends it.
+    With the link one can log in as that person. It is therefore allowed only for logins that open
+    nothing but this project. This is checked again when the link is used, and any change of its
+    maker's or the member's memberships ends it.
     """
     user, project = membership.user, membership.project
     if not _may_reset(by, user, project):
         raise UserError(
-            f"The login {user.get_username()} opens more than this project, or is inactive, so "
-            "only an operator can reset its password: manage.py password_link NAME. Nothing was "
-            "changed."
+            f"The login {user.get_username()} opens more than this project, or is inactive. Only "
+            "an operator can reset its password: manage.py password_link NAME. Nothing was changed."
         )
     access.record_event(project, by, "password link made", user.get_username())
     return _link_of(PasswordLink.objects.create(user=user, made_by=by, project=project))
 
 
 def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:
-    """A superuser may for every member; an owner for those who have nothing but this project."""
+    """A superuser may do it for every member, an owner for members of this project alone."""
     theirs = Membership.objects.filter(user=user)
     if not by.is_active or not theirs.filter(project=project).exists():
         return False
@@ -93,20 +112,20 @@ def _may_reset(by: AbstractUser, user: AbstractUser, project: Project) -> bool:
 
 
 class PasswordLinks(PasswordResetTokenGenerator):
-    """What Django's page for a new password asks whether a link is good."""
+    """The check with which Django's page for a new password accepts a link."""
 
     def check_token(self, user: AbstractUser | None, token: str | None) -> bool:
         return password_link_behind(user, token) is not None
 
 
 def password_link_behind(user: AbstractUser | None, token: str | None) -> PasswordLink | None:
-    """The row of a link that still works for this person."""
-    named = _TOKEN.fullmatch(token or "")
-    if user is None or named is None:
+    """Return the row of a link if it still works for this user."""
+    parts = _TOKEN.fullmatch(token or "")
+    if user is None or parts is None:
         return None
     links = PasswordLink.objects.select_related("user", "made_by", "project")
-    link = links.filter(pk=int(named[1]), user=user).first()
-    if link is None or not _Signature(link).check_token(link.user, named[2]):
+    link = links.filter(pk=int(parts[1]), user=user).first()
+    if link is None or not _Signature(link).check_token(link.user, parts[2]):
         return None
     if link.made_by is not None and not _may_reset(link.made_by, link.user, link.project):
         return None
@@ -114,9 +133,9 @@ def password_link_behind(user: AbstractUser | None, token: str | None) -> Passwo
 
 
 def use_up(link: PasswordLink) -> bool:
-    """True for whoever is first: others may use or end it at the same time. Within a transaction.
+    """Use the link, and end the user's other links. Call it within a transaction.
 
-    All other links of the person end with it.
+    Returns False if somebody else used or ended the link at the same time.
     """
     if not PasswordLink.objects.filter(pk=link.pk, nonce=link.nonce).delete()[0]:
         return False
@@ -125,7 +144,10 @@ def use_up(link: PasswordLink) -> bool:
 
 
 class _Signature(PasswordResetTokenGenerator):
-    """Over the row's nonce and, as always, the password and the last login, which both change."""
+    """A signature of the row's nonce and, as Django's, of the password and the last login.
+
+    Password and last login change when the link is used, which ends it.
+    """
 
     key_salt = "fairjudge.password_link"
 

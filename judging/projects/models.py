@@ -1,11 +1,13 @@
-"""A project, who belongs to it in which role, and a person's own settings."""
+"""Tables of projects, their members and password links, the audit trail, exports, preferences."""
 
 import secrets
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
+from django.utils import timezone
 
 # FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
 DEFAULT_WAGE_USD = Decimal("7.50")
@@ -13,7 +15,7 @@ DEFAULT_MINUTES = Decimal("3")
 
 
 class Project(models.Model):
-    """What people are asked stands here as the current settings; a round keeps its Protocol."""
+    """A project and its current settings. A round keeps a Protocol, its own copy of them."""
 
     class Scale(models.TextChoices):
         THREE = "three", "3 points: left, tie, right"
@@ -82,7 +84,11 @@ class Role(models.TextChoices):
 
 
 class Membership(models.Model):
-    """`unblinded_at` is the first view of judge output here: later votes are marked by it."""
+    """A user's role in a project.
+
+    `unblinded_at` is when they first saw judge output here. Their later votes are marked unblinded.
+    It outlives the membership: an `EarlierLook` keeps it until they are a member again.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(
@@ -93,16 +99,35 @@ class Membership(models.Model):
     joined_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [
-            models.UniqueConstraint(fields=["project", "user"], name="membership_once"),
-        ]
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="membership_once")]
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Save. A new membership takes over when the user first saw judge output here."""
+        if self._state.adding and self.unblinded_at is None:
+            looks = EarlierLook.objects.filter(project=self.project_id, user=self.user_id)
+            self.unblinded_at = looks.values_list("at", flat=True).first()
+        super().save(*args, **options)
+
+
+class EarlierLook(models.Model):
+    """A user saw judge output while they were a superuser without a role, or in a role that ended.
+
+    One who was unblinded stays so, for as long as the login exists.
+    """
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="+")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="+")
+    at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "user"], name="look_once")]
 
 
 class LostRight(models.Model):
-    """Somebody was removed from a project, left it, or was given a smaller role there.
+    """A user was removed from a project, left it, or got a smaller role there.
 
-    Links from before let them in no more, and those that they made let nobody in. What was before
-    is told by the row's number and not by the clock, which may go back.
+    Invitation links from before no longer admit this user, and those that this user made admit
+    nobody. The row's primary key says what was before. A clock may be set back.
     """
 
     class How(models.TextChoices):
@@ -122,17 +147,17 @@ class LostRight(models.Model):
 
 
 class PasswordLink(models.Model):
-    """A link that sets a password once: made by an owner for a member of `project`, or, where
-    neither is set, by the operator.
+    """A link that sets a password once, made by an owner for a member of `project`.
 
-    The link names this row and is signed over the nonce, so that it opens nothing once the number
-    belongs to another row or the nonce was renewed.
+    Without `made_by` and `project`, the operator made it. The link names this row, and its
+    signature covers the nonce: it opens nothing once the number belongs to another row, or once a
+    restored backup has renewed the nonce.
     """
 
     user = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="password_links"
     )
-    # Their link ends with them: without its maker it would look like the operator's.
+    # The link is deleted with its maker. Without one it would look like the operator's.
     made_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, null=True, on_delete=models.CASCADE, related_name="+"
     )
@@ -142,7 +167,7 @@ class PasswordLink(models.Model):
 
 
 class Preferences(models.Model):
-    """A person's own settings, the same in every project."""
+    """A user's own settings, the same in all projects."""
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preferences"

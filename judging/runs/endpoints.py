@@ -1,4 +1,4 @@
-"""The endpoints that the operator named, and what is known of a judge there."""
+"""The endpoints that the operator named: address, key, prices, models, and what they taught."""
 
 import asyncio
 from datetime import timedelta
@@ -30,7 +30,7 @@ def default_endpoint_name() -> str:
 
 
 def named_endpoint(name: str) -> Endpoint:
-    """The endpoint; the local one at its standing address, whatever port it has now."""
+    """Return the endpoint; the local one has a fixed address, whatever its port is now."""
     if name == LOCAL:
         return Endpoint(LOCAL, LOCAL_URL)
     try:
@@ -44,12 +44,12 @@ def named_endpoint(name: str) -> Endpoint:
 
 
 def stored_url(name: str) -> str:
-    """The address that a run keeps, and is resumed under only."""
+    """Return the address that a run keeps; a resume needs the same one."""
     return named_endpoint(name).base_url
 
 
 def key_of(endpoint: Endpoint) -> str | None:
-    """Raises UserError for what can't be a key, as where it was set with its quotation marks."""
+    """Return the key. Raises UserError for an impossible one, such as a key in quotation marks."""
     try:
         return endpoint.key(settings.FAIRJUDGE_ENDPOINT_KEYS)
     except EndpointError as error:
@@ -59,7 +59,7 @@ def key_of(endpoint: Endpoint) -> str | None:
 def find_price_of(
     endpoint: Endpoint, model: str, given: tuple[Decimal, Decimal] | None = None
 ) -> PriceSnapshot | None:
-    """The price now: given, the operator's, the package's. None is unknown, and never 0."""
+    """Return the given price, the operator's or the package's; None if unknown, and never 0."""
     try:
         file = settings.FAIRJUDGE_PRICES
         overrides = read_overrides(file) if file else {}
@@ -69,11 +69,11 @@ def find_price_of(
 
 
 class ModelNotChosen(UserError):
-    """No model was named, and the endpoint does not leave just one."""
+    """No model was named, and the endpoint offers more than one."""
 
 
 def models_at(name: str) -> tuple[str, ...]:
-    """In the endpoint's own order. Raises UserError for an endpoint that gives no list."""
+    """List the models that the endpoint offers now. Raises UserError if it gives no list."""
     endpoint = named_endpoint(name)
     if endpoint.is_local:
         return (MODEL_NAME,)
@@ -83,12 +83,12 @@ def models_at(name: str) -> tuple[str, ...]:
         raise UserError(str(error)) from None
 
 
-# For so long an answer shows that the key works and the account is not empty.
+# How long an answer shows that the key works and the account is not empty.
 KNOWN_GOOD = timedelta(minutes=10)
 
 
 def recall(run: Run) -> tuple[EndpointCapabilities | None, bool]:
-    """What is known of the run's judge, and whether it answered a short while ago."""
+    """Return what is known of the run's judge, and whether it answered a short while ago."""
     return recall_for(run.base_url, run.model)
 
 
@@ -100,7 +100,7 @@ def recall_for(base_url: str, model: str) -> tuple[EndpointCapabilities | None, 
 
 
 def keep(run: Run, learned: EndpointCapabilities, before: EndpointCapabilities | None) -> None:
-    """Called when an answer came in: for the next run, and for this run's page."""
+    """Keep what an answer taught, for the next run and for this run's page."""
     keep_for(run.base_url, run.model, learned, before)
     Run.objects.filter(pk=run.pk).update(learned=learned.to_json())
 
@@ -108,9 +108,9 @@ def keep(run: Run, learned: EndpointCapabilities, before: EndpointCapabilities |
 def keep_for(
     base_url: str, model: str, learned: EndpointCapabilities, before: EndpointCapabilities | None
 ) -> None:
-    """What differs from `before`, which was known when the asking began.
+    """Keep what differs from `before`, which was known when asking began.
 
-    Another run of this judge may have learned something else meanwhile.
+    Only differences, since another run of this judge may have learned something else meanwhile.
     """
     now = learned.to_json()
     row, made = EndpointLearned.objects.get_or_create(

@@ -1,101 +1,69 @@
-"""Who works on a run. A lease is taken by conditional UPDATE and must be renewed to be kept."""
+"""The life of a run: its lease, the named changes of its state, and the project's primary run.
 
-import logging
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+Every change is a conditional UPDATE, harmless when repeated. A lease must be renewed to be kept.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
-from django.db import connection, transaction
-from django.db.models import Max, Q
+from django.db import transaction
+from django.db.models import Max
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
-from judging.core import waking
+from judging.core import leases, waking
 from judging.core.errors import UserError
-from judging.core.incidents import DATABASE_AWAY
-from judging.core.processes import is_dead
 from judging.core.queries import merge
-from judging.projects import access
 from judging.projects.access import record_event
 from judging.projects.models import Project
 from judging.runs.endpoints import stored_url
 from judging.runs.forms.portia import check_splitter
 from judging.runs.models import Batch, Form, Method, Parse, Run, Verdict
 
-log = logging.getLogger(__name__)
-
-LEASE = timedelta(seconds=20)
+LEASE = leases.Lease(timedelta(seconds=20))
 RENEW_SECONDS = 5.0
-# A queued run has no holder: its `lease_until` says when to wake a worker once more.
+# A queued run has no holder; its `lease_until` says when to wake a worker again.
 SEND_AGAIN = timedelta(seconds=60)
 
 
-def abandoned(run: Run) -> Q:
-    """The condition under which `run`, as it was read, has lost its holder."""
-    gone = Q(holder="") | Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-    return gone | Q(holder=run.holder) if is_dead(run.holder) else gone
-
-
 def has_open_batches(run_id: int) -> bool:
-    """Whether an endpoint may hold calls of the run, so that stopping it takes a worker."""
+    """Return True if an endpoint may hold calls of the run, so that stopping needs a worker."""
     return Batch.objects.filter(run=run_id, collected_at=None).exists()
 
 
 def take(run: Run, holder: str) -> bool:
     """Make `holder` the only one who may claim calls of the run. False when another one is."""
-    held = {"holder": holder, "lease_until": timezone.now() + LEASE, "finished_at": None}
-    ours = Run.objects.filter(pk=run.pk).filter(abandoned(run))
+    ours = Run.objects.filter(leases.abandoned(run), pk=run.pk)
     to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    started = Coalesce("started_at", Now())
-    if to_work_on.update(state=Run.State.RUNNING, started_at=started, reason="", **held):
+    started = {"started_at": Coalesce("started_at", Now()), "finished_at": None}
+    if LEASE.take(to_work_on, holder, state=Run.State.RUNNING, reason="", **started):
         return True
     to_stop = ours.filter(state=Run.State.CANCELLING)
-    return has_open_batches(run.pk) and to_stop.update(**held) == 1
+    return has_open_batches(run.pk) and LEASE.take(to_stop, holder, finished_at=None)
 
 
 def renew(run_id: int, holder: str) -> bool:
     """Keep the lease for another while. False when another holder took the run over."""
-    until = timezone.now() + LEASE
-    return Run.objects.filter(pk=run_id, holder=holder).update(lease_until=until) == 1
+    return LEASE.renew(Run.objects.filter(pk=run_id), holder)
 
 
-@contextmanager
-def kept(run_id: int, holder: str) -> Iterator[None]:
+def kept(run_id: int, holder: str) -> AbstractContextManager[None]:
     """Renew the lease from a thread of its own, whatever else takes long."""
-    ended = threading.Event()
-
-    def keep() -> None:
-        held = True
-        while held and not ended.wait(RENEW_SECONDS):
-            try:
-                held = renew(run_id, holder)
-            except DATABASE_AWAY as error:
-                # It may be back before the lease has run out.
-                log.warning("The lease of run %s was not renewed: %s", run_id, error)
-                connection.close()
-        connection.close()
-
-    keeper = threading.Thread(target=keep, name=f"lease of run {run_id}", daemon=True)
-    keeper.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        keeper.join()
+    return leases.kept(lambda: renew(run_id, holder), RENEW_SECONDS, f"run {run_id}")
 
 
 State = Run.State
 
 RESUMABLE = (State.PAUSED, State.CANCELLED, State.DONE, State.FAILED)
-# Statuses that a person may have asked for again; an error is asked again by every resume.
+# Statuses that a person may have repeated. Every resume repeats errors.
 RETRIABLE = frozenset(Parse.Status.values) - {Parse.Status.VALID}
 
 
 def change(run_id: int, moves: dict[str, str], **fields: Any) -> bool:
-    """Move the run along the one of `moves` that starts at its state."""
+    """Move the run from its state to the next one by `moves`. False if there is no such move."""
     return any(
         Run.objects.filter(pk=run_id, state=before).update(state=after, **fields)
         for before, after in moves.items()
@@ -103,7 +71,7 @@ def change(run_id: int, moves: dict[str, str], **fields: Any) -> bool:
 
 
 def pause(run: Run, reason: str = "", user: Any = None) -> bool:
-    """Send nothing more; what is in flight is still recorded."""
+    """Pause: nothing more is sent, and what is in flight is still recorded."""
     moves = {State.RUNNING: State.PAUSING, State.QUEUED: State.PAUSED}
     changed = change(run.pk, moves, reason=reason)
     if changed and user is not None:
@@ -112,10 +80,10 @@ def pause(run: Run, reason: str = "", user: Any = None) -> bool:
 
 
 def cancel(run: Run, user: Any = None) -> bool:
-    """Stop for good. Answers stay, and the run can still be resumed.
+    """Stop the run. Answers are kept, and the run can still be resumed.
 
-    Batches at the endpoint go on without the run, so a worker has to cancel them there: of a run
-    that failed too, and of one whose endpoint did not end them the last time.
+    Batches at the endpoint go on without the run, so a worker has to cancel them there. This
+    includes runs that failed, and runs whose endpoint did not end its batches the last time.
     """
     at_endpoint = has_open_batches(run.pk)
     waiting = State.CANCELLING if at_endpoint else State.CANCELLED
@@ -148,8 +116,8 @@ def resume(
 ) -> bool:
     """Queue the run again, for what has no answer yet and for the statuses in `retry`.
 
-    Raises UserError for a recorded run, for a status that can't be asked again, and where the
-    endpoint's address is no longer the one that the run was started with.
+    Raises UserError for a recorded run, for a status that can't be asked again, and if the
+    endpoint's address has changed since the run was started.
     """
     statuses = set(retry)
     check_resumable(run, statuses)
@@ -177,10 +145,10 @@ def resume(
 
 def check_resumable(run: Run, statuses: set[str]) -> None:
     if run.method == Method.IMPORTED:
-        raise UserError(f"Run {run.name} was recorded elsewhere: there is nothing to ask again.")
+        raise UserError(f"Run {run.name} was recorded elsewhere, so no sample can be repeated.")
     if unknown := statuses - RETRIABLE:
         raise UserError(
-            f"{', '.join(sorted(unknown))} can't be asked again. Nothing was changed. "
+            f"{', '.join(sorted(unknown))} can't be repeated. Nothing was changed. "
             f"Choose from: {', '.join(sorted(RETRIABLE))}."
         )
     check_splitter(run)
@@ -208,21 +176,24 @@ def raise_budget(run: Run, usd: Decimal, user: Any = None) -> None:
 
 
 def send(run_id: int) -> None:
-    """Wake a worker once the transaction is committed; the database stays the truth."""
+    """Wake a worker after the commit. If the message is lost, a sweep finds the run."""
     waking.wake_on_commit(waking.PUMP_RUN, run_id)
 
 
 def settle(run_id: int, holder: str, moves: dict[str, str], **fields: Any) -> bool:
-    """The holder's last word on a run: its end state, and the lease given back."""
-    ended = Run.objects.filter(pk=run_id, holder=holder)
-    fields |= {"holder": "", "lease_until": None, "finished_at": timezone.now()}
+    """Give the run its end state and return the lease; only its holder can."""
+    ended = LEASE.held_by(Run.objects.filter(pk=run_id), holder)
+    fields |= leases.FREE | {"finished_at": timezone.now()}
     return any(
         ended.filter(state=before).update(state=after, **fields) for before, after in moves.items()
     )
 
 
 def make_primary(run: Run) -> None:
-    """The first run that is done is its project's primary one until a person chooses another."""
+    """Make the first finished run its project's primary run, until a person chooses another.
+
+    Final labels, results and exports are about the primary run.
+    """
     about_pairs = Run.objects.exclude(form=Form.POINTWISE)
     done = about_pairs.filter(pk=run.pk, state=State.DONE).exists()
     if done:
@@ -230,13 +201,13 @@ def make_primary(run: Run) -> None:
 
 
 def fail(run_id: int, holder: str, reason: str) -> bool:
-    """Stopped by something that another attempt would most likely meet again."""
+    """Fail the run for a reason that another attempt would most likely meet again."""
     moves = dict.fromkeys((State.RUNNING, State.PAUSING, State.CANCELLING), State.FAILED)
     return settle(run_id, holder, moves, reason=reason)
 
 
 def choose_primary(run: Run, user: Any) -> bool:
-    """False where it is the primary one already. Raises UserError where it judged no example."""
+    """Make this the primary run; False if it is. Raises UserError if it judged no example."""
     judged = Verdict.objects.filter(run=run, state=Verdict.State.JUDGED)
     if run.ranked_at is None or not judged.exists():
         raise UserError(f"Run {run.name} has no verdicts yet. Nothing was changed.")
@@ -244,5 +215,5 @@ def choose_primary(run: Run, user: Any) -> bool:
         others = Project.objects.filter(pk=run.project_id).exclude(primary_run=run)
         changed = others.update(primary_run=run)
         if changed:
-            access.record_event(run.project, user, "primary run chosen", run.name)
+            record_event(run.project, user, "primary run chosen", run.name)
     return bool(changed)

@@ -1,16 +1,24 @@
-"""A run: one judge, one method, one template, asked about every example of a project."""
+"""The tables of runs: what was asked, what came back, what was read in it, and the verdicts.
 
+A Run asks Calls about examples or point items. Each completion of a Call is a Sample, each reading
+of a Sample is a Parse, and a Verdict sums up the Parses that count. Verdicts are a cache: they are
+rebuilt whole and never edited.
+"""
+
+from collections.abc import Collection
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from judging.core.errors import UserError
 from judging.dataset.models import Example, Label, PointItem
-from judging.llm.prompts.templates import balanced, stage_parts
+from judging.llm.parsing.parse import Status
+from judging.llm.prompts.templates import ORDERS, JudgeForm, PromptVariant, balanced, stage_parts
+from judging.methods.verdicts.verdicts import VerdictState
 from judging.projects.models import Project
 
 
@@ -23,17 +31,17 @@ class Method(models.TextChoices):
     IMPORTED = "imported", "recorded elsewhere"
 
 
-class Form(models.TextChoices):
-    SCORE = "score", "two scores, 1 to 10"
-    RELATION = "relation", "better one or tie"
-    LIKERT = "likert", "rating 1 to 7"
-    CHOICE = "choice", "one ID token with log-probabilities"
-    POINTWISE = "pointwise", "one response alone"
+Form = JudgeForm
+
+
+# Of these the log-probabilities of one token are read. A sample then says everything: by default it
+# is one sample of a few tokens at temperature 0.
+BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
 
 
 class RunQuerySet(models.QuerySet["Run"]):
     def at_work(self) -> "RunQuerySet":
-        """Return the runs that ask or may be about to ask, so hold examples in memory."""
+        """Return the runs that ask or may soon ask, and so hold examples in memory."""
         busy = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
         return self.filter(state__in=busy)
 
@@ -54,7 +62,7 @@ class Run(models.Model):
     name = models.CharField(max_length=120)
 
     method = models.CharField(max_length=10, choices=Method)
-    form = models.CharField(max_length=10, choices=Form, default=Form.SCORE)
+    form = models.CharField(max_length=10, choices=Form.choices, default=Form.SCORE)
     endpoint = models.CharField(max_length=80, blank=True)
     base_url = models.CharField(max_length=500, blank=True)
     model = models.CharField(max_length=200, blank=True)
@@ -70,7 +78,7 @@ class Run(models.Model):
     parameters = models.JSONField(default=dict, blank=True)
     learned = models.JSONField(default=dict, blank=True)
 
-    # USD a million tokens; a null price is unknown, and never 0. The snapshot keeps the tiers.
+    # USD per million tokens. A null price is unknown, never 0. The snapshot keeps the tiers.
     price = models.JSONField(null=True, blank=True)
     price_source = models.CharField(max_length=200, blank=True)
     budget_usd = models.DecimalField(max_digits=14, decimal_places=6, null=True, blank=True)
@@ -112,38 +120,38 @@ class Run(models.Model):
     def orders(self) -> tuple[str, ...]:
         """The orders that the method asks for (FairEval, section 3.2)."""
         if self.method in (Method.MEC_BPC, Method.PORTIA):
-            return ("original", "swapped")
+            return ORDERS
         if self.method == Method.IMPORTED:
-            return tuple(self.parameters.get("orders", ("original", "swapped")))
-        return ("original",)
+            return tuple(self.parameters.get("orders", ORDERS))
+        return ORDERS[:1]
 
     @property
     def stages(self) -> tuple[str, ...]:
-        """The stages that PORTIA may come to, in the order of asking; other methods have none."""
+        """PORTIA's possible stages in the order of asking; empty for other methods."""
         return tuple(self.parameters.get("portia", {}).get("stages", ()))
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """What every example is asked: the orders, or the permutations of a choice.
+        """The parts that an example may be asked.
 
-        Of PORTIA what an example may be asked, in the order of asking; of single responses one
-        part a criterion.
+        These are the orders, the permutations of a choice, one part per criterion for single
+        responses, and all stages in the order of asking for PORTIA.
         """
         if self.stages:
             return tuple(part for stage in self.stages for part in stage_parts(stage))
         if items := self.parameters.get("items"):
-            return tuple(f"item:{criterion}" for criterion, _ in items)
+            return tuple(str(PromptVariant(criterion=criterion)) for criterion, _ in items)
         return tuple(self.parameters.get("permutations") or self.orders)
 
     @property
     def counted_parts(self) -> tuple[str, ...]:
-        """The parts by which the verdict speaks: of the permutations a balanced set."""
+        """The parts that the verdict rests on: of permutations a balanced set."""
         permutations = self.parameters.get("permutations")
         return balanced(permutations) if permutations else self.orders
 
     @property
     def band(self) -> Fraction:
-        """A probability within this much of 1/2 is a tie."""
+        """How close to 1/2 a probability is a tie."""
         return Fraction(self.parameters.get("output", {}).get("band", 0))
 
     @property
@@ -153,7 +161,7 @@ class Run(models.Model):
 
 
 class Batch(models.Model):
-    """Calls handed to an endpoint's batch service together."""
+    """Calls that were handed to an endpoint's batch service together."""
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="batches")
     remote_id = models.CharField(max_length=200, blank=True)
@@ -166,19 +174,18 @@ class Batch(models.Model):
 
 
 class Call(models.Model):
-    """Claimed before it is sent. No recorded answer is ever asked for twice.
+    """One request to the judge. It is claimed before it is sent, so nothing is asked for twice.
 
-    `part` is canonical text (`original`, `swapped`, `X2`, `portia:semantic:swapped`,
-    `item:fluency`); `seq` counts top-ups and re-asks; `slots` are the sample slots asked for,
-    `attempt` their attempt. A call about contents that say nothing (`dc:3:X0`) is about neither an
-    example nor a point item.
+    `part` is the text of a PromptVariant. `seq` counts top-ups and repeats of a part. `slots` are
+    the sample slots that it asks for, and `attempt` says which attempt at them it is. A call about
+    a content-free input has neither an example nor a point item.
     """
 
     class State(models.TextChoices):
         CLAIMED = "claimed", "claimed"
         DONE = "done", "done"
         FAILED = "failed", "failed"
-        LOST = "lost", "lost: possibly billed"
+        LOST = "lost", "lost (may have been billed)"
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
     example = models.ForeignKey(Example, null=True, on_delete=models.CASCADE, related_name="calls")
@@ -235,7 +242,7 @@ class Call(models.Model):
 
 
 class Sample(models.Model):
-    """One completion, as it came. `index` is its place in the reply, `slot` in the run's k."""
+    """One completion as it came: `index` is its place in the reply, `slot` that in the run's k."""
 
     call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="samples")
     index = models.PositiveSmallIntegerField()
@@ -254,36 +261,86 @@ class Sample(models.Model):
         ]
 
 
-class Parse(models.Model):
-    """What was read in a sample, turned back to responses 1 and 2. A better parser adds a version.
+class ParseQuerySet(models.QuerySet["Parse"]):
+    """Which readings count: of each slot the current version of its last attempt.
 
-    `current` marks the version that counts; failure is a status and never a number.
+    A slot that failed may be asked again, and a newer parser adds a version to a reading. The last
+    attempt counts whatever came of it: if it failed the slot has failed, even if today's parser can
+    read an earlier attempt. Everything that counts, averages or shows samples reads them from here.
     """
 
-    class Status(models.TextChoices):
-        VALID = "valid", "valid"
-        UNPARSED = "unparsed", "unparsed"
-        TRUNCATED = "truncated", "truncated"
-        REFUSED = "refused", "refused"
-        FILTERED = "filtered", "filtered"
-        TOO_LONG = "too_long", "too long"
-        ERROR = "error", "error"
+    def that_count(self, run: "Run") -> "ParseQuerySet":
+        """Return one reading a slot, of all the run's examples or point items.
+
+        It looks first whether the run asked anything again. Most runs did not, and then nothing has
+        to be left out, which spares PostgreSQL a plan that takes minutes on fresh tables.
+        """
+        subject = f"call__{subject_field(run)}"
+        about = {f"sample__{subject}__isnull": False}
+        parses = self.filter(current=True, sample__call__run=run, **about)
+        samples = Sample.objects.filter(call__run=run)
+        asked_again = samples.filter(attempt__gt=0, **{f"{subject}__isnull": False})
+        if not asked_again.exists():
+            return parses
+        same_slot = {name: OuterRef(name) for name in (subject, "call__part", "slot")}
+        later = samples.filter(attempt__gt=OuterRef("attempt"), **same_slot)
+        # Finding the few subjects that were asked again first takes a quarter of the time of
+        # comparing every sample with the others of its slot.
+        superseded = samples.filter(
+            Exists(later), **{f"{subject}__in": asked_again.values(subject)}
+        )
+        return parses.exclude(sample__in=superseded)
+
+    def rows_that_count(
+        self, run: "Run", subjects: Collection[int] | None, *columns: str
+    ) -> list[tuple[Any, ...]]:
+        """Return the same for a page of subjects, as rows of subject, part, slot and `columns`.
+
+        Args:
+            run: The run.
+            subjects: Ids of examples or point items; None for the content-free inputs.
+            columns: Further fields of the reading.
+        """
+        subject = f"sample__call__{subject_field(run)}"
+        if subjects is None:
+            about = {"sample__call__example": None, "sample__call__point_item": None}
+        else:
+            about = {f"{subject}__in": subjects}
+        place = subject, "sample__call__part", "sample__slot"
+        attempts = self.filter(current=True, sample__call__run=run, **about).order_by(
+            *place, "sample__attempt"
+        )
+        # The engine reads small pages often, and there the database takes longer to find the last
+        # attempts than to give all of them.
+        rows = attempts.values_list(*place, *columns).iterator(chunk_size=2000)
+        return list({row[: len(place)]: row for row in rows}.values())
+
+
+class Parse(models.Model):
+    """What was read in a sample, turned back to responses 1 and 2. A newer parser adds a version.
+
+    `current` marks the newest version. A failure is a status and never a number.
+    """
+
+    Status = Status
 
     sample = models.ForeignKey(Sample, on_delete=models.CASCADE, related_name="parses")
     version = models.PositiveSmallIntegerField()
     parser = models.CharField(max_length=40, blank=True)
     current = models.BooleanField(default=True)
-    status = models.CharField(max_length=10, choices=Status)
+    status = models.CharField(max_length=10, choices=Status.choices)
     score_1 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     score_2 = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     rating = models.DecimalField(max_digits=20, decimal_places=10, null=True)
     p_first = models.FloatField(null=True)
     mass = models.FloatField(null=True)
-    # One option's token was missing from the top ones: its probability is an upper bound.
+    # One option's token was missing from the top log-probabilities, so this is an upper bound.
     bounded = models.BooleanField(default=False)
-    outcome = models.CharField(max_length=4, choices=Label, null=True)
+    outcome = models.CharField(max_length=4, choices=Label.choices, null=True)
     evidence = models.TextField(blank=True)
     at = models.DateTimeField(auto_now_add=True)
+
+    objects = ParseQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -296,23 +353,22 @@ class Parse(models.Model):
 
 class VerdictQuerySet(models.QuerySet["Verdict"]):
     def that_use_examples(self) -> "VerdictQuerySet":
-        """Leave out the rows of a run that has not come to the example: they go with it."""
+        """Leave out rows of examples that the run has not asked yet: these may be deleted."""
         return self.filter(models.Q(n_asked__gt=0) | models.Q(label__isnull=False))
 
 
 class Verdict(models.Model):
-    """CS and BPDE as floats for reading and sorting; the label comes from the exact fractions."""
+    """What a run says about an example: a cache, rebuilt from the samples.
 
-    class State(models.TextChoices):
-        PENDING = "pending", "pending"
-        JUDGED = "judged", "judged"
-        UNJUDGED = "unjudged", "unjudged"
-        INCONSISTENT = "inconsistent", "inconsistent"
+    CS and BPDE are floats for reading and sorting. The label comes from the exact fractions.
+    """
+
+    State = VerdictState
 
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="verdicts")
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="verdicts")
-    state = models.CharField(max_length=12, choices=State, default=State.PENDING)
-    label = models.CharField(max_length=4, choices=Label, null=True)
+    state = models.CharField(max_length=12, choices=State.choices, default=State.PENDING)
+    label = models.CharField(max_length=4, choices=Label.choices, null=True)
     cs_1 = models.FloatField(null=True)
     cs_2 = models.FloatField(null=True)
     gap = models.FloatField(null=True)
@@ -336,7 +392,7 @@ class Verdict(models.Model):
 
 
 class EndpointLearned(models.Model):
-    """How an endpoint differs, found out once from its own refusals (n capped, a name, ...)."""
+    """What one endpoint's refusals taught about it: a cap on n, another parameter name."""
 
     base_url = models.CharField(max_length=500)
     model = models.CharField(max_length=200)
@@ -352,8 +408,8 @@ class EndpointLearned(models.Model):
 class JudgeTemplate(models.Model):
     """One version of a template written in the UI. A run keeps its own copy of the text.
 
-    `sha256` is of the text and of how replies are read. A version is never changed; the newest
-    one that is not retired is what the name stands for.
+    `sha256` covers the text and how replies are read. A version never changes. The name means the
+    newest version that is not retired.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="templates")
@@ -377,10 +433,10 @@ class JudgeTemplate(models.Model):
 
 
 class TextLikelihood(models.Model):
-    """log P(output | task, input) in nats, and its tokens.
+    """log P(output | task, input) in nats, and the number of its tokens (Ohi et al., section 2).
 
-    `sha256` is of task, input and output, so that a text that stands in several places is asked
-    about once. Where the model could not say, `reason` says why and there is no number.
+    `sha256` covers task, input and output, so that the same text is asked about only once. If the
+    model could not tell, `reason` says why and there is no number.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="likelihoods")
@@ -408,31 +464,30 @@ _LONGEST_NUMBER = 9
 
 
 def find_run(project: Project, text: str) -> Run:
-    """By its number in the project, its name, or `latest`."""
+    """Return the run with this number in the project, this name, or `latest`."""
     runs = project.runs.select_related("project")
     text = text.replace("\x00", "")
     if text == LATEST:
-        found = runs.order_by("-number").first()
+        run = runs.order_by("-number").first()
     elif text.isdecimal() and len(text) <= _LONGEST_NUMBER:
-        found = runs.filter(number=int(text)).first() or runs.filter(name=text).first()
+        run = runs.filter(number=int(text)).first() or runs.filter(name=text).first()
     else:
-        found = runs.filter(name=text).first()
-    if found is None:
-        known = ", ".join(f"{run.number} ({run.name})" for run in runs.order_by("-number")[:5])
+        run = runs.filter(name=text).first()
+    if run is None:
+        last = ", ".join(f"{run.number} ({run.name})" for run in runs.order_by("-number")[:5])
         raise UserError(
             f"Project {project.slug} has no run {text[:120]}. "
-            + (f"The last ones are: {known}." if known else "It has no run yet.")
+            + (f"The last ones are: {last}." if last else "It has no run yet.")
         )
-    return found
-
-
-# Before a criterion, in the part of a call about a single response.
-ITEM = "item:"
+    return run
 
 
 @dataclass(frozen=True, slots=True)
 class ContentFree:
-    """One of the inputs kept in the run's parameters, by its part."""
+    """Content-free inputs, kept in the run's parameters by their part (`cc:X0`, `dc:3:X0`).
+
+    They show which answer a judge prefers whatever it is asked, which calibration corrects.
+    """
 
     question: str
     response_1: str
@@ -445,37 +500,37 @@ Subject = Example | PointItem | ContentFree
 
 
 def subjects_of(run: Run) -> QuerySet[Any]:
-    """What every part of the run is asked about."""
+    """Return what every part of the run is asked about: examples, or single responses."""
     if run.form == Form.POINTWISE:
         return PointItem.objects.filter(project_id=run.project_id).visible()
     return Example.objects.filter(project_id=run.project_id).judged()
 
 
 def subject_field(run: Run) -> str:
-    """The field of a Call that holds it."""
+    """Return the field of a Call that holds the run's subjects."""
     return "point_item" if run.form == Form.POINTWISE else "example"
 
 
 def content_free(run: Run) -> dict[str, ContentFree]:
-    """By part; empty unless a calibration asked for them."""
+    """Return the run's content-free inputs, by part; empty unless a calibration asked."""
     kept = run.parameters.get("content_free", {})
     return {part: ContentFree(*texts) for part, texts in kept.items()}
 
 
 def place_of(subject: Subject) -> dict[str, int]:
-    """The fields of a Call that say what it is about."""
+    """Return the fields of a Call that say what it is about."""
     if isinstance(subject, ContentFree):
         return {}
     return {"point_item_id" if isinstance(subject, PointItem) else "example_id": subject.pk}
 
 
 def subject_of(call: Call, inputs: dict[str, ContentFree]) -> Subject:
-    """inputs: `content_free` of the call's run."""
+    """Return what a call is about. inputs: `content_free` of the call's run."""
     return call.example or call.point_item or inputs[call.part]
 
 
 def shown_texts(subject: Subject) -> tuple[str, ...]:
-    """What the judge is shown: a verdict that it repeats from there is not its own."""
+    """Return the texts that the judge is shown: a verdict quoted from them is not its own."""
     if isinstance(subject, PointItem):
         texts: tuple[str, ...] = (subject.input, subject.output)
     else:

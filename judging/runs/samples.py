@@ -1,12 +1,11 @@
-"""What a call is about: an example, one response alone, or contents that say nothing.
+"""Samples of a run: which are still missing, and reading back what was recorded.
 
-A run asks about the examples of its project, a pointwise run about its single responses. Contents
-that say nothing show which answer a judge prefers without regard to what it is asked; they belong
-to no example, and their part (`cc:X0`, `dc:3:X0`) says which of the run's own they are.
+Everything is read page by page in import order, so memory does not grow with the project. The
+orders of an example follow each other, and all samples of one order are one request.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +15,7 @@ from typing import Any, Protocol
 from django.db.models import Q
 
 from judging.dataset.models import Example
-from judging.llm.prompts.templates import is_swapped, order, stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.portia.stages import Stage, StageResult
 from judging.methods.verdicts.verdicts import (
     Label,
@@ -40,7 +39,6 @@ from judging.runs.models import (
     Form,
     Parse,
     Run,
-    Sample,
     Subject,
     content_free,
     subject_field,
@@ -48,14 +46,14 @@ from judging.runs.models import (
 )
 
 PAGE = 50
-# By example the parts to ask, and how many samples of each.
+# The parts to ask about each subject, and how many samples of each part.
 Wanted = Mapping[int, Mapping[str, int]]
 
 
 class Agenda(Protocol):
-    """What a run asks of its examples by now.
+    """What a run asks about its subjects at this moment.
 
-    `open_ended`: once all that was asked has been answered, it may ask for more.
+    `open_ended`: whether it may ask for more once everything has been answered.
     """
 
     open_ended: bool
@@ -63,13 +61,13 @@ class Agenda(Protocol):
     def wanted(self, subjects: Sequence[Any]) -> Wanted: ...
 
     def follow_up(self, answered: Sequence["Ask"]) -> list["Ask"]:
-        """What these answers leave to ask at once, before another pass over the examples."""
+        """Return what these answers leave to ask at once, before the next pass."""
         return []
 
 
 @dataclass(frozen=True, slots=True)
 class Everything(Agenda):
-    """Each part k times, whatever comes back."""
+    """Ask each part k times, whatever comes back."""
 
     parts: tuple[str, ...]
     k: int
@@ -82,7 +80,7 @@ class Everything(Agenda):
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """One request to come: the `slots` of one part of its subject that it shall fill."""
+    """A request to come, for some sample `slots` of one part of its subject."""
 
     subject: Subject
     part: str
@@ -90,7 +88,7 @@ class Ask:
     attempt: int = 0
 
     def split(self, most_slots: int | None) -> Iterator["Ask"]:
-        """Pieces that a server takes which gives at most so many choices a request."""
+        """Yield pieces for a server that gives at most `most_slots` choices per request."""
         size = most_slots or len(self.slots)
         for start in range(0, len(self.slots), size):
             yield replace(self, slots=self.slots[start : start + size])
@@ -98,9 +96,9 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Statuses that a person asked for again, of the calls up to `through`, the last one then.
+    """The statuses that a person wants repeated, for calls up to the id `through`.
 
-    Not by time: the clocks of those who resume and of those who record may differ.
+    An id marks the moment, since the clocks of web server and worker may differ.
     """
 
     statuses: frozenset[str] = frozenset()
@@ -114,14 +112,14 @@ class Retry:
 
 @dataclass(slots=True)
 class History:
-    """What one order of an example has seen so far."""
+    """What is known of the slots of one part: in flight, settled, and the last attempt at each."""
 
     in_flight: set[int] = field(default_factory=set)
     attempts: dict[int, int] = field(default_factory=dict)
     settled: set[int] = field(default_factory=set)
 
     def left(self, k: int) -> dict[int, list[int]]:
-        """Slots to ask, by the attempt that it will be."""
+        """Return the slots still to ask, by the number of their next attempt."""
         by_attempt: dict[int, list[int]] = defaultdict(list)
         for slot in range(k):
             if slot not in self.settled and slot not in self.in_flight:
@@ -130,7 +128,7 @@ class History:
 
 
 def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
-    """What is left, a page of subjects at a time. Without an agenda everything is asked."""
+    """Yield what is left to ask, a page of subjects at a time; by default everything."""
     agenda = agenda or Everything(run.parts, run.k)
     for subjects in pages(run):
         histories = read_histories(run, [subject.pk for subject in subjects])
@@ -151,7 +149,7 @@ def asks_left(run: Run, agenda: Agenda | None = None) -> Iterator[list[Ask]]:
 
 
 def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
-    """The run's examples, or its single responses, in import order."""
+    """Yield the run's examples or single responses in import order."""
     subjects = subjects_of(run)
     last: tuple[int, int] | None = None
     while True:
@@ -159,64 +157,52 @@ def pages(run: Run, size: int | None = None) -> Iterator[list[Any]]:
         if last is not None:
             number, pk = last
             page = page.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
-        found = list(page[: size or PAGE])
-        if not found:
+        rows = list(page[: size or PAGE])
+        if not rows:
             return
-        yield found
-        last = found[-1].number, found[-1].pk
+        yield rows
+        last = rows[-1].number, rows[-1].pk
 
 
 Histories = defaultdict[tuple[int | None, str], History]
 
 
 def read_histories(run: Run, subject_ids: list[int] | None = None) -> Histories:
-    """Of these subjects, or of the contents that say nothing."""
+    """Return the histories of these subjects; None for the content-free inputs."""
     histories: Histories = defaultdict(History)
     field = subject_field(run)
     if subject_ids is None:
         calls = Call.objects.filter(run=run, example=None, point_item=None)
     else:
         calls = Call.objects.filter(run=run, **{f"{field}__in": subject_ids})
-    asked = calls.values_list(field, "part", "state", "slots")
-    for subject_id, part, state, slots in asked:
+    for subject_id, part, state, slots in calls.values_list(field, "part", "state", "slots"):
         history = histories[subject_id, part]
         if state == Call.State.CLAIMED:
             history.in_flight.update(slots)
-    if histories:
-        add_samples(histories, run, calls)
-    return histories
-
-
-def add_samples(histories: Histories, run: Run, calls: Iterable[Call]) -> None:
+    if not histories:
+        return histories
     retry = Retry.of(run)
-    samples = Sample.objects.filter(call__in=calls, parses__current=True).order_by("attempt")
-    for subject_id, part, slot, attempt, status, call_id in samples.values_list(
-        f"call__{subject_field(run)}",
-        "call__part",
-        "slot",
-        "attempt",
-        "parses__status",
-        "call_id",
-    ):
+    columns = "sample__attempt", "status", "sample__call_id"
+    rows = Parse.objects.rows_that_count(run, subject_ids, *columns)
+    for subject_id, part, slot, attempt, status, call_id in rows:
         history = histories[subject_id, part]
         history.attempts[slot] = attempt
-        if status in retry.statuses and call_id <= retry.through:
-            history.settled.discard(slot)
-        else:
+        if status not in retry.statuses or call_id > retry.through:
             history.settled.add(slot)
+    return histories
 
 
 SAMPLES_PAGE = 500
 Pair = tuple[Number, Number]
 
 
-# There are few scores on a scale, and making them exact takes longer than anything else here.
+# A scale has few scores, and making them exact takes longer than anything else here.
 exact_scores = lru_cache(maxsize=1000)(score_pair_from_scores)
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedSample:
-    """The last attempt at one slot, turned back to responses 1 and 2. `p_first` is by position."""
+    """The reading that counts for one slot, by responses 1 and 2. `p_first` is by position."""
 
     part: str
     slot: int
@@ -231,10 +217,13 @@ class RecordedSample:
 
     @property
     def order(self) -> str:
-        return order(self.part)
+        return PromptVariant.parse(self.part).order
 
     def pair(self, form: str) -> Pair | None:
-        """What `methods.verdict` takes: None for a sample without a verdict."""
+        """Return what `methods.verdict` takes; None for a sample without a verdict.
+
+        `verdicts.judge_figures.difference` says the same in SQL.
+        """
         if self.status != Parse.Status.VALID:
             return None
         if form == Form.SCORE and self.score_1 is not None and self.score_2 is not None:
@@ -243,16 +232,17 @@ class RecordedSample:
             return score_pair_from_rating(self.rating)
         if form == Form.CHOICE and self.p_first is not None:
             p_first = Fraction(self.p_first)
-            return score_pair_from_probability(1 - p_first if is_swapped(self.part) else p_first)
+            p_1, _ = PromptVariant.parse(self.part).shown(p_first, 1 - p_first)
+            return score_pair_from_probability(p_1)
         return score_pair_from_outcome(Label(self.outcome)) if self.outcome else None
 
 
 @dataclass(frozen=True, slots=True)
 class ExampleSamples:
-    """One example of the run; without samples where nothing was recorded yet.
+    """The recorded samples of one example, if any.
 
-    `counted` are the parts by which the verdict speaks; None where all of them are. `standing`
-    says how far PORTIA has come with the example.
+    `counted` are the parts that the verdict rests on, None for all. `standing` says how far PORTIA
+    has come with the example.
     """
 
     example_id: int
@@ -263,7 +253,7 @@ class ExampleSamples:
     standing: StageProgress | None = None
 
     def of(self, order: str) -> list[RecordedSample]:
-        """The samples that count in one order, whichever parts it was asked in."""
+        """Return the samples of one order that the verdict rests on, from all of its parts."""
         return [
             sample
             for sample in self.samples
@@ -278,7 +268,7 @@ class ExampleSamples:
 
 
 def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
-    """These examples, in import order."""
+    """Yield these examples in import order."""
     examples = run.project.examples.filter(pk__in=example_ids).order_by("number", "pk")
     if not run.stages:
         examples = examples.only("external_id", "number")
@@ -286,7 +276,7 @@ def recorded(run: Run, example_ids: list[int]) -> Iterator[ExampleSamples]:
 
 
 def samples_of(run: Run) -> Iterator[ExampleSamples]:
-    """Every judged example of the project, in import order."""
+    """Yield every example of the project in import order."""
     for examples in pages(run, SAMPLES_PAGE):
         yield from with_samples(run, examples)
 
@@ -304,7 +294,7 @@ def with_samples(run: Run, examples: Iterable[Example]) -> Iterator[ExampleSampl
 
 
 def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSamples:
-    """The same with the samples that count: those of the last stage that PORTIA asked."""
+    """Return the example with the samples of its last PORTIA stage as those that count."""
     settings = PortiaSettings.of(run)
     results = {}
     begun = begun_stages(sample.part for sample in found.samples)
@@ -323,39 +313,18 @@ def by_stages(run: Run, example: Example, found: ExampleSamples) -> ExampleSampl
 
 
 def last_attempts(run: Run, example_ids: list[int]) -> defaultdict[int, list[RecordedSample]]:
-    parses = Parse.objects.filter(
-        current=True, sample__call__run=run, sample__call__example__in=example_ids
-    )
-    rows = parses.order_by(
-        "sample__call__example_id", "sample__call__part", "sample__slot", "sample__attempt"
-    ).values_list(
-        "sample__call__example_id",
-        "sample__call__part",
-        "sample__slot",
-        "sample__attempt",
-        "status",
-        "score_1",
-        "score_2",
-        "rating",
-        "p_first",
-        "mass",
-        "outcome",
-    )
-    found: defaultdict[int, list[RecordedSample]] = defaultdict(list)
-    for example_id, *values in rows.iterator(chunk_size=2000):
-        sample, earlier = RecordedSample(*values), found[example_id]
-        if earlier and (earlier[-1].part, earlier[-1].slot) == (sample.part, sample.slot):
-            earlier[-1] = sample
-        else:
-            earlier.append(sample)
-    return found
+    columns = "sample__attempt", "status", "score_1", "score_2", "rating", "p_first", "mass"
+    samples: defaultdict[int, list[RecordedSample]] = defaultdict(list)
+    for pk, *values in Parse.objects.rows_that_count(run, example_ids, *columns, "outcome"):
+        samples[pk].append(RecordedSample(*values))
+    return samples
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """A sample and what was read in it, its numbers turned back to responses 1 and 2.
+    """A sample and what was read in it, by responses 1 and 2.
 
-    `superseded`: the same slot was asked again later, so this reply no longer counts.
+    `superseded`: the slot was asked again later, so this reply no longer counts.
     """
 
     slot: int
@@ -379,19 +348,19 @@ class OrderTranscript:
 
 
 def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
-    """In the method's order of asking; two queries, however many samples.
+    """Return the example's replies in the method's order of asking, by three queries.
 
-    Of PORTIA's stages those that the example came to.
+    For PORTIA only the stages that the example came to are returned.
     """
     calls = Call.objects.filter(run=run, example=example)
+    that_count = {pk for *_, pk in Parse.objects.rows_that_count(run, [example.pk], "pk")}
     parses = (
         Parse.objects.filter(current=True, sample__call__in=calls)
         .select_related("sample__call")
         .order_by("sample__slot", "sample__attempt")
     )
-    last = {(p.sample.call.part, p.sample.slot): p.sample.attempt for p in parses}
     unanswered = calls.exclude(state=Call.State.DONE).order_by("seq")
-    replies = [(parse.sample.call.part, reply(parse, last)) for parse in parses]
+    replies = [(parse.sample.call.part, reply(parse, that_count)) for parse in parses]
     orders = (
         OrderTranscript(
             part,
@@ -403,7 +372,7 @@ def transcript_of(run: Run, example: Example) -> tuple[OrderTranscript, ...]:
     return tuple(order for order in orders if order.begun or not run.stages)
 
 
-def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
+def reply(parse: Parse, that_count: Collection[int]) -> RecordedReply:
     sample = parse.sample
     return RecordedReply(
         slot=sample.slot,
@@ -412,5 +381,5 @@ def reply(parse: Parse, last: dict[tuple[str, int], int]) -> RecordedReply:
         raw_text=sample.raw_text or "",
         reasoning=sample.reasoning,
         finish_reason=sample.finish_reason,
-        superseded=last[sample.call.part, sample.slot] != sample.attempt,
+        superseded=parse.pk not in that_count,
     )

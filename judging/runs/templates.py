@@ -1,4 +1,8 @@
-"""The template of a run: chosen once, kept with the run, and never looked up again."""
+"""Judge templates: a run's own copy, and a project's templates, kept in versions.
+
+A run's template is chosen once, kept with the run, and never looked up again. A project's own
+templates are tried out before they are kept.
+"""
 
 import hashlib
 import json
@@ -18,6 +22,8 @@ from judging.dataset.models import Example
 from judging.llm.own_templates import TemplateRefused, read_template
 from judging.llm.parsing.parse import Reading, parse, turn_back
 from judging.llm.prompts.templates import (
+    LEAST_MASS,
+    ORDERS,
     JudgeForm,
     NoResponseBlocks,
     ReplyFormat,
@@ -40,9 +46,9 @@ VANILLA_TEMPLATE = "faireval-table1"
 
 
 def template_from(path: Path) -> Template:
-    """An operator's own, from a TOML file: form, reply, text, and where they matter scale and ids.
+    """Read a template from a TOML file; it is named after the file.
 
-    Named for the file. Raises UserError, with all that is wrong with it.
+    Raises UserError with everything that is wrong with it.
     """
     try:
         return read_template(path.stem, path.read_text(encoding="utf-8"))
@@ -56,33 +62,31 @@ def template_from(path: Path) -> Template:
 def choose_template(
     project: Project, name: str | Template, method: str, form: str, *, local: bool
 ) -> Template:
-    """The named template of the project or the catalogue, else the default of method and form."""
+    """Return the named template of project or catalogue, else the default of method and form."""
     if isinstance(name, Template):
         return of_form(name, form)
     if not name:
         if method == Method.VANILLA and form == JudgeForm.SCORE:
             return template(VANILLA_TEMPLATE)
         return default_template(JudgeForm(form), json=local)
-    kept = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
-    own = kept.order_by("-pk").first()
+    own = current(project, name)
     try:
-        found = restored(own.name, own.text, own.form, own.output) if own else template(name)
+        return of_form(template_in(own) if own else template(name), form)
     except UnknownTemplate as error:
         raise UserError(f"{error} Nothing was started.") from None
-    return of_form(found, form)
 
 
-def of_form(found: Template, form: str) -> Template:
-    if found.form != form:
+def of_form(chosen: Template, form: str) -> Template:
+    if chosen.form != form:
         raise UserError(
-            f"Template {found.name} asks for the form {found.form}, and the run for {form}. "
+            f"Template {chosen.name} asks for the form {chosen.form}, and the run for {form}. "
             "Choose another template or another form."
         )
-    return found
+    return chosen
 
 
 def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
-    """What fills {criteria}: what this run says, else the criteria that people rate by."""
+    """Return what fills {criteria}: the run's own, else the criteria that people rate by."""
     if "criteria" not in chosen.slots:
         if criteria:
             raise UserError(
@@ -99,12 +103,12 @@ def chosen_criteria(project: Project, chosen: Template, criteria: str) -> str:
 
 
 def criteria_of(project: Project) -> str:
-    """The criteria that people rate by, one a line."""
+    """Return the criteria that people rate by, one per line."""
     return "\n".join(f"- {name}" for name in project.criteria)
 
 
 def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
-    """The fields of a Run that hold its template whole."""
+    """Return the fields of a Run that hold its template."""
     in_json = chosen.reply is ReplyFormat.SCORE_JSON
     return {
         "template_name": chosen.name,
@@ -116,7 +120,7 @@ def kept_fields(chosen: Template, max_tokens: int) -> dict[str, Any]:
 
 
 def output_of(chosen: Template) -> dict[str, Any]:
-    """How replies are read, as JSON."""
+    """Return as JSON how replies are read."""
     scale = chosen.scale
     return {
         "reply": chosen.reply.value,
@@ -124,12 +128,16 @@ def output_of(chosen: Template) -> dict[str, Any]:
         "ids": list(chosen.ids),
         "task": chosen.task,
         "band": str(chosen.band),
+        "least_mass": chosen.least_mass,
     }
 
 
 def template_of(run: Run) -> Template:
-    """The run's own copy."""
+    """Return the run's own copy of its template."""
     output = run.parameters["output"]
+    if run.endpoint == "local":
+        # The small local model mostly means other words, so any share of what it wrote counts.
+        output = {"least_mass": 0.0} | output
     return restored(run.template_name, run.template_text, run.form, output)
 
 
@@ -143,6 +151,8 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
         optional["ids"] = (first, second)
     if "band" in output:
         optional["band"] = Fraction(output["band"])
+    if "least_mass" in output:
+        optional["least_mass"] = float(output["least_mass"])
     return Template(
         name=name,
         text=text,
@@ -153,7 +163,7 @@ def restored(name: str, text: str, form: str, output: dict[str, Any]) -> Templat
     )
 
 
-# Shown where the project has no example yet.
+# Shown if the project has no example yet.
 PLACEHOLDER = Example(
     question="What is the capital of France?",
     response_1="It is Paris. Paris lies on the Seine.",
@@ -167,8 +177,8 @@ MOST_VERSIONS = 200
 class TemplateTrial:
     """The messages of one call, and what is read in a reply to it.
 
-    `first`, `second`: the reading where response 1 was shown first, and where it was second.
-    `whole`: why PORTIA could not show responses in parts; empty where it can.
+    `first`, `second`: the reading if response 1 was shown first, and if it was shown second.
+    `whole`: why PORTIA can't show responses in parts; empty if it can.
     """
 
     messages: tuple[str, ...]
@@ -178,7 +188,7 @@ class TemplateTrial:
 
 
 def try_out(project: Project, template: Template, sample_reply: str) -> TemplateTrial:
-    """On the project's first example; nothing is sent."""
+    """Fill the template with the project's first example. Nothing is sent."""
     example = project.examples.judged().order_by("number", "pk").first() or PLACEHOLDER
     texts = example.question, example.response_1, example.response_2
     messages = render(
@@ -189,7 +199,7 @@ def try_out(project: Project, template: Template, sample_reply: str) -> Template
         criteria=criteria_of(project) or "(the criteria that the run names)",
     )
     parsed = parse(template, sample_reply, "stop", quoted=[text for text in texts if text])
-    first, second = (turn_back(parsed, template, part) for part in ("original", "swapped"))
+    first, second = (turn_back(parsed, template, part) for part in ORDERS)
     return TemplateTrial(
         tuple(message.content for message in messages), first, second, whole(template)
     )
@@ -204,9 +214,9 @@ def whole(template: Template) -> str:
 
 
 def keep(project: Project, user: Any, template: Template, sample_reply: str) -> JudgeTemplate:
-    """A new version under the template's name. What is the same as an earlier one is that one.
+    """Keep a new version under the template's name, or return the current one if it is the same.
 
-    Raises UserError for a name of the catalogue, and where a later version stands before it.
+    Raises UserError for a name of the catalogue, and if an older version is the same.
     """
     if template.name in catalogue_names():
         raise UserError(f"{template.name} ships with FairJudge. Choose another name.")
@@ -237,50 +247,55 @@ def keep(project: Project, user: Any, template: Template, sample_reply: str) -> 
 
 
 def version_hash(text: str, output: dict[str, Any]) -> str:
-    """Of the text and of how replies to it are read."""
+    """Return the hash of the text and of how replies are read.
+
+    What the versions of earlier releases don't say is left out, so that their hashes stay.
+    """
+    if output.get("least_mass") == LEAST_MASS:
+        output = {name: value for name, value in output.items() if name != "least_mass"}
     return hashlib.sha256(json.dumps([text, output], sort_keys=True).encode()).hexdigest()
 
 
 def current(project: Project, name: str) -> JudgeTemplate | None:
-    """What the name stands for in a new run."""
+    """Return the version that the name means in a new run."""
     own = JudgeTemplate.objects.filter(project=project, name=name, retired_at=None)
     return own.order_by("-pk").first()
 
 
 def set_retired(version: JudgeTemplate, user: Any, *, retired: bool) -> None:
-    """Runs keep their own copy, so that neither changes anything that was judged."""
+    """Retire or restore a version. Runs keep their own copy, so nothing that was judged changes."""
     same = JudgeTemplate.objects.filter(pk=version.pk, retired_at__isnull=retired)
     if same.update(retired_at=timezone.now() if retired else None):
-        said = "judge template retired" if retired else "judge template restored"
-        access.record_event(version.project, user, said, version.name, version=version.pk)
+        event = "judge template retired" if retired else "judge template restored"
+        access.record_event(version.project, user, event, version.name, version=version.pk)
 
 
 def versions(project: Project, name: str = "") -> list[JudgeTemplate]:
-    """The newest first, each with the number of runs that used its text: `n_runs`."""
+    """Return the newest versions first, each with `n_runs`, the number of runs that used it."""
     used = Run.objects.filter(
         project=project, template_name=OuterRef("name"), template_text=OuterRef("text")
     )
-    found = JudgeTemplate.objects.filter(project=project, **({"name": name} if name else {}))
-    found = found.annotate(n_runs=count_of(used, "project"))
-    return list(found.select_related("created_by").order_by("name", "-pk")[:MOST_VERSIONS])
+    kept = JudgeTemplate.objects.filter(project=project, **({"name": name} if name else {}))
+    kept = kept.annotate(n_runs=count_of(used, "project"))
+    return list(kept.select_related("created_by").order_by("name", "-pk")[:MOST_VERSIONS])
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
-    """A name of the project: its versions, the newest first, and the one that it stands for."""
+class OwnTemplate:
+    """A name of the project: its versions, the newest first, and the one in use."""
 
     name: str
     versions: tuple[JudgeTemplate, ...]
     current: JudgeTemplate | None
 
 
-def own_templates(project: Project) -> Iterator[Own]:
+def own_templates(project: Project) -> Iterator[OwnTemplate]:
     by_name: dict[str, list[JudgeTemplate]] = {}
     for version in versions(project):
         by_name.setdefault(version.name, []).append(version)
-    for name, found in by_name.items():
-        standing = next((one for one in found if one.retired_at is None), None)
-        yield Own(name, tuple(found), standing)
+    for name, kept in by_name.items():
+        in_use = next((version for version in kept if version.retired_at is None), None)
+        yield OwnTemplate(name, tuple(kept), in_use)
 
 
 def template_in(version: JudgeTemplate) -> Template:

@@ -1,4 +1,4 @@
-"""Figures, labels, times and glossary words, marked up alike on every page."""
+"""Template tags for numbers, labels, times and glossary words, the same on all pages."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -13,16 +13,17 @@ from django.utils.safestring import SafeString
 
 from judging.core import formatting
 from judging.core.glossary import GLOSSARY
-from judging.llm.prompts.templates import PERMUTATIONS, UNSPLIT, UnknownPart, is_swapped, stage_of
+from judging.llm.prompts.templates import UNSPLIT, PromptVariant, UnknownPart
 
 register = template.Library()
 
 OUTCOMES = ("win", "tie", "lose")
+# How PORTIA shows the responses, by the name of its stage.
 STAGES = {
     UNSPLIT: "whole responses",
     "length": "by length",
-    "semantic": "by what is alike",
-    "none": "none: the orders never agreed",
+    "semantic": "by similarity",
+    "none": "none (the orders never agreed)",
 }
 
 register.filter("usd", formatting.usd)
@@ -45,8 +46,12 @@ def number(
     said: bool = False,
     counted: bool = False,
 ) -> SafeString:
-    """A value, its 95 % interval and its coverage in a lighter weight, or why there is none; only a
-    dash where the page has `said` why."""
+    """Show a value with its 95 % interval and coverage, or the reason why there is none.
+
+    Args:
+        said: the page has already said the reason, so show only a dash.
+        counted: the number is a count or an amount, so keep its leading zero.
+    """
     if value is None and said:
         return format_html('<span class="number why" title="{}">–</span>', reason)
     if value is None:
@@ -65,7 +70,7 @@ def number(
 
 @register.simple_tag
 def p_value(value: float, bare: bool = False) -> SafeString:
-    """A p-value, which is never 0; `bare` leaves the letter to the column's head."""
+    """Show a p-value, which is never 0. `bare` leaves out the letter, for columns headed p."""
     text = formatting.p_value(value)
     return format_html("{}", text.removeprefix("= ") if bare else f"p {text}")
 
@@ -91,7 +96,7 @@ def _coverage(n: int | None, of: int | None) -> SafeString | str:
 
 @register.simple_tag
 def cell(value: Any) -> str:
-    """A value in the table under a plot: rounded as in the figure, a dash where there is none."""
+    """Show a value in the table under a plot, rounded as in the plot. A dash means no value."""
     if value is None:
         return "–"
     if isinstance(value, bool):
@@ -101,7 +106,7 @@ def cell(value: Any) -> str:
 
 @register.simple_tag
 def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
-    """`number` for what the analysis returns: value, low, high, n, or a reason."""
+    """Show what the analysis returns, a value with low, high and n, or a reason, by `number`."""
 
     def part(name: str) -> Any:
         if isinstance(measured, Mapping):
@@ -126,7 +131,7 @@ def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
 
 @register.simple_tag
 def label(outcome: str | None, who: str = "") -> SafeString:
-    """Win, tie or lose by word, shape and colour; `who` names the model that it speaks of."""
+    """Show win, tie or lose by word, shape and colour. `who` is the model that wins or loses."""
     if not outcome:
         return format_html('<span class="why">{}</span>', "no label")
     if outcome not in OUTCOMES:
@@ -137,7 +142,7 @@ def label(outcome: str | None, who: str = "") -> SafeString:
 
 @register.simple_tag
 def shares(win: int, tie: int, lose: int) -> SafeString:
-    """The three labels' shares as one bar, with the counts in words beside it."""
+    """Show the shares of the three labels as one bar, followed by the counts in words."""
     counts = dict(zip(OUTCOMES, (win, tie, lose), strict=True))
     total = sum(counts.values())
     if not total:
@@ -161,7 +166,7 @@ def shares(win: int, tie: int, lose: int) -> SafeString:
 
 @register.simple_tag
 def progress(done: int, total: int | None, word: str = "done") -> SafeString:
-    """A bar with its words; words alone while the total is not known."""
+    """Show a progress bar with words, or only the words while the total isn't known."""
     if not total:
         return format_html('<span class="progress">{} {}</span>', formatting.count(done), word)
     return format_html(
@@ -178,7 +183,7 @@ def progress(done: int, total: int | None, word: str = "done") -> SafeString:
 
 @register.simple_tag
 def term(word: str, shown: str = "") -> SafeString:
-    """A glossary word; what it means appears on hover and focus, the link leads to the docs."""
+    """Show a glossary word. Hover and focus show its meaning, and the link leads to the docs."""
     entry = GLOSSARY[word]
     return format_html(
         '<a class="term-word" href="{}" data-meaning="{}">{}</a>',
@@ -190,32 +195,33 @@ def term(word: str, shown: str = "") -> SafeString:
 
 @register.filter
 def part_name(part: str) -> str:
-    """Which response was shown first, and of PORTIA how both were split."""
+    """Say which response was shown first, and for PORTIA how both were split."""
     try:
-        first = "response 2 shown first" if is_swapped(part) else "response 1 shown first"
+        variant = PromptVariant.parse(part)
+        first = f"response {variant.shown(1, 2)[0]} shown first"
     except UnknownPart:
         return part
-    if part in PERMUTATIONS:
+    if variant.permutation == part:
         return f"{part}: {first}"
-    stage = stage_of(part)
-    return first.capitalize() if stage == UNSPLIT else f"{stage_name(stage).capitalize()}: {first}"
+    if variant.stage == UNSPLIT:
+        return first.capitalize()
+    return f"{stage_name(variant.stage).capitalize()}: {first}"
 
 
 @register.filter
 def stage_name(stage: str) -> str:
-    """How PORTIA shows the responses there."""
     return STAGES.get(stage, stage)
 
 
 @register.filter
 def moment(when: datetime | None) -> SafeString | str:
-    """A time in UTC that times.js shows in the browser's zone."""
+    """Show a time in UTC, which times.js turns into the browser's time zone."""
     return _time(when, "local", "")
 
 
 @register.filter
 def ago(when: datetime | None) -> SafeString | str:
-    """How long ago, kept current by times.js."""
+    """Show how long ago a time was. times.js keeps it current."""
     if when is None:
         return "never"
     return _time(when, "ago", f"{formatting.duration((timezone.now() - when).total_seconds())} ago")
@@ -235,7 +241,7 @@ def _time(when: datetime | None, kind: str, text: str) -> SafeString | str:
 
 @register.simple_tag(takes_context=True)
 def sort_header(context: RequestContext, text: str, field: str, css: str = "") -> SafeString:
-    """The head of a column that the server sorts: `?sort=field`, and `?sort=-field` after that."""
+    """Show the header of a sortable column. It links to `?sort=field`, then `?sort=-field`."""
     query = context["request"].GET.copy()
     current = query.get("sort", "")
     state = {field: "ascending", f"-{field}": "descending"}.get(current, "none")

@@ -4,21 +4,47 @@
   "use strict";
   const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, keeper } = window.annotation;
   const { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen } = window.annotation;
-  const { say, explain } = window.annotation;
+  const { say, link, explain } = window.annotation;
   const BEAT = 60_000;
   const AWAY = 10 * 60_000;
   // Within this time two clicks are a double one, whose second is not for the pair that came up.
   const DOUBLE = 500;
   const NOT_DONE = "Nothing was changed. Try again.";
+  const SENDING = "Sending your vote as shown. You can't change it until it has arrived.";
+  const WITHDRAWN = "You changed your vote before it arrived. It is kept as a draft: submit it again.";
 
   let form = document.querySelector("form#item");
   if (!form?.dataset.url) return;
   const settings = document.querySelector("[data-preferences]");
-  let keep; let show; let appearedAt; let ahead = null; let isBusy = false;
+  let keep; let show; let appearedAt; let ahead = null;
+  let holds = 0; let focused = null; let isWithdrawn = false;
 
   const base = () => form.dataset.url;
   const isDouble = () => performance.now() - appearedAt < DOUBLE;
   const isSet = (name) => Boolean(settings?.elements[name]?.checked);
+
+  // While something about the pair is on its way, nothing can be entered that would not go with it.
+  const isBusy = () => holds > 0;
+  function freeze(isFrozen) {
+    form.querySelectorAll(".criteria, .scale, .closing").forEach((part) => { part.inert = isFrozen; });
+  }
+  function hold(text) {
+    if (holds === 0) focused = document.activeElement;
+    holds += 1;
+    freeze(true);
+    if (text) say(text);
+  }
+  function release() {
+    holds -= 1;
+    if (holds > 0) return;
+    freeze(false);
+    if (form.contains(focused)) focused.focus({ preventScroll: true });
+  }
+  function leave() {
+    const { next } = form.dataset;
+    say("Your vote is stored. Loading the next pair…", false, link("Continue", next));
+    window.location.assign(next);
+  }
 
   // --- one pair
 
@@ -26,10 +52,10 @@
   function start(made, came) {
     form = made;
     const changedAt = came - 1000 * form.dataset.age;
-    keep = keeper(form, { onKept: kept, onLost: explain });
+    keep = keeper(form, { onKept: kept, onLost: (answer) => explain(answer, isWithdrawn ? WITHDRAWN : undefined) });
     show = viewer(form, say);
     appearedAt = performance.now();
-    isBusy = false;
+    isWithdrawn = false;
     const local = [drafts, votes].map((box) => box.get(form.dataset.token)).find((one) => one?.at > changedAt);
     if (local) { fill(form, local.fields); keep.changed(); }
     fold(form);
@@ -40,7 +66,31 @@
   }
 
   function kept() {
-    if (document.getElementById("said").dataset.state === "failed") say("What you entered is stored.");
+    if (document.getElementById("said").dataset.state === "failed") say(isWithdrawn ? WITHDRAWN : "What you entered is stored.");
+  }
+
+  // A vote of this pair that waits for a connection is no longer what is on the screen.
+  function withdraw() {
+    const waiting = votes.get(form.dataset.token);
+    if (!waiting || waiting.isStored) return false;
+    votes.drop(form.dataset.token);
+    clock.giveBack(waiting.fields.find(([name]) => name === "seconds")?.[1] ?? 0);
+    return true;
+  }
+
+  function changed() {
+    if (withdraw()) isWithdrawn = true;
+    keep.changed();
+    if (isWithdrawn) say(WITHDRAWN);
+  }
+
+  // A dialog belongs to its pair: it closes with it, and a flag names the pair it was written for.
+  function renewDialogs() {
+    document.querySelectorAll("dialog[open]").forEach((dialog) => dialog.close());
+    const flag = document.querySelector("[data-flag]");
+    flag.reset();
+    flag.action = `${base()}/flag`;
+    document.querySelectorAll("dialog [name=token]").forEach((field) => { field.value = form.dataset.token; });
   }
 
   function enter({ html, came }) {
@@ -52,6 +102,7 @@
     history.replaceState(null, "", next.dataset.url);
     ahead = null;
     start(next, came);
+    renewDialogs();
     shown(next);
     document.getElementById("question-head").focus({ preventScroll: true });
     document.getElementById("announcer").textContent = `Next pair: ${next.querySelector("[data-part=question]").textContent.slice(0, 200)}`;
@@ -70,6 +121,9 @@
 
   const { deliver, deliverAll, resume } = window.annotation.delivery({
     form: () => form,
+    hold,
+    release,
+    leave,
     onClear: () => { if (!ahead) fetchAhead(); },
   });
 
@@ -87,10 +141,11 @@
   }
 
   async function submit() {
-    if (isBusy) return;
+    if (isBusy()) return;
     const missing = problem();
     if (missing) { say(missing, true); return; }
-    isBusy = true;
+    withdraw();
+    isWithdrawn = false;
     const { token } = form.dataset;
     const fields = [...fieldsOf(form), ["seconds", clock.take()]];
     votes.put(token, { fields, url: form.action });
@@ -101,10 +156,10 @@
       if (await sent !== "waiting") fetchAhead();
       return;
     }
-    say("Sending…");
+    hold(SENDING);
     const became = await sent;
-    if (became === "stored") { window.location.assign(form.dataset.next); return; }
-    isBusy = false;
+    if (became === "stored") { leave(); return; }
+    release();
     keep.resume();
   }
 
@@ -112,15 +167,15 @@
 
   async function skip() {
     const button = form.querySelector("[value=skip]");
-    if (isBusy || !button) return;
-    isBusy = true;
+    if (isBusy() || !button) return;
+    hold("Skipping…");
     const { token, next } = form.dataset;
     const skipped = base();
     const answer = await post(`${skipped}/skip`, [...fieldsOf(form), ["seconds", clock.take()]]);
-    isBusy = false;
-    if (answer.state !== "ok") { explain(answer, NOT_DONE); return; }
+    if (answer.state !== "ok") { release(); explain(answer, NOT_DONE); return; }
     keep.end();
     if (!ahead) { window.location.assign(`${next}?skipped=${token}`); return; }
+    release();
     enter(ahead);
     const undo = document.createElement("button");
     undo.type = "button";
@@ -136,20 +191,25 @@
 
   async function back() {
     const button = form.querySelector("[value=back]");
-    if (isBusy || button.disabled) return;
-    isBusy = true;
-    if (!await deliverAll() || !await keep.stored()) { isBusy = false; return; }
+    if (isBusy() || button.disabled) return;
+    hold("Going back…");
+    if (!await deliverAll() || !await keep.stored()) { release(); return; }
     keep.end();
     form.action = `${base()}/back`;
     HTMLFormElement.prototype.submit.call(form);
   }
 
   async function sendFlag(flagForm) {
-    const answer = await post(`${base()}/flag`, [["token", form.dataset.token], ["reason", flagForm.elements.reason.value]]);
+    const { token, reason } = flagForm.elements;
+    const [flagged, written, pair] = [token.value, reason.value, base()];
     document.getElementById("flag").close();
-    if (answer.state !== "ok") { explain(answer, "The flag was not sent. Your reason is still there. Try again."); return; }
-    flagForm.reset();
-    say("Flagged. You can still vote on this pair, or skip it.");
+    const answer = await post(flagForm.action, [["token", flagged], ["reason", written]]);
+    const isHere = flagged === form.dataset.token;
+    if (answer.state === "ok") {
+      if (isHere && reason.value === written) flagForm.reset();
+      say(isHere ? "Flagged. You can still vote on this pair, or skip it." : "The previous pair is flagged.");
+    } else if (isHere) explain(answer, "The flag was not sent. Your reason is still there. Try again.");
+    else say(`The flag on the previous pair was not sent. Your reason was: ${written}`, true, link("Show that pair", pair));
   }
 
   const open = (id) => () => document.getElementById(id)?.showModal();
@@ -162,6 +222,8 @@
   }
 
   // --- wiring
+
+  function early() { say("That came before this pair could be read, so it was not counted."); }
 
   document.addEventListener("submit", (event) => {
     const button = event.submitter;
@@ -177,28 +239,36 @@
   });
 
   document.addEventListener("input", (event) => {
-    if (event.target.form === form && event.target.name) keep.changed();
+    if (event.target.form === form && event.target.name) changed();
   });
   document.addEventListener("change", (event) => {
     if (event.target.form === settings) { saveSettings(); return; }
     if (event.target.form !== form) return;
-    keep.changed();
     markChosen(form);
     say("");
+    changed();
   });
   document.addEventListener("focusin", (event) => {
     const group = event.target.closest("[role=radiogroup]");
     if (group && form.contains(group)) window.annotation.mark(form, group);
   });
+  // A click meant for the pair before, as keys.js has it for keys.
+  document.addEventListener("click", (event) => {
+    if (event.isTrusted && event.detail > 0 && event.target.closest(".option") && performance.now() - appearedAt < window.annotation.SETTLE) {
+      event.preventDefault();
+      early();
+    }
+  }, { capture: true });
+  window.addEventListener("pageshow", (event) => { if (event.persisted) { holds = 1; release(); } });
   document.addEventListener("click", (event) => {
     const side = event.target.closest("[data-unfold]")?.closest(".side");
     if (side) { unfold(form); side.querySelector(".side-body").focus({ preventScroll: true }); }
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.visibilityState === "hidden" && !isBusy) keep.hidden();
+    if (document.visibilityState === "hidden" && !isBusy()) keep.hidden();
   });
   setInterval(async () => {
-    if (clock.idleFor() > AWAY || isBusy) return;
+    if (clock.idleFor() > AWAY || isBusy()) return;
     const token = form.dataset.token;
     const answer = await post(`${base()}/beat`, [["token", token]]);
     if (answer.state === "refused" && token === form.dataset.token) explain(answer);
@@ -210,6 +280,8 @@
   window.annotation.listen({
     form: () => form,
     appearedAt: () => appearedAt,
+    isBusy,
+    early,
     submit,
     skip,
     back,

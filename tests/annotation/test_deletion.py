@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 from django.apps import apps
+from django.db import IntegrityError
 from django.utils import timezone
 
 from annotation import deletion
@@ -11,11 +12,12 @@ from annotation.deletion import delete_project
 from annotation.models import Adjudication, Draft, Flag, RoutingScores
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
+from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
-from judging.projects.access import remove_member
+from judging.projects.access import project_for, remove_member
 from judging.projects.models import AuditEvent, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
@@ -60,6 +62,7 @@ def make_full_project(slug):
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
     gone, member = make_member(project), make_member(project)
+    project_for(gone, slug, shows_judge=True)
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))
@@ -151,3 +154,41 @@ def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
     delete_project(Project.objects.get(), None)
     assert not any(rows().values())
     assert not Import.objects.exists()
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_exports_that_end_while_the_project_is_deleted(monkeypatch, times):
+    project, left = make_full_project("goes"), [times]
+    delete = deletion._delete_all
+
+    def with_an_export(project):
+        # What PostgreSQL says where an export was put on record after its row was looked for.
+        if left[0]:
+            left[0] -= 1
+            raise IntegrityError("still referenced by judging_export")
+        delete(project)
+
+    monkeypatch.setattr(deletion, "_delete_all", with_an_export)
+    delete_project(project, None)
+    assert not Project.objects.filter(pk=project.pk).exists()
+
+
+def test_a_project_that_somebody_keeps_writing_to_is_refused_in_a_sentence(monkeypatch):
+    def always(project):
+        raise IntegrityError("still referenced")
+
+    monkeypatch.setattr(deletion, "_delete_all", always)
+    with pytest.raises(UserError, match="Delete it again"):
+        delete_project(make_project("goes"), None)
+
+
+@pytest.mark.parametrize("what", ["labels", "votes", "samples"])
+def test_an_export_of_a_project_that_is_gone_at_its_end_says_so(what):
+    project = make_full_project("goes")
+    run = project.runs.get()
+    pieces = export(project, run, None, ExportRequest(what))
+    next(pieces)
+    delete_project(project, None)
+    with pytest.raises(UserError, match="deleted during the export"):
+        list(pieces)
+    assert not Export.objects.exists()

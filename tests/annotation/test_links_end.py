@@ -23,7 +23,7 @@ from annotation.deletion import delete_project
 from annotation.models import Invitation
 from annotation.people import invitations
 from annotation.people.annotators import erase_person, leave_project
-from annotation.people.invitations import Terms, accept, invite, link_of, open_invitation
+from annotation.people.invitations import Terms, accept_invitation, invite, link_of, open_invitation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen import hand
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
@@ -62,11 +62,11 @@ class Cast:
         leave_project(self.membership(user), user)
 
     def join(self, user: User, role: str = Role.ANNOTATOR) -> None:
-        accept(invite(self.project, self.keeper, Terms(role=role)), user)
+        accept_invitation(invite(self.project, self.keeper, Terms(role=role)), user)
 
     def elsewhere(self, user: User, role: str = Role.ANNOTATOR) -> Project:
         another = make_project()
-        accept(invite(another, None, Terms(role=role)), user)
+        accept_invitation(invite(another, None, Terms(role=role)), user)
         return another
 
 
@@ -302,10 +302,10 @@ def test_an_invitation_lets_nobody_in_once_its_maker_may_not_invite(
             assert "Ask an owner of the project for a new one." in answer.text
     # As by a page that found the link good just before.
     with pytest.raises(UserError, match="for a new one"):
-        accept(opened, outsider)
+        accept_invitation(opened, outsider)
     if Invitation.objects.exists():
         with pytest.raises(UserError, match=re.escape(NO_MORE)):
-            accept(opened, outsider)
+            accept_invitation(opened, outsider)
         page = logged_in(cast.keeper).get(reverse("people", args=[cast.project.slug]))
         assert page.status_code == 200
         # What comes after it tells the second in which the page was made.
@@ -381,7 +381,7 @@ def test_who_was_removed_needs_a_new_link(cast, settings, outsider, role, way, e
     late.post(f"{reverse('login')}?next={path}", {"username": "rita", "password": "pw"})
     assert said in late.post(path).text
     with pytest.raises(UserError):
-        accept(Invitation.objects.get(pk=signed_number(link)), user)
+        accept_invitation(Invitation.objects.get(pk=signed_number(link)), user)
     assert not Membership.objects.filter(project=cast.project, user=user).exists()
     assert logged_in(user).get(reverse("project", args=[cast.project.slug])).status_code == 404
 

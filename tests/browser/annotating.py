@@ -4,7 +4,7 @@ import time
 
 from playwright.sync_api import expect
 
-from annotation.models import Annotation
+from annotation.models import Vote
 
 LONG = "A sentence that is repeated until it fills more than one window.\n\n" * 60
 
@@ -46,7 +46,7 @@ def vote(page, *keys):
 
 
 def answer_of(token):
-    return Annotation.objects.get(item__drafts__token=token).answer
+    return Vote.objects.get(item__drafts__token=token).answer
 
 
 def said(page):

@@ -6,7 +6,7 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import expect
 
-from annotation.models import Annotation, Draft, Flag, Skip
+from annotation.models import Draft, Flag, Skip, Vote
 from tests.browser.annotating import (
     answer_of,
     said,
@@ -30,7 +30,7 @@ def test_the_next_pair_is_there_before_the_vote_has_arrived(start):
         page.keyboard.press("1")
         page.keyboard.press("Enter")
     expect(page.locator(f"#item[data-token='{first}']")).to_have_count(0)
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     assert page.url.endswith(token_of(page))
     waited_for(page, lambda: held)
     with page.expect_response("**/vote"):
@@ -52,7 +52,7 @@ def test_a_lost_connection_keeps_choice_and_comment_and_sends_the_vote_once(star
     settled(page)
     page.keyboard.press("2")
     page.get_by_label("Comment").fill("in a tunnel")
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     # The next page, not this one, is to send what waits in the browser.
     context = page.context
     page.close()
@@ -60,7 +60,7 @@ def test_a_lost_connection_keeps_choice_and_comment_and_sends_the_vote_once(star
     page = context.new_page()
     page.goto(f"/annotate/{second}")
     expect(page.get_by_text("1 of 3 done")).to_be_visible()
-    vote = Annotation.objects.get()
+    vote = Vote.objects.get()
     assert (vote.item.drafts.get().token, vote.comment) == (first, "on a train")
     expect(page.get_by_role("radio", name="Right")).to_be_checked()
     expect(page.get_by_label("Comment")).to_have_value("in a tunnel")
@@ -93,7 +93,7 @@ def test_a_server_that_fails_loses_nothing(start):
     expect(page.get_by_role("radio", name="Right")).to_be_checked()
     page.unroute_all()
     vote(page, "Enter")
-    assert Annotation.objects.get().comment == "still here"
+    assert Vote.objects.get().comment == "still here"
 
 
 def test_after_logging_in_again_the_vote_is_posted(start, annotator):
@@ -109,7 +109,7 @@ def test_after_logging_in_again_the_vote_is_posted(start, annotator):
     page.get_by_role("button", name="Log in").click()
     expect(page.get_by_text("1 of 2 done")).to_be_visible()
     assert answer_of(first) == {"overall": "tie"}
-    assert Annotation.objects.get().comment == "before the session ended"
+    assert Vote.objects.get().comment == "before the session ended"
 
 
 def test_a_page_from_before_another_login_still_posts(start, annotator):
@@ -165,12 +165,12 @@ def test_a_choice_changed_after_an_answer_was_lost_is_the_one_that_counts(start)
     page.keyboard.press("1")
     page.keyboard.press("Enter")
     expect(said(page)).to_contain_text("can't be reached")
-    assert Annotation.objects.get().answer == {"overall": "left"}
+    assert Vote.objects.get().answer == {"overall": "left"}
     page.keyboard.press("2")
     page.unroute("**/vote")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="You are done")).to_be_visible()
-    assert Annotation.objects.get().answer == {"overall": "right"}
+    assert Vote.objects.get().answer == {"overall": "right"}
 
 
 @pytest.mark.parametrize("gap", [0.02, 0.15])
@@ -206,7 +206,7 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     page.keyboard.press("2")
     page.keyboard.press("Enter")
     waited_for(page, lambda: pages)
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     votes[0].fulfill(response=votes[0].fetch())
     waited_for(page, lambda: any(answered))
     page.wait_for_timeout(300)
@@ -215,7 +215,7 @@ def test_a_vote_that_arrives_while_the_next_page_is_on_its_way_counts_on_it(star
     route.fulfill(response=response)
     expect(page.get_by_text("2 of 4 done")).to_be_visible()
     assert token_of(page) != first
-    assert Annotation.objects.count() == 2
+    assert Vote.objects.count() == 2
 
 
 def test_votes_that_wait_are_also_sent_from_the_list_of_open_work(start):
@@ -228,7 +228,7 @@ def test_votes_that_wait_are_also_sent_from_the_list_of_open_work(start):
     page.unroute("**/vote")
     page.goto("/annotate/")
     expect(page.get_by_text("1 of 3 done")).to_be_visible()
-    assert Annotation.objects.get().answer == {"overall": "left"}
+    assert Vote.objects.get().answer == {"overall": "left"}
 
 
 def test_going_back_without_a_connection_stays_and_keeps_everything(start):
@@ -276,7 +276,7 @@ def test_a_connection_that_hangs_is_taken_for_lost_and_the_vote_is_sent_again(st
     page.unroute("**/vote")
     page.clock.run_for(6_000)
     expect(said(page)).to_contain_text("The waiting vote is now stored.")
-    assert Annotation.objects.get().answer == {"overall": "left"}
+    assert Vote.objects.get().answer == {"overall": "left"}
 
 
 def test_what_is_said_of_one_pair_is_not_said_of_the_next(start):

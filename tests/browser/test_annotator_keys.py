@@ -5,7 +5,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from annotation.models import Annotation, Flag, Skip
+from annotation.models import Flag, Skip, Vote
 from judging.projects.models import Preferences
 from tests.browser.annotating import (
     LONG,
@@ -28,7 +28,7 @@ def test_a_round_is_done_by_keyboard_alone(start):
     expect(page.get_by_role("heading", name="You are done")).to_be_visible()
     expect(page.get_by_text("4 of 4 done")).to_be_visible()
     assert {token: answer_of(token)["overall"] for token in given} == given
-    times = Annotation.objects.values_list("active_seconds", flat=True)
+    times = Vote.objects.values_list("active_seconds", flat=True)
     assert min(times) > 0.2
     assert sum(times) < time.monotonic() - begun
 
@@ -76,7 +76,7 @@ def test_keys_do_nothing_while_a_comment_is_written(start):
     page.keyboard.press("t")
     expect(page.get_by_role("radio", name="Tie")).to_be_checked()
     vote(page, "Enter")
-    assert Annotation.objects.get().comment == "12 a Tie? sf b"
+    assert Vote.objects.get().comment == "12 a Tie? sf b"
 
 
 def test_nothing_moves_when_a_key_is_pressed_or_refused(start):

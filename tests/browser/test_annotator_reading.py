@@ -4,7 +4,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from annotation.models import Annotation, Draft, Flag
+from annotation.models import Draft, Flag, Vote
 from judging.projects.models import Preferences
 from tests.annotation.rendering.reading import CORPUS
 from tests.browser.annotating import LONG, answer_of, said, settled, token_of
@@ -18,7 +18,7 @@ def test_on_a_phone_both_sides_must_have_been_seen(start):
     page.locator(".option", has_text="Left is better").tap()
     page.get_by_role("button", name="Submit").tap()
     expect(said(page)).to_contain_text("Look at the right response first")
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     page.get_by_role("link", name="Right").tap()
     expect(page.get_by_role("link", name="Right")).to_have_attribute("aria-current", "true")
     expect(page.locator("#right .response")).to_be_in_viewport()

@@ -6,7 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.rounds.opening import RoundSettings, open_round
 from tests.annotation.results.learning import biased_run, go_on
 from tests.browser.annotating import vote
@@ -31,4 +31,4 @@ def test_the_next_pairs_come_by_themselves(project, annotator, log_in, tmp_path)
     expect(page.get_by_text("2 of 4")).to_be_visible()
     page.wait_for_load_state("networkidle")
     vote(page, "1", "Enter")
-    assert Annotation.objects.count() == 3
+    assert Vote.objects.count() == 3

@@ -54,7 +54,7 @@ def test_the_page_of_a_round_follows_votes_and_leads_to_the_decision(
     page.get_by_label("Response 2 is better").check()
     page.get_by_label("Reason").fill("it answers what was asked")
     page.get_by_role("button", name="Decide").click()
-    expect(page.get_by_text("Nothing else waits for a decision")).to_be_visible()
+    expect(page.get_by_text("No other item waits for a decision")).to_be_visible()
     assert Item.objects.get(pk=items[0].pk).state == Item.State.COMPLETE
 
 

@@ -1,14 +1,16 @@
 """Backup and restore over a data folder of their own, by the commands as people type them."""
 
+import fcntl
 import json
 import os
+import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
 import uuid
 from pathlib import Path
-from zipfile import ZipFile
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import psycopg
 import pytest
@@ -196,16 +198,18 @@ def test_a_backup_that_holds_a_table_of_an_older_release_is_restored_without_it(
 
 # Run inside a site by `manage.py shell`. Its last line is what it found.
 BEFORE = """
+import fcntl
 import json
 from django.conf import settings
 from django.contrib.auth.models import User
 from django.test import Client
-from annotation.people.invitations import Terms, invite, link_of, revoke, usable
+from annotation.people.invitations import Terms, invite, link_of
+from annotation.people.invitations import revoke_invitation, usable_invitations
 from annotation.people.annotators import leave_project
 from annotation.models import Invitation, Round
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.screen.hand import address_of
-from judging.models import Membership, PasswordLink, Project
+from judging.projects.models import Membership, PasswordLink, Project
 from judging.projects.accounts import create_login, password_link, reset_link
 from judging.projects.access import change_role
 
@@ -259,7 +263,7 @@ WITHDRAW = (
     BEFORE
     + """
 olga = User.objects.get(username="olga")
-revoke(Invitation.objects.get(), olga)
+revoke_invitation(Invitation.objects.get(), olga)
 later = invite(Project.objects.get(slug="kept"), olga, Terms(role="owner"))
 print(json.dumps({"later invitation": path(link_of(later)), "number": later.pk}))
 """
@@ -341,17 +345,17 @@ print("{}")
 NEW = (
     BEFORE
     + """
-from judging.models import LostRight
+from judging.projects.models import LostRight
 project = Project.objects.get(slug="kept")
 nonces = [row.nonce for model in (Invitation, Round) for row in model.objects.all()]
 people = {name: User.objects.get(username=name) for name in ("ana", "ben", "otto")}
 print(json.dumps({
-    "usable": sorted(usable(project).values_list("note", flat=True)),
+    "usable": sorted(usable_invitations(project).values_list("note", flat=True)),
     "lost": sorted(LostRight.objects.values_list("user__username", "how")),
     "nonces": [len(set(nonces)), {len(nonce) for nonce in nonces} == {43}],
     "in": {
         f"{name} {one.note}": client(user).get(path(link_of(one))).status_code
-        for name, user in people.items() for one in usable(project)
+        for name, user in people.items() for one in usable_invitations(project)
     },
 }))
 """
@@ -389,6 +393,74 @@ def test_links_and_removals_of_the_last_release_are_brought_up_to_date(
     }  # fmt: skip
 
 
+# Votes were a model `Annotation` in the release before; what refers to them must find them again.
+CAST_VOTES = """
+from django.contrib.auth.models import User
+from annotation.people.annotators import annotator_of
+from annotation.queue.queue import claim_next
+from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.voting import edit_vote, record_vote
+from judging.projects.models import Project
+
+project = Project.objects.get()
+user = User.objects.get()
+round_ = open_round(project, user, None, RoundSettings(everything=True))
+vote = record_vote(claim_next(round_, annotator_of(project, user)), {"overall": "left"}, "said")
+edit_vote(vote, {"overall": "tie"}, "said again")
+"""
+READ_VOTES = """
+import fcntl
+import json
+from django.contrib.contenttypes.models import ContentType
+from annotation.models import Slot, Vote
+
+vote = Vote.objects.get()
+types = ContentType.objects.filter(app_label="annotation")
+print(json.dumps({
+    "vote": [vote.label, vote.comment],
+    "before": list(vote.revisions.values_list("comment", flat=True)),
+    "counted": Slot.objects.filter(vote=vote).count() == vote.counted_in.count() == 1,
+    "given": vote.item.annotations.get() == vote.slot.annotation == vote,
+    "types": sorted(types.filter(model__contains="vote").values_list("model", flat=True)),
+    "old_types": types.filter(model__startswith="annotation").count(),
+}))
+"""
+
+
+@pytest.mark.parametrize("vendor", ["sqlite", "postgresql"])
+def test_votes_of_a_release_that_called_them_annotations_are_brought_up_to_date(
+    manage, tmp_path, vendor, request
+):
+    url = request.getfixturevalue("server_database") if vendor == "postgresql" else ""
+
+    def run(*arguments):
+        done = manage(*arguments, DATABASE_URL=url)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def read_votes():
+        return json.loads(run("shell", "--no-imports", "-c", READ_VOTES).splitlines()[-1])
+
+    run("migrate", "--verbosity=0")
+    run("import_examples", "kept", str(write_example(tmp_path)))
+    run("create_user", "otto")
+    run("shell", "--no-imports", "-c", CAST_VOTES)
+    now = read_votes()
+    assert now == {
+        "vote": ["tie", "said again"], "before": ["said"], "counted": True, "given": True,
+        "types": ["vote", "voterevision"], "old_types": 0,
+    }  # fmt: skip
+
+    run("migrate", "--verbosity=0", "annotation", "0007")
+    run("shell", "-c", "from pathlib import Path; from fairjudge_site.backups import back_up; "
+        "back_up(Path('old.zip'))")  # fmt: skip
+    run("migrate", "--verbosity=0")
+    assert read_votes() == now
+    run("restore", "old.zip", "--yes")
+    assert read_votes() == now
+    assert "[ ]" not in run("showmigrations")
+
+
 def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
     with pytest.raises(UserError, match='column "nonsense" does not exist'):
         backups._run(["psql", f"--dbname={postgresql_url}", "--command=SELECT nonsense"])
@@ -412,7 +484,7 @@ def test_what_is_no_backup_changes_nothing(db, tmp_path, project, spoil):
             packed.writestr("readme.txt", "hello")
     if spoil == "cut short":
         file.write_bytes(file.read_bytes()[:-10])
-    with pytest.raises(CommandError, match="no whole FairJudge backup"):
+    with pytest.raises(CommandError, match="not a complete FairJudge backup"):
         call_command("restore", str(file), "--yes")
 
 
@@ -443,8 +515,8 @@ def test_a_backup_of_a_newer_release_is_refused_before_anything_is_touched(manag
     assert refused.returncode == 1
     assert refused.stderr == (
         "CommandError: This backup was made by a newer FairJudge: its database has "
-        "judging.0099_later, which this one does not know. Install that release or a later one, "
-        "and restore the backup there. Nothing was changed.\n"
+        "judging.0099_later, which this one does not know. Nothing was changed. Install that "
+        "release or a later one, and restore the backup there.\n"
     )
     assert rows(data, "SELECT slug FROM judging_project") == ["mine"]
     assert upload.read_text() == "now"
@@ -459,7 +531,7 @@ def test_a_backup_with_a_database_of_something_else_changes_nothing(manage, data
         packed.write(tmp_path / "other.sqlite3", "database.sqlite3")
     refused = manage("restore", "bad.zip", "--yes")
     assert refused.returncode == 1
-    assert "none of FairJudge's. Nothing was changed." in refused.stderr
+    assert "isn't one of FairJudge. Nothing was changed." in refused.stderr
     assert rows(data, "SELECT count(*) FROM judging_project") == [0]
 
 
@@ -473,7 +545,7 @@ def test_a_disk_without_room_for_a_backup_is_told_and_nothing_is_left(
         text=True, check=False,
     )  # fmt: skip
     assert refused.returncode == 1
-    assert refused.stderr.startswith("CommandError: all.zip cannot be written: ")
+    assert refused.stderr.startswith("CommandError: all.zip can't be written: ")
     assert not list(tmp_path.glob("*.zip")) + list(tmp_path.glob(".backup-*"))
 
 
@@ -483,3 +555,116 @@ def test_a_backup_of_another_database_is_refused(db, tmp_path):
         packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "oracle"}')
     with pytest.raises(CommandError, match="comes from oracle"):
         call_command("restore", str(file), "--yes")
+
+
+RESTORE = """
+import os, resource, sys
+os.environ["DJANGO_SETTINGS_MODULE"] = "fairjudge_site.settings"
+import django
+django.setup()
+import shutil
+from pathlib import Path
+from fairjudge_site.backups import restore
+from judging.core.errors import UserError
+
+# The disk has 64 MiB left.
+usage = shutil.disk_usage("/")
+shutil.disk_usage = lambda path: usage._replace(free=64 << 20)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    restore(Path(sys.argv[1]))
+except UserError as error:
+    print(error)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("name", ["backup.json", "database.sqlite3", "uploads/imports/a/x.csv"])
+def test_a_backup_that_inflates_over_the_disk_is_refused_first(
+    environment_with_tables, data, tmp_path, name
+):
+    with ZipFile(tmp_path / "bad.zip", "w", ZIP_DEFLATED) as packed:
+        with packed.open(name, "w", force_zip64=True) as member:
+            for _ in range(64):
+                member.write(b" " * 2**23)
+        if name != "backup.json":
+            packed.writestr("backup.json", '{"kind": "fairjudge-backup", "database": "sqlite"}')
+    done = subprocess.run(
+        [sys.executable, "-c", RESTORE, "bad.zip"], cwd=tmp_path, check=True, text=True,
+        env=environment_with_tables | {"PYTHONPATH": str(ROOT)}, capture_output=True,
+    )  # fmt: skip
+    says, grown = done.stdout.splitlines()
+    assert says == (
+        "bad.zip can't be restored: it would inflate to more than 64 MiB. Nothing was changed."
+    )
+    assert int(grown) < 30
+    assert rows(data, "SELECT count(*) FROM judging_project") == [0]
+    assert not list(data.glob(".restore-*"))
+
+
+def test_a_backup_takes_no_name_that_leads_elsewhere(manage, data, tmp_path):
+    assert manage("backup", "all.zip").returncode == 0
+    with ZipFile(tmp_path / "all.zip", "a") as packed:
+        packed.writestr("uploads/../../outside.txt", "mine")
+        packed.writestr("readme.txt", "not ours")
+    refused = manage("restore", "all.zip", "--yes")
+    assert "is not a complete FairJudge backup. Nothing was changed." in refused.stderr
+    assert not (data.parent / "outside.txt").exists()
+
+
+def test_what_killed_processes_left_is_tidied_and_what_others_work_in_is_not(
+    manage, data, tmp_path
+):
+    left = [data / ".restore-dead", tmp_path / ".backup-dead"]
+    alive = [data / ".restore-alive", tmp_path / ".backup-alive"]
+    for folder in (*left, *alive):
+        folder.mkdir()
+        (folder / "database.sqlite3").write_text("half")
+    handles = [os.open(folder, os.O_RDONLY) for folder in alive]
+    for handle in handles:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    assert manage("backup", "all.zip").returncode == 0
+    assert manage("restore", "all.zip", "--yes").returncode == 0
+    assert [folder.exists() for folder in (*left, *alive)] == [False, False, True, True]
+    for handle in handles:
+        os.close(handle)
+
+
+def test_uploads_of_a_restore_that_was_killed_are_put_in_place(environment_with_tables, data):
+    uploads, killed = data / "uploads", data / ".restore-dead"
+    for folder in (killed / "replaced", killed / "uploads"):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text(folder.name)
+    if uploads.exists():
+        shutil.rmtree(uploads)
+    code = "from fairjudge_site.backups import _working_folder as f; from pathlib import Path\n"
+    subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "-c",
+         code + f"with f(Path({str(data)!r}), '.restore-'): pass"],
+        env=environment_with_tables, check=True, capture_output=True,
+    )  # fmt: skip
+    assert (uploads / "file").read_text() == "uploads"
+    assert not killed.exists()
+
+
+def test_three_processes_that_migrate_at_once_all_succeed(own_environment):
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
+    processes = [
+        subprocess.Popen(command, env=own_environment, stderr=subprocess.PIPE, text=True)
+        for _ in range(3)
+    ]
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors
+
+
+def test_three_that_migrate_a_server_at_once_all_succeed(own_environment, server_database):
+    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity=0"]
+    processes = [
+        subprocess.Popen(
+            command, env=own_environment | {"DATABASE_URL": server_database}, text=True,
+            stderr=subprocess.PIPE,
+        )
+        for _ in range(3)
+    ]  # fmt: skip
+    errors = [process.communicate()[1] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], errors

@@ -95,7 +95,9 @@ from django.test import Client
 from django.utils import timezone
 from annotation.models import Round
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.models import Example, Membership, Role, Worker
+from judging.core.models import Worker
+from judging.dataset.models import Example
+from judging.projects.models import Membership, Role
 from tests import factories as make
 
 project = make.make_project("large")

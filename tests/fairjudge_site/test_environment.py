@@ -116,3 +116,24 @@ def test_processes_that_start_at_once_agree_on_the_secret(tmp_path):
         thread.join()
     assert len(seen) == 1
     assert os.listdir(tmp_path) == ["secret_key"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"), [(0o777, 0o770), (0o755, 0o750), (0o700, 0o700), (0o1777, 0o1777)]
+)
+def test_a_data_folder_that_was_made_by_hand_is_closed_to_others(tmp_path, before, after):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    folder.chmod(before)
+    assert Environment({"X": str(folder)}).folder("X", tmp_path) == folder
+    assert stat.S_IMODE(folder.stat().st_mode) == after
+
+
+def test_a_data_folder_that_can_not_be_closed_is_refused_with_the_command(tmp_path, monkeypatch):
+    def refuse(*arguments, **more):
+        raise PermissionError(1, "Operation not permitted")
+
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(type(tmp_path), "chmod", refuse)
+    with pytest.raises(SettingError, match="Run: chmod o-rwx"):
+        Environment({"X": str(tmp_path)}).folder("X", tmp_path)

@@ -1,9 +1,13 @@
+import json
+import os
+import time
 from datetime import timedelta
 
 import pytest
 from django.utils import timezone
 
 from judging.core.models import Worker
+from judging.core.processes import record_of_parts
 
 pytestmark = pytest.mark.django_db
 
@@ -43,6 +47,23 @@ def test_a_broker_that_does_not_answer_is_named(client, monkeypatch, settings):
     answer = client.get("/healthz")
     assert answer.status_code == 503
     assert (answer.json()["broker"], answer.json()["worker"]) == (False, True)
+
+
+@pytest.mark.parametrize(("state", "status"), [("restarting", 200), ("given up", 503)])
+def test_a_part_that_is_down_is_named_there_and_on_the_overview(
+    client, settings, tmp_path, owner, project, state, status
+):
+    settings.FAIRJUDGE_DATA = tmp_path
+    worker_seen(4)
+    record = record_of_parts(tmp_path)
+    record.write_text(json.dumps({"quick": state}))
+    answer = client.get("/healthz")
+    assert (answer.status_code, answer.json()["parts"]) == (status, {"quick": state})
+    client.force_login(owner)
+    assert "The part quick" in client.get(f"/p/{project.slug}/").content.decode()
+    # The `runall` that wrote it was killed long ago.
+    os.utime(record, (time.time() - 60,) * 2)
+    assert client.get("/healthz").json()["parts"] == {}
 
 
 def test_only_reading_is_allowed(client):

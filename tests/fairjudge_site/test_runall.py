@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from fairjudge_site import processes
+from judging.core.processes import parts_down, status_at
 from judging.local_judge import local_base_url
 from tests.processes import eventually, free_port, processes_of
 
@@ -113,29 +115,77 @@ def test_the_local_judge_runs_beside_them_and_ends_with_a_killed_parent(run_all,
     assert local_base_url(Path(site.data)) is None
 
 
-def test_a_judge_that_ends_takes_the_others_down_and_is_named(run_all, local_model):
+def test_a_judge_that_dies_is_started_again(run_all, local_model):
     site = run_all("--only", "quick", "--only", "judge", models=local_model.parent)
     assert eventually(lambda: "The local judge answers at" in site.output(), 240), site.output()
     record = json.loads(Path(site.data, "local_judge.json").read_text())
     os.kill(record["pid"], signal.SIGKILL)
-    assert site.process.wait(timeout=120) == 1
-    assert "The part judge ended by itself" in site.output()
+    back = lambda: site.output().count("The local judge answers at") == 2  # noqa: E731
+    assert eventually(back, 240), site.output()
+    assert "The part judge was ended by signal 9" in site.output()
+    assert local_base_url(Path(site.data)) in site.output()
+    site.process.send_signal(signal.SIGTERM)
+    assert site.process.wait(timeout=120) == 0
     assert processes_of(site.data) == set()
 
 
-def test_a_part_that_ends_takes_the_others_down_and_is_named(run_all):
-    site = run_all(*PARTS)
-    site.wait_until_up()
-    (worker,) = [
+def process_with(site, word):
+    """The process that runs a part: the oldest one with this word in its command."""
+    return min(
         pid
         for pid in processes_of(site.data)
-        if b"--queues=quick" in Path(f"/proc/{pid}/cmdline").read_bytes()
-    ]
-    os.kill(worker, signal.SIGKILL)
-    assert site.process.wait(timeout=120) == 1
-    assert "The part quick ended by itself" in site.output()
-    assert "Traceback" not in site.output()
-    assert processes_of(site.data) == set()
+        if word in Path(f"/proc/{pid}/cmdline").read_bytes()
+        and b"manage.py" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    )
+
+
+def test_parts_that_die_are_started_again_and_the_pages_stay_up(run_all):
+    site = run_all(*PARTS)
+    site.wait_until_up()
+    os.kill(process_with(site, b"--queues=quick"), signal.SIGKILL)
+    seen = []
+
+    def quick_is_back():
+        with urllib.request.urlopen(f"{site.url}/healthz", timeout=30) as answer:
+            seen.append(json.load(answer)["parts"])
+        return site.output().count("ready.") == 3
+
+    assert eventually(quick_is_back, 240), site.output()
+    assert "The part quick was ended by signal 9" in site.output()
+    assert {"quick": "restarting"} in seen
+    assert eventually(lambda: quick_is_back() and seen[-1] == {}), seen
+
+    os.kill(process_with(site, b"gunicorn"), signal.SIGKILL)
+    assert eventually(lambda: "The part web was ended by signal 9" in site.output())
+    address = site.url.removeprefix("http://")
+    assert eventually(lambda: site.output().count("Booting worker") == 4, 120), site.output()
+    assert eventually(lambda: status_at(address, "/login/", 5) == 200, 120), site.output()
+    assert site.process.poll() is None
+    # What was started again ends with its parent, too.
+    site.process.kill()
+    site.process.wait()
+    assert eventually(lambda: not processes_of(site.data), 120), site.output()
+
+
+def test_a_part_that_dies_at_once_again_and_again_is_given_up_with_the_reason(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(processes, "DELAYS", (0.05, 0.05))
+    lines = []
+    supervisor = processes.Supervisor(lines.append, tmp_path)
+    try:
+        supervisor.run("fine", [sys.executable, "-c", "import time; time.sleep(600)"])
+        supervisor.run("broken", [sys.executable, "-c", "print('no such thing'); exit(3)"])
+        assert eventually(lambda: supervisor.look_after() and supervisor.gave_up("broken"))
+        assert lines.count("broken | no such thing") == 3
+        assert "The part broken ended with status 3. It ended 3 times" in lines[-1]
+        assert lines[-1].endswith("Its last line: no such thing")
+        assert parts_down(tmp_path) == {"broken": "given up"}
+        assert supervisor.parts[0].child.poll() is None
+    finally:
+        supervisor.stop()
+    assert parts_down(tmp_path) == {}
+    assert supervisor.parts[0].child.poll() is not None
 
 
 def test_a_port_in_use_is_said_and_nothing_is_started(own_environment):
@@ -150,5 +200,5 @@ def test_a_port_in_use_is_said_and_nothing_is_started(own_environment):
             check=False,
         )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"CommandError: {address} cannot be listened on")
+    assert done.stderr.startswith(f"CommandError: The site can't listen on {address} (")
     assert processes_of(own_environment["FAIRJUDGE_DATA"]) == set()

@@ -8,7 +8,7 @@ from django.test import RequestFactory
 
 from annotation.people.invitations import Terms, invite, link_of
 from fairjudge_site.logs import SecretsFormatter
-from fairjudge_site.requests import client_address
+from fairjudge_site.requests import LimitedUploadHandler, client_address
 
 PASSWORD = "correct horse battery staple"
 
@@ -89,18 +89,62 @@ def test_a_forwarded_address_is_believed_only_from_our_own_proxies(
 
 def test_an_upload_over_the_limit_is_refused_with_a_page_that_says_so(client, ana, settings):
     settings.FAIRJUDGE_MAX_UPLOAD_BYTES = 100_000
+    client.force_login(ana)
     too_large = SimpleUploadedFile("pairs.csv", b"x" * 100_001)
-    answer = client.post("/login/", {"file": too_large})
+    answer = client.post("/password/", {"file": too_large})
     assert answer.status_code == 413
     assert b"FAIRJUDGE_MAX_UPLOAD_MB" in answer.content
     just_fits = SimpleUploadedFile("pairs.csv", b"x" * 100_000)
-    assert client.post("/login/", {"file": just_fits}).status_code == 200
+    assert client.post("/password/", {"file": just_fits}).status_code == 200
 
 
 def test_the_limit_counts_all_files_of_a_request(client, ana, settings):
     settings.FAIRJUDGE_MAX_UPLOAD_BYTES = 100_000
+    client.force_login(ana)
     files = {f"file{number}": BytesIO(b"x" * 60_000) for number in range(2)}
-    assert client.post("/login/", files).status_code == 413
+    assert client.post("/password/", files).status_code == 413
+
+
+@pytest.mark.parametrize("path", ["/login/", "/password/", "/p/vicuna/imports/", "/no-such-page"])
+def test_an_upload_without_a_login_is_not_written_anywhere(client, project, path, monkeypatch):
+    written = []
+    monkeypatch.setattr(
+        LimitedUploadHandler, "new_file", lambda *arguments, **more: written.append(arguments)
+    )
+    client.handler.enforce_csrf_checks = True
+    answer = client.post(path, {"file": SimpleUploadedFile("pairs.csv", b"x" * 10**6)})
+    assert (answer.status_code, written) == (302, [])
+    assert answer["Location"].startswith("/login/")
+
+
+def test_guessing_the_old_password_is_stopped_as_at_the_login(client, ana):
+    client.force_login(ana)
+    new = {"new_password1": "staple horse battery", "new_password2": "staple horse battery"}
+
+    def change(old):
+        return client.post("/password/", {"old_password": old, **new})
+
+    statuses = [change(f"guess {number}").status_code for number in range(9)]
+    assert statuses[:7] == [200] * 7
+    assert statuses[-1] == 429
+    assert change(PASSWORD).status_code == 429
+    ana.refresh_from_db()
+    assert ana.check_password(PASSWORD)
+
+
+def test_a_password_is_changed_with_the_old_one(client, ana):
+    client.force_login(ana)
+    new = {"new_password1": "staple horse battery", "new_password2": "staple horse battery"}
+    assert client.post("/password/", {"old_password": "wrong", **new}).status_code == 200
+    assert client.post("/password/", {"old_password": PASSWORD, **new}).status_code == 302
+    ana.refresh_from_db()
+    assert ana.check_password("staple horse battery")
+
+
+def test_what_an_endpoint_says_does_not_steer_the_terminal_that_shows_the_log():
+    said = "\x1b[2Jgone \u202egnp.exe\rdone\x9b1m"
+    record = logging.LogRecord("x", logging.INFO, "", 0, "said %s", (said,), None)
+    assert SecretsFormatter().format(record) == "said \ufffd[2Jgone \ufffdgnp.exe\ufffddone\ufffd1m"
 
 
 def test_keys_and_passwords_never_reach_the_log(settings):

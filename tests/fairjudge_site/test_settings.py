@@ -133,6 +133,17 @@ def test_every_variable_is_in_the_example_file_and_explained_in_the_docs():
     assert {name for name in read if name not in explained} == set()
 
 
+def test_containers_have_no_rights_that_they_do_not_need():
+    services = (ROOT / "compose.yaml").read_text().split("\nservices:")
+    shared, named = services[0], re.split(r"\n  (?=\w+:\n)", services[1].split("\nvolumes:")[0])
+    for part in (shared, *(text for text in named[1:] if "image:" in text)):
+        assert "cap_drop: [ALL]" in part, part
+        assert 'security_opt: ["no-new-privileges:true"]' in part, part
+    with_keys = {text.partition(":")[0] for text in named[1:] if "env_file: *keys" in text}
+    assert with_keys == {"web", "runs"}
+    assert "--requirepass" in services[1]
+
+
 def test_nothing_but_the_settings_reads_the_environment():
     """What a module needs is passed to it; another process gets the whole of it."""
     reading = re.compile(r"os\.environ\.get|getenv|os\.environ\[[^]]+\](?! =)|Environment\(os")

@@ -178,7 +178,7 @@ def test_a_p_value_is_never_shown_as_0():
 
 
 def test_why_there_is_no_interval_is_said():
-    found = Estimate(0.5, 1, note="all of it is about one question")
+    found = Estimate(0.5, 1, note="all examples have the same question")
     html = tags.estimate(found)
     assert ">.500" in html
-    assert 'title="all of it is about one question">no interval<' in html
+    assert 'title="all examples have the same question">no interval<' in html

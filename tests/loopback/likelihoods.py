@@ -26,7 +26,7 @@ def log_likelihood(text: str) -> float:
 
 
 class TextService:
-    """`way`: echo, prompt_logprobs or grammar; empty where none works."""
+    """`way`: echo, prompt_logprobs or grammar; empty if none works."""
 
     def __init__(self, way: str) -> None:
         self.way = way

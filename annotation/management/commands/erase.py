@@ -16,14 +16,16 @@ from judging.projects.access import project_for_command
 class Command(FairJudgeCommand):
     help = (
         "Delete a login, rename its annotator and blank comments and reasons. Votes stay, under a "
-        "pseudonym, unless --votes removes them too. Backups made before still hold the person."
+        "pseudonym, unless --votes removes them too. Older backups still contain the person."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("person", help="name of the login, or of an annotator of --project")
-        parser.add_argument("--project", help="erase an annotator without a login, here alone")
+        parser.add_argument(
+            "--project", help="erase an annotator without a login, only in this project"
+        )
         parser.add_argument("--votes", action="store_true", help="remove the votes as well")
-        parser.add_argument("--yes", action="store_true", help="do not ask")
+        parser.add_argument("--yes", action="store_true", help="don't ask for confirmation")
 
     def handle(self, *args: Any, **options: Any) -> None:
         name, remove = options["person"], options["votes"]
@@ -37,23 +39,24 @@ class Command(FairJudgeCommand):
                 raise UserError(f"There is no login “{name}”. Nothing was erased.")
             self._confirm(name, options["yes"])
             kept = erase_person(user, None, remove_votes=remove)
-        said = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
-        self.stdout.write(f"{name} was erased; {said}.")
+        votes = "with their votes" if remove else f"their {kept} votes stay under a pseudonym"
+        self.stdout.write(f"{name} was erased; {votes}.")
 
     def _confirm(self, name: str, sure: bool) -> None:
         if sure:
             return
         if not sys.stdin.isatty():
-            raise UserError("Erasing cannot be undone. Say --yes to do it. Nothing was erased.")
+            raise UserError("Erasing cannot be undone. Add --yes to confirm. Nothing was erased.")
         if input(f"This cannot be undone. Type {name} to erase: ").strip() != name:
             raise UserError("That is another name. Nothing was erased.")
 
 
 def _annotator(slug: str, name: str) -> Annotator:
     project = project_for_command(slug)
-    found = Annotator.objects.filter(project=project, name=name).select_related("project").first()
-    if found is None:
+    annotators = Annotator.objects.filter(project=project, name=name)
+    annotator = annotators.select_related("project").first()
+    if annotator is None:
         raise UserError(f"There is no annotator “{name}” in {slug}. Nothing was erased.")
-    if found.user_id is not None:
+    if annotator.user_id is not None:
         raise UserError(f"“{name}” has a login. Erase it everywhere: manage.py erase {name}")
-    return found
+    return annotator

@@ -1,4 +1,4 @@
-"""import_votes PROJECT FILE: bring in votes that people gave elsewhere."""
+"""import_votes PROJECT FILE: import votes that people gave elsewhere."""
 
 from pathlib import Path
 from typing import Any
@@ -7,26 +7,28 @@ from django.core.management.base import CommandParser
 
 from annotation.votes.files import FORMATS
 from annotation.votes.imports import import_votes
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.formatting import count, number_of
+from judging.dataset.records import codes_of
 from judging.projects.access import project_for_command
 
 
 class Command(FairJudgeCommand):
-    help = "Bring in votes given elsewhere. The same votes again add nothing."
+    help = "Import votes that people gave elsewhere. Importing the same votes again adds nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
-        parser.add_argument("file", type=Path, help="of votes, one a row")
+        parser.add_argument("file", type=Path, help="the votes, one per row")
         add_format(parser, FORMATS)
-        parser.add_argument("--annotator", help="whose votes, where no column says it")
+        add_labels(parser)
+        parser.add_argument("--annotator", help="whose votes they are, if no column says it")
         parser.add_argument("--protocol", help="what was asked; default: the project's current one")
         parser.add_argument(
             "--map",
             action="append",
             default=[],
             metavar="FOUND=MODEL",
-            help="which model a winner's name means; may be repeated",
+            help="the model that a winner's name means; may be repeated",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -38,10 +40,11 @@ class Command(FairJudgeCommand):
             annotator=options["annotator"] or "",
             protocol=options["protocol"],
             maps=options["map"],
+            labels=codes_of(options["labels"] or ""),
         )
         self.stdout.write(
             f"{number_of(done.added, 'vote')} added by {', '.join(done.annotators)} under "
-            f"{done.protocol}; there already: {count(done.known)}."
+            f"{done.protocol}; already in the project: {count(done.known)}."
         )
         if done.filled:
             self.stdout.write(f"{count(done.filled)} of them fill places in open rounds.")

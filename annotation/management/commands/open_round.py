@@ -1,4 +1,4 @@
-"""open_round PROJECT: select what people shall label, and open it for them."""
+"""open_round PROJECT: select examples for people to label, and open a round with them."""
 
 from decimal import Decimal
 from typing import Any
@@ -20,7 +20,7 @@ _MOST_ITEMS = 1_000_000
 
 
 class Command(FairJudgeCommand):
-    help = "Select the examples on which the judge contradicts itself most, and ask people."
+    help = "Open a round: select the examples on which the judge contradicts itself most."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -32,10 +32,12 @@ class Command(FairJudgeCommand):
             action="append",
             default=[],
             metavar="NAME",
-            help="hand out to this login alone; may be given several times (default: to all)",
+            help="hand out to this login only; may be repeated (default: to everybody)",
         )
-        parser.add_argument("--limit", type=int, help="most items for each person")
-        parser.add_argument("--seed", type=int, help="repeats a selection and its order")
+        parser.add_argument("--limit", type=int, help="max items per person")
+        parser.add_argument(
+            "--seed", type=int, help="the same seed repeats a selection and its order"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
@@ -70,41 +72,44 @@ class Command(FairJudgeCommand):
         if round_.stage == Round.Stage.LEARN:
             later = sum(round_.selections.values_list("n_items", flat=True)) - items
             self.stdout.write(
-                f"Once all of them are settled, {count(later)} more are selected by what was "
-                "learned, and the round goes on by itself while a worker runs."
+                f"Once all of them are settled, FairJudge selects {count(later)} more by what it "
+                "learned about the judge. The round then continues while a worker runs."
             )
         voters, newcomers = voters_of(round_)
         if too_many := out_of_reach(round_, voters, newcomers):
             self.stderr.write(
-                f"People who can vote: {len(voters) + newcomers}; that is too few for "
-                f"{count(too_many)} of the items. Invite more on the page Settings → People and "
-                "invitations, or close the round early: what is there is merged then."
+                f"Only {number_of(len(voters) + newcomers, 'annotator')} can vote, so "
+                f"{number_of(too_many, 'item')} can't get all votes. Invite more annotators under "
+                "Settings → People and invitations, or close the round early. Votes given by then "
+                "are merged."
             )
 
 
 def _add_selection(parser: CommandParser) -> None:
     how_much = parser.add_mutually_exclusive_group(required=True)
     how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
-    how_much.add_argument("--budget", type=decimal_argument, help="human money in USD")
+    how_much.add_argument("--budget", type=decimal_argument, help="USD for people's votes")
     how_much.add_argument("--all", action="store_true", help="label everything")
-    parser.add_argument("--votes", type=int, default=3, help="votes an example (default 3)")
-    parser.add_argument("--audit", type=int, default=0, help="drawn at random from the rest")
+    parser.add_argument("--votes", type=int, default=3, help="votes per example (default 3)")
+    parser.add_argument(
+        "--audit", type=int, default=0, help="examples drawn at random from the rest"
+    )
     parser.add_argument(
         "--route",
         choices=["bpde", "learned"],
         default="bpde",
-        help="what to rank by: BPDE at once, or what a random sample of labels taught",
+        help="rank by BPDE, or by a score learned from a random sample of labels",
     )
     parser.add_argument(
         "--learn",
         type=int,
-        help=f"size of that sample, which the cut counts in (default {LEARN})",
+        help=f"size of that sample, which counts towards β (default {LEARN})",
     )
     parser.add_argument(
         "--ties",
         choices=["default", "paper"],
         default="default",
-        help="order of equal BPDE: by what else tells them apart, or as imported",
+        help="order of examples with equal BPDE: by further criteria, or as imported",
     )
     parser.add_argument("--partial", action="store_true", help="the run need not be finished")
 
@@ -120,27 +125,29 @@ def _add_certificate(parser: CommandParser) -> None:
         "--confidence",
         type=decimal_argument,
         default=Decimal(95),
-        help="of the certificate, in percent (default 95)",
+        help="confidence of the certificate, in percent (default 95)",
     )
     parser.add_argument(
         "--looks",
         type=int,
         nargs="+",
         default=[],
-        help="audit sizes at which to ask for the certificate; default: at the end",
+        help="audit sizes at which to check the certificate; default: at the end",
     )
 
 
 def _annotator(project: Project, name: str) -> Annotator:
     member = project.memberships.select_related("user").filter(user__username=name).first()
     if member is None:
-        raise UserError(f"{name} is no member of {project.slug}. No round was opened.")
+        raise UserError(f"{name} is not a member of {project.slug}. No round was opened.")
     return annotator_of(project, member.user)
 
 
 def _limit(limit: int | None) -> int | None:
     if limit is not None and not 1 <= limit <= _MOST_ITEMS:
-        raise UserError(f"A limit is from 1 to {_MOST_ITEMS} items a person. No round was opened.")
+        raise UserError(
+            f"Choose a limit from 1 to {_MOST_ITEMS} items per person. No round was opened."
+        )
     return limit
 
 

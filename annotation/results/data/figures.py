@@ -1,32 +1,95 @@
-"""A figure as the report writes it: value, interval and n, or the reason why there is none."""
+"""What a report is made of: its parts as JSON, its plots, and what a section reads for them.
+
+Sections return frozen dataclasses whose fields are named as the keys of `report --json`
+(docs/report.md). Pages, plots, sentences and the planner read these by attribute, and `to_json` is
+the only place that turns them into JSON.
+"""
 
 import importlib
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 import numpy as np
 
 from judging.core.errors import UserError
-from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 Json = dict[str, Any]
 
 
-def shown(found: Any, n: int | None = None) -> Json:
-    """An Estimate, a plain number with its n, or an Undefined, in one shape."""
-    if isinstance(found, Estimate | Undefined):
-        return found.as_json()
-    return {"value": float(found), "low": None, "high": None, "n": n}
+@dataclass(frozen=True)
+class Number:
+    """A value that has no interval and is no mean over examples, such as a ratio of widths."""
+
+    value: float
+    low: None = None
+    high: None = None
+    n: None = None
 
 
-def undefined(reason: str) -> Json:
-    return Undefined(reason).as_json()
+@dataclass(frozen=True)
+class HollowEstimate(Estimate):
+    """An estimate that does not answer about people. hollow: what its interval leaves out."""
+
+    hollow: str = "Covers sampling error only, not judge bias on unreviewed pairs"
+
+    def as_json(self) -> Json:
+        return super().as_json() | {"hollow": self.hollow}
 
 
-def lacking(reason: Undefined, *names: str) -> Json:
-    """The same reason under each of these names."""
-    return {name: reason.as_json() for name in names}
+@dataclass(frozen=True)
+class BandEstimate(Estimate):
+    """A point of a curve. lower_band: the lower limit that holds at all points at once."""
+
+    lower_band: float = 0.0
+
+    def as_json(self) -> Json:
+        return super().as_json() | {"lower_band": self.lower_band}
+
+
+def extended(kind: type[Estimate], figure: Figure, **more: Any) -> Figure:
+    """The figure as another kind of estimate; an Undefined stays one."""
+    return figure if isinstance(figure, Undefined) else kind(**asdict(figure), **more)
+
+
+def figure_from(stored: Json) -> Figure:
+    """A figure that was stored as JSON."""
+    if stored["value"] is None:
+        return Undefined(stored["reason"])
+    return Estimate(**stored)
+
+
+def optional() -> Any:
+    """A field whose key the JSON leaves out while it is None."""
+    return field(default=None, metadata={"optional": True})
+
+
+def to_json(part: Any) -> Any:
+    """A part of a report as `report --json` writes it.
+
+    Amounts of money are exact decimal strings. A name that is a word of Python, such as `from_`,
+    has an underscore that its key lacks.
+    """
+    if hasattr(part, "as_json"):
+        return part.as_json()
+    if isinstance(part, Decimal):
+        return usd(part)
+    if isinstance(part, Enum):
+        return part.value
+    if isinstance(part, dict):
+        return {key: to_json(value) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return [to_json(value) for value in part]
+    if not is_dataclass(part):
+        return part
+    named = [(one, getattr(part, one.name)) for one in fields(part)]
+    return {
+        one.name.rstrip("_"): to_json(value)
+        for one, value in named
+        if value is not None or not one.metadata.get("optional")
+    }
 
 
 def usd(amount: Decimal | None) -> str | None:
@@ -36,8 +99,8 @@ def usd(amount: Decimal | None) -> str | None:
 
 WIDTH, HEIGHT = 560, 280
 NEEDS_CONVERTER = (
-    "Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. Install it "
-    "with: pip install 'fairjudge[pictures]'"
+    "The plots need vl-convert-python, which is not installed here. Install it with: pip install "
+    "'fairjudge[pictures]'"
 )
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {
@@ -119,8 +182,9 @@ def plot(name: str, title: str, caption: str, rows: list[Json], drawing: Json) -
     return Plot(name, title, caption, {"data": {"values": rows}} | size | drawing)
 
 
-def value_of(figure: Json) -> Json:
-    return {name: figure.get(name) for name in ("value", "low", "high")}
+def value_of(figure: Figure) -> Json:
+    """What a plot draws of a figure."""
+    return {name: getattr(figure, name, None) for name in ("value", "low", "high")}
 
 
 def x_axis(field: str, title: str) -> Json:

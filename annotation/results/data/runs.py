@@ -1,4 +1,4 @@
-"""What judge and people cost so far, beside what labelling everything by hand would cost."""
+"""What the judge and people cost so far, and the project's other runs for comparison."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,13 +7,14 @@ from decimal import Decimal
 import numpy as np
 
 from annotation.models import Round, Selection
+from annotation.results.data.figures import Json, usd
 from annotation.results.data.sheet import Sheet, label_sign
 from annotation.results.merge.final_labels import (
     CHUNK,
     HumanLabel,
     as_read,
-    human_cost,
-    people_for_run,
+    human_labels,
+    human_labels_for_run,
     places_of,
 )
 from judging.dataset.models import frame_of
@@ -35,8 +36,8 @@ class RunCost:
 
 @dataclass(frozen=True)
 class PeopleTotals:
-    """What people did for a run: their votes, what these cost in USD, the examples they settled,
-    and how many were selected."""
+    """What people did for a run: the votes cast for it, what these cost in USD, the examples they
+    settled, and how many were selected."""
 
     n_votes: int
     usd: Decimal
@@ -49,7 +50,8 @@ class Costs:
     """All in USD. None is unknown, and never 0.
 
     judge_usd: the run that the labels come from; all_runs_usd: every run of the project.
-    human_usd: the votes in rounds of this run, those that do not enter its results among them.
+    human_usd, n_votes: votes cast in rounds of this run, those that do not enter its results among
+        them. A vote that was cast elsewhere and counts here as well was paid there.
     paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
     part only. None before a round was opened.
     by_hand_one, by_hand_same: people label everything, with one vote or with the round's.
@@ -65,6 +67,16 @@ class Costs:
     by_hand_same: Decimal
     votes_an_example: int
 
+    def as_json(self) -> Json:
+        """The `cost` of the report, without the other runs."""
+        names = {
+            "by_hand_one": "by_hand_one_vote_usd",
+            "by_hand_same": "by_hand_same_votes_usd",
+        }
+        amounts = ("judge_usd", "human_usd", "total_usd", "paper_usd", *names)
+        figures: Json = {names.get(name, name): usd(getattr(self, name)) for name in amounts}
+        return figures | {"votes": self.n_votes, "votes_an_example": self.votes_an_example}
+
     @property
     def total_usd(self) -> Decimal | None:
         return None if self.judge_usd is None else self.judge_usd + self.human_usd
@@ -77,20 +89,25 @@ def judge_cost(run: Run) -> Decimal | None:
 
 def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
     says = list(says)
-    settled = sum(say.label is not None or bool(say.source) for say in says)
+    settled = sum(say.settled for say in says)
     selected = sum(say.selection in SELECTED for say in says)
-    return PeopleTotals(sum(len(say.paid) for say in says), human_cost(says), settled, selected)
+    usd_ = sum((say.usd for say in says), Decimal(0))
+    return PeopleTotals(sum(say.n_paid for say in says), usd_, settled, selected)
 
 
-def run_totals(run: Run | None) -> PeopleTotals:
-    return totals_of(people_for_run(run).values() if run else ())
+def run_totals(project: Project, run: Run | None) -> PeopleTotals:
+    """Of the rounds of this run; without one, of the rounds that no run ranked."""
+    if run is not None:
+        return totals_of(human_labels_for_run(run).values())
+    rounds = {"round__run": None, "round__kind": Round.Kind.ROUTED}
+    return totals_of(human_labels(project, None, **rounds)[1].values())
 
 
 def project_costs(project: Project, run: Run | None, people: PeopleTotals | None = None) -> Costs:
     """Costs of a run's labels. `people` spares reading the votes again."""
     runs = tuple(RunCost(one, judge_cost(one)) for one in project.runs.order_by("number"))
     spent = [one.judge_usd for one in runs]
-    people = people or run_totals(run)
+    people = people or run_totals(project, run)
     round_ = _newest_round(project, run)
     rate = HumanRate(
         round_.minutes_per_vote if round_ else project.minutes_per_vote,

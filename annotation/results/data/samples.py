@@ -10,8 +10,7 @@ from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from annotation.results.merge.final_labels import CHUNK, as_read, places_of
-from judging.llm.prompts.templates import order as order_of
-from judging.llm.prompts.templates import stage_parts
+from judging.llm.prompts.templates import PromptVariant, stage_parts
 from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.runs.forms.portia import last_stages
@@ -24,8 +23,8 @@ _MOST_PLACES = 10
 _PROBABILITY_PLACES = 6
 _VALID = Parse.Status.values.index(Parse.Status.VALID)
 # What tells the samples of an example apart are the digits of one number: rows of three columns
-# are read in two thirds of the time of rows of seven. The bases of attempt, status, order and slot.
-_BASES = (2**16, 8, 8, 2**16)
+# are read in two thirds of the time of rows of seven. The bases of status, order and slot.
+_BASES = (8, 8, 2**16)
 _ROW = np.dtype([("example", "i8"), ("place", "i8"), ("difference", "f8")])
 
 
@@ -33,7 +32,7 @@ _ROW = np.dtype([("example", "i8"), ("place", "i8"), ("difference", "f8")])
 class SampleArrays:
     """difference: (N, orders, k) score 1 - score 2 in units of 1/scale; valid: which are there.
 
-    statuses: how many ended how, the last attempt at each; None where other parts were asked too.
+    statuses: how many ended how; None where other parts were asked too.
     """
 
     difference: NDArray[np.int64]
@@ -62,12 +61,7 @@ def samples_array(run: Run, ids: Codes) -> SampleArrays | Undefined:
     if run.stages:
         speaks &= _of_last_stage(run, found)
     found, rows = found[speaks], rows[speaks]
-    # The last attempt at a slot counts, so the later ones are written over the earlier.
-    _, attempt, *_ = _told_apart(found["place"])
-    if attempt.any():
-        later = np.argsort(attempt, kind="stable")
-        found, rows = found[later], rows[later]
-    _, _, code, order, slot = _told_apart(found["place"])
+    _, code, order, slot = _told_apart(found["place"])
     if not (code == _VALID).any():
         return Undefined("no valid sample was recorded yet")
     shape = (len(ids), len(run.orders), int(slot.max()) + 1)
@@ -91,17 +85,18 @@ def _counts(status: NDArray[np.int8]) -> dict[str, int]:
 def _rows(run: Run) -> QuerySet:
     parts = run.parts if run.stages else run.counted_parts
     orders = [
-        When(sample__call__part=part, then=Value(run.orders.index(order_of(part))))
+        When(sample__call__part=part, then=Value(run.orders.index(PromptVariant.parse(part).order)))
         for part in parts
     ]
     order = Case(*orders, output_field=BigIntegerField())
     codes = [When(status=name, then=Value(n)) for n, name in enumerate(Parse.Status.values)]
     code = Case(*codes, output_field=BigIntegerField())
     return (
-        Parse.objects.filter(current=True, sample__call__run=run, sample__call__part__in=parts)
+        Parse.objects.that_count(run)
+        .filter(sample__call__part__in=parts)
         .order_by()
         .annotate(
-            place=as_read(_in_one(_stage(run), F("sample__attempt"), code, order, _slot(run))),
+            place=as_read(_in_one(_stage(run), code, order, _slot(run))),
             difference=as_read(difference(run)),
         )
         .values_list("sample__call__example", "place", "difference")
@@ -149,8 +144,9 @@ def _slot(run: Run) -> Combinable:
     in_order: Counter[str] = Counter()
     starts = []
     for part in run.counted_parts:
-        starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order_of(part)])))
-        in_order[order_of(part)] += 1
+        order = PromptVariant.parse(part).order
+        starts.append(When(sample__call__part=part, then=Value(run.k * in_order[order])))
+        in_order[order] += 1
     return F("sample__slot") + Case(*starts, output_field=BigIntegerField())
 
 

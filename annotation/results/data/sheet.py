@@ -1,4 +1,7 @@
-"""Why people's labels are lacking, for the figures that cannot be had without them."""
+"""A project and a run as arrays, one row per example, on which all figures are computed.
+
+It also says why people's labels are missing, for the figures that need them.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,26 +15,26 @@ from numpy.typing import NDArray
 from annotation.models import Annotator, Selection
 from annotation.results.merge.final_labels import (
     CHUNK,
+    CastVote,
     HumanLabel,
-    Vote,
     as_read,
     merge,
-    people_both_ways,
+    human_labels,
     places_of,
 )
 from annotation.votes.agreement import SIGN
 from judging.core.formatting import count
 from judging.dataset.models import Label, frame_of, question_codes
 from judging.methods.agreement.accuracy import Comparison, Design
-from judging.methods.agreement.votes import VoteCounts
+from judging.methods.agreement.votes import LabelSource, VoteCounts
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.review.curve import routing_level
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
-NO_LABELS = "no human labels: open a round, or import votes"
-POLICY = "the judge's label by policy, which cannot measure the judge"
+NO_LABELS = "no human labels yet; open a round or import votes"
+POLICY = "the judge's label by policy, which can't measure the judge"
 
 
 def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> str:
@@ -41,7 +44,7 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
         return _some(elsewhere, n) if elsewhere else NO_LABELS
     without = [say for say in asked.values() if say.label is None]
     lapsed = sum(say.lapsed for say in without)
-    judges = sum(say.source == "policy:judge" for say in without)
+    judges = sum(say.source == LabelSource.POLICY_JUDGE for say in without)
     waiting = len(without) - lapsed - judges
     said = (
         (waiting, f"still {_verb(waiting, 'wait')} for a label"),
@@ -54,8 +57,8 @@ def why_unsettled(asked: Mapping[int, HumanLabel], elsewhere: int, n: int) -> st
 
 def _some(elsewhere: int, n: int) -> str:
     return (
-        f"{count(elsewhere)} of {count(n)} examples have a human label: bring those of all, or "
-        "open a round with an audit, as it is not known whom the others are like"
+        f"only {count(elsewhere)} of {count(n)} examples have a human label, perhaps not typical "
+        "ones; import labels for all, or open a round with an audit"
     )
 
 
@@ -78,7 +81,7 @@ class Ballots:
         return VoteCounts.from_votes(self.votes, self.present)
 
 
-def ballots_of(votes: Sequence[Sequence[Vote]]) -> Ballots:
+def ballots_of(votes: Sequence[Sequence[CastVote]]) -> Ballots:
     given = [vote for row in votes for vote in row]
     people = sorted({vote.annotator_id for vote in given})
     column = {annotator: place for place, annotator in enumerate(people)}
@@ -181,9 +184,9 @@ def example_rows(project: Project) -> ExampleRows:
     )
 
 
-def verdict_rows(run: Run, ids: Codes) -> VerdictRows:
+def verdict_rows(run: Run | None, ids: Codes) -> VerdictRows:
     """One query. An example without a verdict is pending."""
-    found = np.fromiter(_verdicts(run), dtype=_VERDICT)
+    found = np.fromiter(_verdicts(run) if run else (), dtype=_VERDICT)
     places = places_of(ids, found["example"])
     rows = np.zeros(len(ids), dtype=_VERDICT)
     rows["state"], rows["sign"], rows["rank"] = _PENDING, _NO_LABEL, _LAST
@@ -276,7 +279,7 @@ class Sheet(VerdictRows):
     selected, audited: which examples the rounds of this run asked people about, and why.
     answer, answered: what people said there, which is not always what is known.
     unsettled: why labels of people are lacking; empty where none is.
-    people: whose votes the labels rest on; asked: what those asked for this run say, by id.
+    people: who voted, also on what this run asked nobody about; asked: what those asked for this run say, by id.
     """
 
     ids: Codes
@@ -354,25 +357,23 @@ class Sheet(VerdictRows):
         return Comparison(*given, *by_design, knows_ties=self.knows_ties)
 
 
-def sheet_of(project: Project, run: Run) -> Sheet:
-    """Read everything once; a constant number of queries, and no text."""
+def sheet_of(project: Project, run: Run | None) -> Sheet:
+    """Read everything once; a constant number of queries, and no text.
+
+    Without a run, the labels are those of people alone, from all their votes.
+    """
     examples = example_rows(project)
     ids = examples.ids
     verdicts = verdict_rows(run, ids)
-    everywhere, asked = people_both_ways(project, run)
+    everywhere, asked = human_labels(project, run)
     basis, human, labelled, people = _known(examples, everywhere, asked)
     says = _Says(ids, asked)
     answer, answered = says.labels()
     final, has_final = _finals(verdicts, says)
     selected, audited = _why(says.kinds())
+    columns = {name: value for name, value in vars(examples).items() if "gold" not in name}
     return Sheet(
-        ids=ids,
-        category=examples.category,
-        question=examples.question,
-        models=examples.models,
-        model_1=examples.model_1,
-        model_2=examples.model_2,
-        length=examples.length,
+        **columns,
         **vars(verdicts),
         human=human,
         labelled=labelled,
@@ -414,7 +415,7 @@ class _Says:
 
 
 def _finals(verdicts: VerdictRows, says: _Says) -> tuple[Signs, Booleans]:
-    """People's labels where they were asked, the judge's elsewhere."""
+    """Return the final labels by `merge`, which keeps the judge's label if people weren't asked."""
     final, has_final = verdicts.judge.copy(), verdicts.judged.copy()
     judge = [
         _LABELS[sign] if there else None
@@ -449,13 +450,15 @@ def _known(
 ) -> tuple[str, Signs, Booleans, tuple[HumanLabel | None, ...]]:
     """What the labels are compared with: everyone's votes, else known labels, else the rounds'."""
     ids = examples.ids.tolist()
-    if ids and all(pk in everywhere and everywhere[pk].votes for pk in ids):
-        people = tuple(everywhere[pk] for pk in ids)
-        return "votes", *signs([say.label for say in people]), people
+    voted = all(pk in everywhere and everywhere[pk].votes for pk in ids)
+    # Without a run, `human_labels` gives the same labels twice.
+    if ids and (voted or asked is everywhere):
+        people = tuple(everywhere.get(pk) for pk in ids)
+        return "votes", *signs([say.label if say else None for say in people]), people
     if ids and examples.golden.all():
         gold = examples.gold, examples.golden
         return "gold", *gold, tuple(everywhere.get(pk) for pk in ids)
     says = [asked.get(pk) for pk in ids]
-    # How people agree does not depend on why they were asked, so all that have votes count there.
-    people = tuple(say or everywhere.get(pk) for pk, say in zip(ids, says, strict=True))
+    # Votes from elsewhere give no label here, but tell how people agree.
+    people = tuple(asked.get(pk, everywhere.get(pk)) for pk in ids)
     return "round", *signs([say.label if say else None for say in says]), people

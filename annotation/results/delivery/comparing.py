@@ -1,4 +1,11 @@
-"""The tables of a delivered ZIP by column, as they were before their cells were escaped."""
+"""Whether the tables of a delivered ZIP are the ones that its figures were computed from.
+
+People read labels.csv, votes.csv and samples.csv; figures are computed from arrays. Each
+`compare_*` function yields a sentence for each difference between the two, and `compare_verdicts`
+checks that the judge's labels follow from its samples. Cells are read as they were before escaping.
+
+All of them may raise ValueError, KeyError or csv.Error for a table that somebody has changed.
+"""
 
 import csv
 import io
@@ -12,10 +19,10 @@ from annotation.results.data.figures import Data
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet, signs
 from annotation.votes.agreement import SIGN
+from judging.core.bounds import allow_long_cells
 from judging.core.text import ESCAPE_COLUMN, unescape_cell
-from judging.llm.prompts.templates import is_swapped
-from judging.llm.prompts.templates import order as order_of
-from judging.methods.agreement.votes import majority_of
+from judging.llm.prompts.templates import PromptVariant
+from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource, majority_of
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.arrays import verdict_arrays
@@ -23,8 +30,9 @@ from judging.runs.models import Form, Parse, Run
 
 
 def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
-    """These columns of each row. Raises ValueError for no such table."""
-    reader = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""))
+    """Yield these columns of each row. Raises ValueError if a column is missing."""
+    allow_long_cells()
+    reader = csv.reader(io.TextIOWrapper(io.BytesIO(content), "utf-8-sig", newline=""))
     head = next(reader, None)
     if head is None:
         return
@@ -32,22 +40,14 @@ def rows(content: bytes, wanted: Sequence[str]) -> Iterator[list[str]]:
     if lacking:
         raise ValueError(f"the column {lacking[0]} is missing")
     places = [head.index(name) for name in wanted]
-    escaped = ESCAPE_COLUMN in head
+    escaped = head.index(ESCAPE_COLUMN) if ESCAPE_COLUMN in head else None
     for row in reader:
         cells = [row[place] for place in places]
-        yield [unescape_cell(cell) for cell in cells] if escaped else cells
+        yield cells if escaped is None else [unescape_cell(cell, row[escaped]) for cell in cells]
 
 
-def columns(content: bytes, wanted: Sequence[str]) -> dict[str, list[str]]:
-    found: list[list[str]] = [[] for _ in wanted]
-    for row in rows(content, wanted):
-        for column, cell in zip(found, row, strict=True):
-            column.append(cell)
-    return dict(zip(wanted, found, strict=True))
-
-
-def numbers(column: Sequence[str]) -> Floats:
-    """NaN for an empty cell."""
+def _numbers(column: Sequence[str]) -> Floats:
+    """Return the column as numbers, NaN for an empty cell."""
     return np.array([float(cell) if cell else np.nan for cell in column], dtype=np.float64)
 
 
@@ -62,8 +62,9 @@ Columns = dict[str, list[str]]
 
 
 def compare_labels(content: bytes, sheet: Sheet) -> Iterator[str]:
-    """What labels.csv says otherwise than the arrays. Raises ValueError for no such table."""
-    given = columns(content, LABEL_COLUMNS)
+    """Yield how labels.csv differs from the arrays."""
+    table = list(rows(content, LABEL_COLUMNS))
+    given = {name: [row[i] for row in table] for i, name in enumerate(LABEL_COLUMNS)}
     n = len(given["external_id"])
     if n != len(sheet):
         yield f"labels.csv has {n} examples, and the figures rest on {len(sheet)}"
@@ -81,25 +82,26 @@ def _labels(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
     if sheet.basis == "gold":
         yield "gold_label", _other(given["gold_label"], sheet.human, sheet.labelled)
     elif sheet.basis == "round":
+        # Labels of other rounds are in the file, and not in the figures of this run.
         human = _other(given["human_label"], sheet.human, sheet.labelled)
         yield "human_label", human & sheet.labelled
     else:
-        # Where a round asked again, the label is that of the round.
+        # If a round asked again, the file has the label of the round.
         human = _other(given["human_label"], sheet.human, sheet.labelled)
         yield "human_label", human & (selection == "")
     yield "selection", (selection == "audit") != (sheet.audited & ~sheet.selected)
     votes = sheet.ballots.counts.counts
     comparable = votes.any(axis=1) & ((selection == "") | (sheet.basis == "round"))
     for place, name in enumerate(VOTES):
-        counts = np.nan_to_num(numbers(given[f"votes_{name}"]))
+        counts = np.nan_to_num(_numbers(given[f"votes_{name}"]))
         yield f"votes_{name}", (counts != votes[:, place]) & comparable
 
 
 def _judge(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
-    yield "bpde", ~_close(numbers(given["bpde"]), sheet.bpde)
-    gap = np.abs(numbers(given["score_1"]) - numbers(given["score_2"]))
+    yield "bpde", ~_close(_numbers(given["bpde"]), sheet.bpde)
+    gap = np.abs(_numbers(given["score_1"]) - _numbers(given["score_2"]))
     yield "the gap between score_1 and score_2", ~_close(gap, sheet.gap) & ~np.isnan(gap)
-    rank = numbers(given["rank"])
+    rank = _numbers(given["rank"])
     order = np.argsort(rank, kind="stable")[: int(np.isfinite(rank).sum())]
     moved = np.zeros(len(sheet), bool)
     if len(order) == len(sheet.ranking):
@@ -120,16 +122,16 @@ def _texts(given: Columns, sheet: Sheet) -> Iterator[tuple[str, Booleans]]:
 
 
 def _merged(given: Columns) -> Iterator[str]:
-    """Each final label by what its source says that it rests on."""
+    """Check each final label against the column from which its source says it comes."""
     names = ("source", "judge_label", "final_label", *(f"votes_{name}" for name in VOTES))
     wrong = 0
     for source, judge, final, *votes in zip(*(given[name] for name in names), strict=True):
         expected: Any = final
-        if source in ("judge", "policy:judge"):
+        if source in JUDGE_SOURCES:
             expected = judge
-        elif source == "majority":
+        elif source == LabelSource.MAJORITY:
             expected = majority_of(dict(zip(VOTES, map(int, votes), strict=True)))
-        elif source == "policy:tie":
+        elif source == LabelSource.POLICY_TIE:
             expected = "tie"
         wrong += final != expected
     if wrong:
@@ -151,16 +153,15 @@ SAMPLE_COLUMNS = (
 )  # fmt: skip
 MIDDLE = 4
 SAMPLE_TOLERANCE = 1e-6
-# An example's place, its order, and the place of the sample within the order.
-Cell = tuple[int, int, int]
-Found = dict[Cell, set[float]]
+# The values of the samples at an example's place, an order, and a place within the order.
+SampleValues = dict[tuple[int, int, int], set[float]]
 
 
 def compare_samples(
     content: bytes, ids: Sequence[str], samples: SampleArrays | Undefined, run: Run
 ) -> Iterator[str]:
-    """What samples.csv says otherwise than the arrays. ids: the examples in their order."""
-    found = _valid(content, ids, run)
+    """Yield how samples.csv differs from the arrays. ids: the examples in their order."""
+    in_file = _valid(content, ids, run)
     if isinstance(samples, Undefined):
         return
     cells = np.argwhere(samples.valid)
@@ -169,60 +170,63 @@ def compare_samples(
     wrong = [
         place
         for (place, order, slot), value in zip(cells.tolist(), values, strict=True)
-        if not _has(found.get((place, order, slot), set()), value, band)
+        if not _has(in_file.get((place, order, slot), set()), value, band)
     ]
     if wrong:
         yield (
-            f"{len(wrong)} samples that the figures rest on are not in samples.csv, or otherwise: "
-            f"one on {ids[wrong[0]]} is one"
+            f"{len(wrong)} samples that the figures rest on are not in samples.csv, or differ "
+            f"there, such as one on {ids[wrong[0]]}"
         )
-    # Of PORTIA the samples of earlier stages are there as well.
-    elif not run.stages and len(found) != len(values):
-        yield (f"samples.csv has {len(found)} valid samples, and the figures rest on {len(values)}")
+    # With PORTIA, the file also has the samples of earlier stages.
+    elif not run.stages and len(in_file) != len(values):
+        yield f"samples.csv has {len(in_file)} valid samples, and the figures rest on {len(values)}"
 
 
 def compare_verdicts(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Iterator[str]:
-    """Labels and BPDE from outcomes alone; those of probabilities and stages are made otherwise."""
+    """Yield how the judge's labels and BPDE differ from what its samples give.
+
+    Not checked for probabilities and stages, whose labels take more than these samples.
+    """
     if isinstance(samples, Undefined) or run.form == Form.CHOICE or run.stages:
         return
     scores = np.zeros((*samples.valid.shape, 2), dtype=np.int64)
     scores[..., 0] = samples.difference
-    found = verdict_arrays(scores, samples.valid, samples.scale)
+    computed = verdict_arrays(scores, samples.valid, samples.scale)
     there = sheet.judged
-    wrong = there & (~found.judged | (found.sign != sheet.judge))
+    wrong = there & (~computed.judged | (computed.sign != sheet.judge))
     if wrong.any():
         yield f"the judge's label of {int(wrong.sum())} examples does not follow from its samples"
-    wrong = there & ~np.isclose(found.bpde, sheet.bpde, rtol=0, atol=SAMPLE_TOLERANCE)
+    wrong = there & ~np.isclose(computed.bpde, sheet.bpde, rtol=0, atol=SAMPLE_TOLERANCE)
     if wrong.any():
         yield f"bpde of {int(wrong.sum())} examples does not follow from its samples"
 
 
-def _valid(content: bytes, ids: Sequence[str], run: Run) -> Found:
-    """What the last attempt at each place says, where it is valid."""
+def _valid(content: bytes, ids: Sequence[str], run: Run) -> SampleValues:
+    """Return the value of the last attempt at each place, if it is valid."""
     places = {name: place for place, name in enumerate(ids)}
     slots = _slots(run)
     last: dict[tuple[int, str, int], tuple[int, str, float]] = {}
-    for name, part, slot, attempt, status, *said in rows(content, SAMPLE_COLUMNS):
+    for name, part, slot, attempt, status, *reading in rows(content, SAMPLE_COLUMNS):
         if part not in slots or name not in places:
             continue
         key = places[name], part, int(slot)
         if key not in last or int(attempt) >= last[key][0]:
-            value = _difference(part, *said) if status == Parse.Status.VALID else 0.0
+            value = _difference(part, *reading) if status == Parse.Status.VALID else 0.0
             last[key] = int(attempt), status, value
-    found: Found = {}
+    values: SampleValues = {}
     for (place, part, slot), (_, status, value) in last.items():
         if status == Parse.Status.VALID:
             order, start = slots[part]
-            found.setdefault((place, order, start + slot), set()).add(value)
-    return found
+            values.setdefault((place, order, start + slot), set()).add(value)
+    return values
 
 
 def _slots(run: Run) -> dict[str, tuple[int, int]]:
-    """Of each part its order, and where its samples begin within the order."""
+    """Return each part's order, and the place within the order at which its samples begin."""
     seen: Counter[int] = Counter()
     slots = {}
     for part in run.parts if run.stages else run.counted_parts:
-        order = run.orders.index(order_of(part))
+        order = run.orders.index(PromptVariant.parse(part).order)
         slots[part] = order, 0 if run.stages else seen[order] * run.k
         seen[order] += 1
     return slots
@@ -237,14 +241,14 @@ def _difference(
         return float(rating) - MIDDLE
     if p_first:
         preferred = 2 * float(p_first) - 1
-        return -preferred if is_swapped(part) else preferred
+        return -preferred if PromptVariant.parse(part).swapped else preferred
     return float(SIGN[outcome])
 
 
-def _has(given: set[float], value: float, band: float) -> bool:
-    """A probability near to one half is a tie."""
+def _has(values: set[float], value: float, band: float) -> bool:
+    """Return True if the value is there. A probability within the band around ½ is a tie."""
     return any(
-        abs((0.0 if abs(one) <= 2 * band else one) - value) <= SAMPLE_TOLERANCE for one in given
+        abs((0.0 if abs(one) <= 2 * band else one) - value) <= SAMPLE_TOLERANCE for one in values
     )
 
 
@@ -255,8 +259,12 @@ Counted = dict[tuple[str, str], tuple[int, int]]
 def compare_votes(
     content: bytes, ids: Sequence[str], ballots: Ballots, n_others: int, pace: Data | Undefined
 ) -> Iterator[str]:
-    """What votes.csv says otherwise than the arrays. ids: the examples in their order; n_others:
-    votes that the figures do not count, such as those under an earlier protocol."""
+    """Yield how votes.csv differs from the arrays.
+
+    Args:
+        ids: The examples in their order.
+        n_others: Votes that the figures don't count, such as those under an earlier protocol.
+    """
     counted = _counted(ids, ballots)
     others, seconds = 0, defaultdict(list)
     for example, annotator, label, left, active, source in rows(content, VOTE_COLUMNS):
@@ -269,12 +277,12 @@ def compare_votes(
     if counted:
         example, annotator = min(counted)
         yield (
-            f"{len(counted)} votes that the figures rest on are not in votes.csv, or otherwise: "
-            f"{annotator}'s on {example} is one"
+            f"{len(counted)} votes that the figures rest on are not in votes.csv, or differ there, "
+            f"such as {annotator}'s on {example}"
         )
     elif others != n_others:
         yield (
-            f"votes.csv has {others} votes beside those that the figures rest on, and {n_others} "
+            f"votes.csv has {others} votes besides those that the figures rest on, and {n_others} "
             "were delivered"
         )
     if _sorted(seconds) != _sorted(_timed(pace)):

@@ -1,8 +1,15 @@
-"""Which state of the code computed a report: a later one may compute a figure in another way."""
+"""A report as files: one HTML page that needs nothing else, and a ZIP that can be verified.
+
+The ZIP holds the tables, the figures, the texts, and `data.npz` with `context.json`: the arrays and
+settings from which anyone can compute the report again without the database. `pack` writes these,
+`Unpacked` reads them as an `Analysis`. The manifest holds each file's hash, and a hash of the code,
+since another release may compute a figure in another way.
+"""
 
 import hashlib
 import io
 import json
+import math
 import platform
 import re
 import time
@@ -11,7 +18,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from decimal import Decimal
 from functools import cache
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -24,17 +30,25 @@ from django.utils.html import escape
 
 import annotation.results
 import judging.methods
-from annotation.models import Annotation
-from annotation.results.data.figures import NEEDS_CONVERTER, Data, Json, as_svg, can_draw
+from annotation.models import Vote
+from annotation.results.data.figures import (
+    NEEDS_CONVERTER,
+    Data,
+    Json,
+    as_svg,
+    can_draw,
+    to_json,
+)
 from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.report.cache import fingerprint
 from annotation.results.report.page import page_context
-from annotation.results.report.report import SECTIONS, described, plots, report
+from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import SCORES, Audit, sentence
+from annotation.results.sections.trust import SCORES, Audit, CertificateFigures, Unblinded
 from annotation.results.tables.exports import ExportRequest, export, whole_file
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
 from judging.core.errors import UserError
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
@@ -43,8 +57,8 @@ from judging.runs.models import Run
 
 @cache
 def code() -> str:
-    """A hash over all that figures are computed by, the same wherever it is installed."""
-    digest = sha256()
+    """Return a hash of all code that computes figures, the same wherever it is installed."""
+    digest = hashlib.sha256()
     for package in (judging.methods, annotation.results):
         folder = Path(str(package.__file__)).parent
         for path in sorted(folder.rglob("*.py")):
@@ -59,17 +73,18 @@ _ARRAYS = [
     if one.name not in ("models", "basis", "unsettled", "people", "asked")
 ]
 _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
+ARRAY_BOUNDS = ArchiveBounds(members=10_000, inflated=2048 * MEBIBYTE, free=256 * MEBIBYTE)
 _BALLOTS = ("votes", "present", "left")
 
 
 def pack(analysis: Analysis) -> tuple[bytes, Json]:
-    """The arrays as .npz, and everything else as JSON."""
+    """Return what the report is computed from: the arrays as .npz, everything else as JSON."""
     sheet, samples, audit = analysis.sheet, analysis.samples, analysis.audit
     arrays = {f"sheet.{name}": getattr(sheet, name) for name in _ARRAYS}
     arrays |= {f"ballots.{name}": getattr(sheet.ballots, name) for name in _BALLOTS}
     context: Json = {
         "project": {"slug": analysis.project.slug, "name": analysis.project.name},
-        "run": described(analysis.run) | {"orders": list(analysis.run.orders)},
+        "run": to_json(described(analysis.run)) | {"orders": list(analysis.run.orders)},
         "models": list(sheet.models),
         "basis": sheet.basis,
         "unsettled": sheet.unsettled,
@@ -77,7 +92,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "prompt_share": str(analysis.prompt_share),
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
         "statuses": analysis.statuses,
-        "unblinded": analysis.unblinded,
+        "unblinded": to_json(analysis.unblinded),
         "band": str(analysis.run.band),
         "other_votes": _other_votes(analysis),
         "samples": samples.reason if isinstance(samples, Undefined) else None,
@@ -111,7 +126,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
 
 
 class Unpacked(Analysis):
-    """An analysis whose data come from a file. Nothing here touches a database."""
+    """An analysis whose data come from a file. It never touches a database."""
 
     def __init__(self, data: bytes, context: Json) -> None:
         run = dict(context["run"])
@@ -128,8 +143,7 @@ class Unpacked(Analysis):
         made = Run(**run, parameters=parameters)
         self.other_votes = int(context["other_votes"])
         super().__init__(Project(**context["project"]), made)
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            self._read(dict(arrays), context)
+        self._read(_loaded(data), context)
 
     def _read(self, arrays: dict[str, Any], context: Json) -> None:
         self.sheet = Sheet(
@@ -150,7 +164,7 @@ class Unpacked(Analysis):
             self.audit = Audit(**context["audit"], **own)
         self.costs = _costs(context["costs"])
         self.statuses = context["statuses"]
-        self.unblinded = context["unblinded"]
+        self.unblinded = Unblinded(**context["unblinded"])
         self.kept = {
             name: _section(name, plain, arrays) for name, plain in context["sections"].items()
         }
@@ -165,10 +179,28 @@ class Unpacked(Analysis):
         )
 
 
+def _loaded(data: bytes) -> dict[str, np.ndarray]:
+    """Read an .npz from outside. Raises ValueError if an array isn't as large as its head says."""
+    with Archive(data, ARRAY_BOUNDS) as archive:
+        return {name.removesuffix(".npy"): _array(archive.read(name)) for name in archive.names}
+
+
+def _array(content: bytes) -> np.ndarray:
+    stream = io.BytesIO(content)
+    version = np.lib.format.read_magic(stream)
+    heads = {(1, 0): np.lib.format.read_array_header_1_0}
+    shape, _, kind = heads.get(version, np.lib.format.read_array_header_2_0)(stream)
+    # NumPy takes the memory before it reads. An element of no bytes would take none of the file.
+    if math.prod(shape) * max(kind.itemsize, 1) > len(content):
+        raise ValueError("an array is shorter than its head says")
+    stream.seek(0)
+    return np.asarray(np.lib.format.read_array(stream, allow_pickle=False))
+
+
 def _other_votes(analysis: Analysis) -> int:
-    """Votes that are delivered, and that the figures do not count."""
-    given = Annotation.objects.filter(example__project=analysis.project).count()
-    return given - int(analysis.sheet.ballots.present.sum())
+    """Return the number of votes that are delivered but that the figures don't count."""
+    n_votes = Vote.objects.filter(example__project=analysis.project).count()
+    return n_votes - int(analysis.sheet.ballots.present.sum())
 
 
 def _costs(packed: Json) -> Costs:
@@ -225,8 +257,12 @@ PACKAGES = ("Django", "numpy", "scipy")
 _LINK = re.compile(r'<a class="term-word"[^>]*>(.*?)</a>', re.DOTALL)
 
 
-def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Json:
-    """Write the report as .html or .zip, by the name of the file. Returns the figures."""
+def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -> Report:
+    """Write the report as .html or .zip, by the file's name, and return the figures.
+
+    Raises:
+        UserError: The file can't be written, or the data changed during each of the tries.
+    """
     with whole_file(path) as partial:
         for _ in range(TRIES):
             state = fingerprint(project)
@@ -236,16 +272,17 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
                 _write_zip(partial, project, run, user, figures, *pack(analysis))
             else:
                 partial.write_text(as_html(run, figures), encoding="utf-8")
-            # A vote in between would be in the labels and not in the figures.
+            # A vote cast in between would be in the tables and not in the figures.
             if fingerprint(project) == state:
                 return figures
         raise UserError(
-            "Votes or verdicts came in while the report was written. Try again, or pause the round."
+            "Votes or verdicts came in while the report was being written. No file was written. "
+            "Try again, or pause the round."
         )
 
 
-def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
-    """Styles and drawings are inside, and nothing is fetched."""
+def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
+    """Return the report as one page with its styles and drawings. It loads nothing else."""
     body = render_to_string("results/report_file.html", page_context(run, figures))
     drawn = _drawings(figures) if with_drawings else ""
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
@@ -253,7 +290,7 @@ def as_html(run: Run, figures: Json, *, with_drawings: bool = True) -> str:
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
 
 
-def _drawings(figures: Json) -> str:
+def _drawings(figures: Report) -> str:
     if not can_draw():
         return f"<figure><figcaption>{escape(NEEDS_CONVERTER)}</figcaption></figure>"
     return "".join(
@@ -262,20 +299,20 @@ def _drawings(figures: Json) -> str:
     )
 
 
-def methods_text(figures: Json) -> str:
-    """What was done, for the methods section of a paper."""
-    run, coverage = figures["run"], figures["coverage"]
+def methods_text(figures: Report) -> str:
+    """Return what was done, for the methods section of a paper."""
+    run, coverage = figures.run, figures.coverage
     lines = [
         "# Methods",
         "",
-        f"Judge: `{run['model'] or 'recorded elsewhere'}` at `{run['endpoint'] or '–'}`, "
-        f"method {run['method']}, form {run['form']}, k = {run['k']} samples in each order, "
-        f"temperature {run['temperature']}, seed {run['seed']}.",
-        f"Template: `{run['template'] or '–'}`, SHA-256 {run['template_sha256'] or '–'}.",
-        f"Prices: {run['price_source'] or 'unknown'}.",
-        f"Examples: {coverage['examples']}; compared with: {coverage['basis']}.",
-        *filter(None, [sentence(coverage["unblinded"])]),
-        f"Certificate: {certificate_sentence(figures['certificate'])}",
+        f"Judge: `{run.model or 'recorded elsewhere'}` at `{run.endpoint or '–'}`, "
+        f"method {run.method}, form {run.form}, k = {run.k} samples in each order, "
+        f"temperature {run.temperature}, seed {run.seed}.",
+        f"Template: `{run.template or '–'}`, SHA-256 {run.template_sha256 or '–'}.",
+        f"Prices: {run.price_source or 'unknown'}.",
+        f"Examples: {coverage.examples}; compared with: {coverage.basis}.",
+        *filter(None, [coverage.unblinded.sentence]),
+        f"Certificate: {certificate_sentence(figures.certificate)}",
         "",
         f"Computed with {', '.join(_versions())}.",
         "Intervals are 95 %. Every figure's definition is in FairJudge's documentation.",
@@ -293,14 +330,14 @@ def _versions() -> Iterator[str]:
     yield from (f"{name} {version(name)}" for name in PACKAGES)
 
 
-def certificate_sentence(found: Json) -> str:
-    if not found["issued"]:
-        return f"none ({found['reason']})."
+def certificate_sentence(found: CertificateFigures) -> str:
+    if not found.issued:
+        return f"none ({found.reason})."
     return (
-        f"with confidence {found['confidence']:.0%}, at most {found['epsilon']:.0%} of the "
-        f"{found['n_from_judge']} labels taken from the judge with {SCORES[found['score']]} of at "
-        f"most {found['threshold']:.4f} differ from what this round's people would give. "
-        "In at most 5 of 100 projects is such a certificate issued and untrue."
+        f"with confidence {found.confidence:.0%}, at most {found.epsilon:.0%} of the "
+        f"{found.n_from_judge} labels taken from the judge with {SCORES[found.score]} of at "
+        f"most {found.threshold:.4f} differ from what this round's people would give. "
+        f"A wrong certificate is issued in at most {100 * (1 - found.confidence):.3g}% of projects."
     )
 
 
@@ -309,7 +346,7 @@ def _write_zip(
     project: Project,
     run: Run,
     user: AbstractUser | None,
-    figures: Json,
+    figures: Report,
     data: bytes,
     context: Json,
 ) -> None:
@@ -321,22 +358,22 @@ def _write_zip(
 
         for what in TABLES:
             add(f"{what}.csv", export(project, run, user, ExportRequest(what)))
-        add("report.json", [as_text(figures).encode()])
+        add("report.json", [as_text(to_json(figures)).encode()])
         add("report.html", [as_html(run, figures).encode()])
         add("methods.md", [methods_text(figures).encode()])
         add("data.npz", [data])
         add("context.json", [as_text(context).encode()])
-        certificate = signed(figures["certificate"], hashes["labels.csv"])
+        certificate = signed(to_json(figures.certificate), hashes["labels.csv"])
         add("certificate.json", [as_text(certificate).encode()])
         archive.writestr(MANIFEST, as_text({"sha256": hashes, "code": code()}))
 
 
 def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
-    """The hash of the content, which is never whole in memory."""
+    """Add a file piece by piece, so that it is never in memory as a whole. Return its hash."""
     digest = hashlib.sha256()
     entry = zipfile.ZipInfo(name, date_time=time.localtime()[:6])
     entry.compress_type = zipfile.ZIP_DEFLATED
-    # How much it will be is not known when its head is written.
+    # ZIP64, since the size isn't known yet when the entry's head is written.
     with archive.open(entry, "w", force_zip64=True) as file:
         for piece in pieces:
             digest.update(piece)
@@ -345,7 +382,7 @@ def _add(archive: zipfile.ZipFile, name: str, pieces: Iterable[bytes]) -> str:
 
 
 def signed(certificate: Json, labels_sha256: str) -> Json:
-    """The certificate with a hash of the delivered labels and, over all of that, of itself."""
+    """Return the certificate with a hash of the delivered labels, and a hash of both."""
     content = {"certificate": certificate, "labels_sha256": labels_sha256}
     return content | {"sha256": hash_of(json.dumps(content, sort_keys=True).encode())}
 

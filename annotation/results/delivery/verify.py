@@ -1,8 +1,10 @@
-"""Whether a delivered ZIP is whole, and whether its figures follow from its data.
+"""Whether a delivered ZIP is complete, and whether its figures follow from its data.
 
-The ZIP is anybody's file: whatever is wrong with it is said in a sentence, and never raised.
+The ZIP can be anybody's file. Each thing that is wrong with it becomes a sentence, and nothing that
+reading it raises goes further.
 """
 
+import csv
 import json
 import math
 import re
@@ -10,10 +12,11 @@ import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from annotation.results.data.figures import Json
+from annotation.results.data.figures import Json, to_json
 from annotation.results.delivery.comparing import (
     compare_labels,
     compare_samples,
@@ -34,41 +37,56 @@ from annotation.results.delivery.package import (
 from annotation.results.report.report import report
 from annotation.results.sections.people import NAME as PACE
 from annotation.results.sections.people import read as read_pace
+from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, shallow_json
 from judging.core.errors import UserError
 
-# Other releases of NumPy may add in another order.
+BOUNDS = ArchiveBounds(members=100, inflated=4096 * MEBIBYTE, free=256 * MEBIBYTE)
+# The figures of a project are a few hundred kilobytes.
+LARGEST_JSON = 32 * MEBIBYTE
+LONGEST_SHOWN = 200
+# Other releases of NumPy may add numbers in another order.
 TOLERANCE = 1e-9
 MOST_LISTED = 20
 OTHER_CODE = (
-    "this report was made by another state of FairJudge's code, and what is kept or computed in "
-    "another way since differs for that alone: verify it with the release that methods.md names"
+    "this report was made by another version of FairJudge, which may compute or store figures "
+    "differently: verify it with the release that methods.md names"
 )
-# What reading a file that somebody has changed can raise.
+# What can be raised by reading a file that somebody has changed.
 BROKEN = (
     ArithmeticError,
     AttributeError,
     EOFError,
     LookupError,
+    MemoryError,
     OSError,
+    RecursionError,
     TypeError,
     ValueError,
+    csv.Error,
     zipfile.BadZipFile,
     zlib.error,
 )
-_DRAWN = re.compile(r"<style>.*?</style>|<figure>.*?</figure>", re.DOTALL)
-# Says which releases computed it, which need not be those that verify it.
+_DRAWING = re.compile(r"<(style|figure)>")
+# This line of methods.md names the releases that computed it. Others may verify it.
 _VERSIONS = "Computed with "
 
 Files = dict[str, bytes]
 
 
 def verify(path: Path) -> list[str]:
-    """What is wrong with the file. Raises UserError where it is no such file."""
+    """Return what is wrong with the file, a sentence each; an empty list if nothing is.
+
+    Raises:
+        UserError: The file is missing, or is not a report of FairJudge.
+    """
     try:
-        with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            files = {name: archive.read(name) for name in names}
-        manifest = json.loads(files[MANIFEST])
+        with Archive(path, BOUNDS) as archive:
+            names = archive.names
+            files = {
+                name: archive.read(name, LARGEST_JSON if name.endswith(".json") else None)
+                for name in names
+            }
+        manifest = shallow_json(files[MANIFEST])
         hashes = dict(manifest["sha256"])
     except FileNotFoundError as error:
         raise UserError(f"There is no file {path}.") from error
@@ -97,23 +115,23 @@ def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:
 
 
 def _part(name: str, check: Callable[[], Iterator[str]]) -> list[str]:
-    """What a check finds, or that what it checks cannot be read."""
+    """Return what a check finds, or a sentence that what it checks cannot be read."""
     try:
-        return list(check())[:MOST_LISTED]
+        return list(islice(check(), MOST_LISTED))
     except BROKEN as error:
         return [f"{name} cannot be read: {type(error).__name__} {error}"]
 
 
 def _certificate(files: Files) -> Iterator[str]:
-    found = json.loads(files["certificate.json"])
-    if found != signed(found["certificate"], hash_of(files["labels.csv"])):
+    delivered = shallow_json(files["certificate.json"])
+    if delivered != signed(delivered["certificate"], hash_of(files["labels.csv"])):
         yield "the certificate is not about these labels, or was changed"
-    if found["certificate"] != json.loads(files["report.json"])["certificate"]:
-        yield "the certificate is not the one of the report"
+    if delivered["certificate"] != shallow_json(files["report.json"])["certificate"]:
+        yield "the certificate differs from the one in the report"
 
 
 def _computed(files: Files) -> list[str]:
-    """What this state of the code reads and computes otherwise than the report has it."""
+    """Return how the report differs from what this version of the code reads and computes."""
     unpacked = _unpacked(files)
     if isinstance(unpacked, str):
         return [unpacked]
@@ -121,7 +139,7 @@ def _computed(files: Files) -> list[str]:
 
 
 def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
-    """The tables that people read against the arrays that the figures are computed on."""
+    """Compare the tables that people read with the arrays that figures are computed from."""
     sheet, samples, run = unpacked.sheet, unpacked.samples, unpacked.run
     yield from _part("labels.csv", lambda: compare_labels(files["labels.csv"], sheet))
     ids: list[str] = []
@@ -137,32 +155,44 @@ def _tables(files: Files, unpacked: Unpacked) -> Iterator[str]:
 
 
 def _ids(content: bytes, n: int, ids: list[str]) -> Iterator[str]:
-    """Puts the names of the examples into `ids`, in their order."""
-    found = [name for (name,) in rows(content, ("external_id",))]
-    if len(set(found)) < len(found):
+    """Put the external ids into `ids`, in the order of the examples."""
+    in_file = [name for (name,) in rows(content, ("external_id",))]
+    if len(set(in_file)) < len(in_file):
         yield "labels.csv has an example twice"
-    elif len(found) == n:
-        ids += found
+    elif len(in_file) == n:
+        ids += in_file
 
 
 def _unpacked(files: Files) -> Unpacked | str:
     try:
-        return Unpacked(files["data.npz"], json.loads(files["context.json"]))
+        return Unpacked(files["data.npz"], shallow_json(files["context.json"]))
     except BROKEN as error:
         return f"the data of the report cannot be read: {type(error).__name__} {error}"
 
 
 def _figures(files: Files, unpacked: Unpacked) -> Iterator[str]:
-    """Every number of the report, computed again from the data in the ZIP alone, and the texts
-    that show them."""
-    found = json.loads(json.dumps(report(unpacked)))
-    delivered = json.loads(files["report.json"])
-    yield from differences(delivered, found, "")
-    if _text(files["methods.md"].decode()) != _text(methods_text(delivered)):
-        yield "methods.md is not what the report says"
-    page = as_html(unpacked.run, delivered, with_drawings=False)
-    if _DRAWN.sub("", files["report.html"].decode()) != _DRAWN.sub("", page):
+    """Compute every number again from the data in the ZIP alone, and compare the texts."""
+    figures = report(unpacked)
+    computed = json.loads(json.dumps(to_json(figures)))
+    yield from differences(shallow_json(files["report.json"]), computed, "")
+    if _text(files["methods.md"].decode()) != _text(methods_text(figures)):
+        yield "methods.md differs from what the report says"
+    page = as_html(unpacked.run, figures, with_drawings=False)
+    if _undrawn(files["report.html"].decode()) != _undrawn(page):
         yield "report.html does not show the figures of report.json, or another release made it"
+
+
+def _undrawn(page: str) -> str:
+    """Return the page without styles and drawings, in one pass over it."""
+    kept, at = [], 0
+    while opening := _DRAWING.search(page, at):
+        end = f"</{opening[1]}>"
+        closing = page.find(end, opening.end())
+        if closing < 0:
+            break
+        kept.append(page[at : opening.start()])
+        at = closing + len(end)
+    return "".join([*kept, page[at:]])
 
 
 def _text(methods: str) -> list[str]:
@@ -180,7 +210,12 @@ def differences(delivered: Json | Any, computed: Json | Any, path: str) -> Itera
         for place, (one, other) in enumerate(zip(delivered, computed, strict=True)):
             yield from differences(one, other, f"{path}[{place}]")
     elif not _same(delivered, computed):
-        yield f"{path.lstrip('.')} is {delivered}, and computes to {computed}"
+        yield f"{path.lstrip('.')} is {_shown(delivered)}, and computes to {_shown(computed)}"
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,4 +1,14 @@
-"""Rows of the database as arrays: values as the driver has them, each at its example's place."""
+"""The final label of each example: people's if they were asked for it, the judge's otherwise.
+
+`merge` is the only place of that rule. `merged` streams every example with its final label, and the
+exports, the demo and the lists on the terminal read it; `merged_one` is the same for one example's
+page. The report needs arrays, so that its `Sheet` calls `merge` itself for the examples that people
+were asked about. What the votes on one item come to is `judging.methods.agreement.votes.outcome`.
+
+People's labels have two readings. For a run, they are the labels of items that a round of that run
+selected: these votes enter final labels. Everywhere, they are the labels under the newest protocol
+that an example has votes of: known labels, which leave the judge's label as it is.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -25,93 +35,50 @@ from numpy.typing import ArrayLike
 from annotation.models import Adjudication, Item, Round, Selection, Slot
 from annotation.rounds.changes import COVERS
 from judging.dataset.models import Example, Label, frame_of
-from judging.methods.agreement.votes import majority_of
+from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.methods.arrays import Codes, Floats
 from judging.methods.review.cost import HumanRate, human_usd, human_usd_of_active_time
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
-# With many more rows at a time the collector of garbage goes through them all, again and again.
+# Rows read from the database at a time. If there are many more, Python's garbage collector goes
+# through all of them again and again.
 CHUNK = 500
+# Examples merged at a time, each with its texts.
+_EXAMPLES_AT_ONCE = 400
+# Items of these selections put votes into the final labels of their run. Votes elsewhere, such as
+# imported ones, are known labels.
+_ENTERING = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
 
 
-def as_read(number: Combinable) -> ExpressionWrapper:
-    """As the driver has it: converting each value again takes longer than reading it."""
-    return ExpressionWrapper(number, output_field=Field())
-
-
-def spread(ids: Codes, examples: ArrayLike, values: ArrayLike) -> Floats:
-    """Values of some examples in the order of the ids; NaN where there is none."""
-    found, places = np.full(len(ids), np.nan), places_of(ids, examples)
-    found[places[places >= 0]] = np.asarray(values, dtype=np.float64)[places >= 0]
-    return found
-
-
-def places_of(ids: Codes, wanted: ArrayLike) -> Codes:
-    """Where each of the wanted stands among the ids; -1 where it does not."""
-    keys = np.asarray(wanted, dtype=np.intp)
-    if not len(ids):
-        return np.full(len(keys), -1, dtype=np.intp)
-    order = np.argsort(ids)
-    near = order[np.searchsorted(ids, keys, sorter=order).clip(max=len(ids) - 1)]
-    return np.where(ids[near] == keys, near, -1)
-
-
-class Vote(NamedTuple):
+class CastVote(NamedTuple):
     annotator_id: int
     label: str
     active_seconds: float | None
     both_bad: bool = False
     unblinded: bool = False
     left_response: int | None = None
-
-
-def votes_on(items: QuerySet[Item]) -> dict[int, list[Vote]]:
-    both_bad = When(vote__answer__overall="both_bad", then=Value(1))
-    rows = (
-        Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
-        .order_by("item", "index")
-        .annotate(
-            both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
-            unblinded=as_read(F("vote__unblinded")),
-        )
-        .values_list(
-            "item",
-            "vote__annotator",
-            "vote__label",
-            "vote__active_seconds",
-            "both_bad",
-            "unblinded",
-            "vote__left_response",
-        )
-    )
-    votes: dict[int, list[Vote]] = defaultdict(list)
-    for item, annotator, label, seconds, both_bad, unblinded, left in rows.iterator(CHUNK):
-        vote = Vote(annotator, label, seconds, bool(both_bad), bool(unblinded), left)
-        votes[item].append(vote)
-    return votes
-
-
-# Where a vote enters the final label of a run. Imported votes elsewhere are gold.
-ENTERS = (Selection.Kind.TOP, Selection.Kind.AUDIT, Selection.Kind.LEARN, Selection.Kind.ALL)
-# Of several rounds that asked about an example the first of these says why.
-_STRONGEST = (Selection.Kind.ALL, Selection.Kind.TOP, Selection.Kind.LEARN, Selection.Kind.AUDIT)
-
-_LABELS = tuple(Label.values)
+    cast_here: bool = True
 
 
 @dataclass(frozen=True)
 class HumanLabel:
-    """The votes on an example and the label they come to, if they have come to one.
+    """The votes on an example, and the label that they come to, if any.
 
-    `source` is `majority`, `adjudicated`, `policy:tie`, `policy:judge`, or `` while undecided;
-    `waits` is true where a person has yet to decide, `lapsed` where the round was closed before
-    anybody voted. `selection` and `probability` say how the example came into the round, and are
-    empty for imported votes. `left_out` are votes that do not count, as the project leaves out
-    those of people who had seen what the judge says; they were paid for all the same.
+    Attributes:
+        votes: The votes that count.
+        source: A `LabelSource`; empty while undecided. The label of `policy:judge` is None.
+        rule: Why the label is what it is, or why there is none yet, in words.
+        waits: A person must still decide.
+        lapsed: The round was closed before anybody voted.
+        selection: How the example came into the round; empty for votes that no round asked for.
+        probability: With which probability it was selected.
+        n_paid, usd: Votes cast for this label in any of its rounds, and what they cost.
+        left_out: Votes that don't count, because the project leaves out those of people who had
+            seen judge output. They are paid for all the same.
     """
 
-    votes: tuple[Vote, ...]
+    votes: tuple[CastVote, ...]
     label: Label | None
     source: str
     rule: str
@@ -120,243 +87,27 @@ class HumanLabel:
     selection: str = ""
     probability: float | None = None
     adjudicator: str = ""
-    wage_usd: Decimal = Decimal(0)
-    minutes_per_vote: Decimal = Decimal(0)
-    measured: bool = False
+    n_paid: int = 0
+    usd: Decimal = Decimal(0)
     counts: dict[str, int] = field(default_factory=dict)
-    left_out: tuple[Vote, ...] = ()
+    left_out: tuple[CastVote, ...] = ()
 
     @property
     def n_votes(self) -> int:
         return len(self.votes)
 
     @property
-    def paid(self) -> tuple[Vote, ...]:
-        return self.votes + self.left_out
-
-
-def people_for_run(run: Run) -> dict[int, HumanLabel]:
-    """By example id: what people say where a round of this run asked them.
-
-    Where several rounds of the run hold an example, the newest one with a decision speaks.
-    """
-    items = Item.objects.filter(
-        round__run=run, round__kind=Round.Kind.ROUTED, selection__kind__in=ENTERS
-    )
-    return _asked(_sayings(items, run.project))
-
-
-def people_alone(project: Project) -> dict[int, HumanLabel]:
-    """By example id: what people say under the newest protocol that the example has votes of."""
-    return _latest(_by_protocol(_sayings(_all_items(project), project)))
-
-
-def people_both_ways(
-    project: Project, run: Run, **only: Example
-) -> tuple[dict[int, HumanLabel], dict[int, HumanLabel]]:
-    """People alone, and people for the run, from one reading of the votes. only: `example`, where
-    one alone is wanted."""
-    sayings = _sayings(_all_items(project).filter(**only), project)
-    asked = [one for one in sayings if _enters(one[0], run)]
-    return _latest(_by_protocol(sayings)), _asked(asked)
-
-
-class AskedItem(NamedTuple):
-    """An item with what its round and selection say of it; lighter than the model, of which a
-    report reads tens of thousands."""
-
-    pk: int
-    example_id: int
-    state: str
-    round: Round
-    selection: Selection
-    probability: float | None
-
-
-Saying = tuple[AskedItem, HumanLabel]
-
-
-def _all_items(project: Project) -> QuerySet[Item]:
-    return Item.objects.filter(round__project=project).exclude(selection__kind="check")
-
-
-def _enters(item: AskedItem, run: Run) -> bool:
-    routed = item.round.kind == Round.Kind.ROUTED
-    return routed and item.round.run_id == run.pk and item.selection.kind in ENTERS
-
-
-def _by_protocol(sayings: list[Saying]) -> list[Saying]:
-    return sorted(sayings, key=lambda one: one[0].round.protocol.number)
-
-
-def _latest(sayings: Iterable[Saying]) -> dict[int, HumanLabel]:
-    """Of several, the last one that has votes, and a decision if one before it has."""
-    said: dict[int, HumanLabel] = {}
-    for item, say in sayings:
-        before = said.get(item.example_id)
-        if before is None or say.source or (say.votes and not before.source):
-            said[item.example_id] = say
-    return said
-
-
-def _asked(sayings: list[Saying]) -> dict[int, HumanLabel]:
-    """The last ones. What one round selected stays selected where the audit of another drew it: it
-    is no random example of the rest."""
-    why: dict[int, tuple[str, float | None]] = {}
-    for item, say in sayings:
-        before = why.get(item.example_id)
-        if before is None or _strength(say.selection) < _strength(before[0]):
-            why[item.example_id] = say.selection, say.probability
-    return {
-        pk: say if say.selection == why[pk][0] else _because(say, *why[pk])
-        for pk, say in _latest(sayings).items()
-    }
-
-
-def _strength(selection: str) -> int:
-    return _STRONGEST.index(Selection.Kind(selection))
-
-
-def _because(say: HumanLabel, selection: str, probability: float | None) -> HumanLabel:
-    return replace(say, selection=selection, probability=probability)
-
-
-def _sayings(items: QuerySet[Item], project: Project) -> list[Saying]:
-    """In the order of the rounds. Rounds and selections are few, and are read once."""
-    votes, decisions = votes_on(items), _decisions(items)
-    ids = items.order_by().values_list("round", flat=True).distinct()
-    rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
-    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
-    covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
-    columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
-    rows = items.order_by("round__number", "pk").values_list(*columns)
-    sayings = []
-    for pk, example, state, round_, selection, probability in rows.iterator(chunk_size=CHUNK):
-        chosen = selections[selection]
-        if pk in covered:
-            # The cut was extended over this audit item: it stands for itself alone.
-            chosen, probability = covered[pk], 1.0
-        item = AskedItem(pk, example, state, rounds[round_], chosen, probability)
-        counted, left_out = _parted(votes.get(pk, ()), project.leave_out_unblinded)
-        sayings.append((item, _say(item, counted, left_out, decisions.get(pk))))
-    return sayings
-
-
-def _parted(votes: Iterable[Vote], leave_out: bool) -> tuple[tuple[Vote, ...], tuple[Vote, ...]]:
-    """Those that count, and those that do not."""
-    if not leave_out:
-        return tuple(votes), ()
-    blind = tuple(vote for vote in votes if not vote.unblinded)
-    return blind, tuple(vote for vote in votes if vote.unblinded)
-
-
-def _say(
-    item: AskedItem,
-    votes: tuple[Vote, ...],
-    left_out: tuple[Vote, ...],
-    decision: Adjudication | None,
-) -> HumanLabel:
-    counts = dict.fromkeys(_LABELS, 0)
-    for vote in votes:
-        counts[vote.label] += 1
-    label, source, rule = _decide(item, tuple(counts.values()), len(left_out), decision)
-    if left_out:
-        rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
-    routed = item.round.kind == Round.Kind.ROUTED
-    return HumanLabel(
-        votes=votes,
-        label=label,
-        source=source,
-        rule=rule,
-        waits=item.state == Item.State.ADJUDICATE and not source,
-        lapsed=not (votes or left_out or source) and item.round.state == Round.State.CLOSED,
-        selection=item.selection.kind if routed else "",
-        probability=item.probability if routed else None,
-        adjudicator=decision.decider if decision else "",
-        wage_usd=item.round.wage_usd,
-        minutes_per_vote=item.round.minutes_per_vote,
-        measured=item.round.cost_basis == Project.CostBasis.MEASURED,
-        counts=counts,
-        left_out=left_out,
-    )
-
-
-def _decide(
-    item: AskedItem, counts: tuple[int, ...], n_left_out: int, decision: Adjudication | None
-) -> tuple[Label | None, str, str]:
-    if decision is not None:
-        return Label(decision.label), "adjudicated", "decided by a person"
-    settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
-    if not any(counts) or not settled:
-        return None, "", _unsettled(item, counts, n_left_out)
-    measures = item.selection.kind in (Selection.Kind.AUDIT, Selection.Kind.LEARN)
-    return _counted_out(counts, item.round.no_majority, measures)
-
-
-def _unsettled(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str:
-    """Why the votes have not come to a label, so that an export tells it of each example."""
-    given, asked = sum(counts) + n_left_out, item.round.votes_per_item
-    if item.state == Item.State.ADJUDICATE:
-        if n_left_out and not any(counts):
-            return "no vote that counts: waits for a decision"
-        if given < asked:
-            return f"skipped by the others, {given} of {asked} votes: waits for a decision"
-        return f"no majority ({_spread(counts)}): waits for a decision"
-    return f"{given} of {asked} votes so far" if given else ""
-
-
-@lru_cache(maxsize=1000)
-def _counted_out(
-    counts: tuple[int, ...], policy: str, measures: bool
-) -> tuple[Label | None, str, str]:
-    """The same for all examples with these votes. measures: the item is there to measure the
-    judge, so that the judge cannot decide it."""
-    spread = _spread(counts)
-    label = majority_of(dict(zip(_LABELS, counts, strict=True)))
-    if label is not None:
-        return Label(label), "majority", f"more than half of {sum(counts)} votes ({spread})"
-    if policy == Project.NoMajority.TIE:
-        return Label.TIE, "policy:tie", f"no majority ({spread}): a tie by policy"
-    if policy == Project.NoMajority.JUDGE and not measures:
-        return None, "policy:judge", f"no majority ({spread}): the judge's label by policy"
-    return None, "", f"no majority ({spread}): waits for a decision"
-
-
-def _spread(counts: tuple[int, ...]) -> str:
-    return "–".join(map(str, counts))
-
-
-def _decisions(items: QuerySet[Item]) -> dict[int, Adjudication]:
-    rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
-    return {decision.item_id: decision for decision in rows}
-
-
-def human_cost(says: Iterable[HumanLabel]) -> Decimal:
-    """USD for these votes: each one costs wage × minutes, assumed or measured (SCIENCE: cost)."""
-    return sum((vote_cost(say, vote) for say in says for vote in say.paid), Decimal(0))
-
-
-def vote_cost(say: HumanLabel, vote: Vote) -> Decimal:
-    """USD of one vote. A vote without a measured time is counted with the assumed minutes."""
-    if say.measured and vote.active_seconds is not None:
-        return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), say.wage_usd)
-    return _assumed_usd(say.minutes_per_vote, say.wage_usd)
-
-
-@lru_cache(maxsize=100)
-def _assumed_usd(minutes: Decimal, wage: Decimal) -> Decimal:
-    return human_usd(1, HumanRate(minutes, wage))
-
-
-_CHUNK = 400
+    def settled(self) -> bool:
+        """Votes, a decision or the policy have settled it, be it in the judge's favour."""
+        return bool(self.source)
 
 
 @dataclass(frozen=True)
 class Merged:
-    """An example with the judge's verdict, what people say of it, and the label that results.
+    """An example with the judge's verdict, people's label, and the final label.
 
-    `people` holds the votes that speak about the example: those of the run's round where one
-    selected it, else the votes that people gave elsewhere, which leave the judge's label alone.
+    `people` holds the votes of the run's round if a round selected the example. Otherwise it holds
+    the votes that people gave elsewhere, which leave the judge's label as it is.
     """
 
     example: Example
@@ -370,72 +121,322 @@ class Merged:
     @property
     def human_usd(self) -> Decimal | None:
         """USD of the votes that were asked for this run's final label."""
-        return human_cost([self.people]) if self.people and self.people.selection else None
+        return self.people.usd if self.people and self.people.selection else None
 
 
 def merge(judge: Label | None, people: HumanLabel | None) -> tuple[Label | None, str, str]:
-    """Final label, source and rule from the judge's label and people's say on one example."""
+    """Return the final label of one example, its source, and the rule that gave it, in words.
+
+    Args:
+        judge: The judge's label, if it has one.
+        people: What people say, if they were asked for this run. If they weren't, or haven't
+            settled the example yet, the judge's label is final; but not while a person decides.
+    """
     if people is not None and people.waits:
-        return None, "none", people.rule
-    if people is not None and people.source == "policy:judge":
-        return judge, people.source if judge else "none", people.rule
-    if people is not None and people.source:
+        return None, LabelSource.NONE, people.rule
+    if people is not None and people.source == LabelSource.POLICY_JUDGE:
+        return judge, people.source if judge else LabelSource.NONE, people.rule
+    if people is not None and people.settled:
         return people.label, people.source, people.rule
     so_far = people.rule if people is not None else ""
     if judge is not None:
-        return judge, "judge", ": ".join(filter(None, ("the judge's label", so_far)))
-    return None, "none", so_far or "neither the judge nor people have a label"
+        return judge, LabelSource.JUDGE, ": ".join(filter(None, ("the judge's label", so_far)))
+    return None, LabelSource.NONE, so_far or "neither the judge nor people have a label"
 
 
 def merged(project: Project, run: Run | None) -> Iterator[Merged]:
-    """Every example in import order, merged for a run, or by people alone where run is None.
+    """Yield every example in import order, merged for a run, or by people alone without a run.
 
-    Streams: a chunk of examples and their verdicts at a time.
+    Votes are read first and kept. Examples and verdicts are streamed, a chunk at a time.
     """
-    everywhere = people_alone(project)
-    asked = people_for_run(run) if run else everywhere
+    everywhere, asked = human_labels(project, run)
     examples = frame_of(project)
-    after = (-1, -1)
-    while chunk := list(_after(examples, after)[:_CHUNK]):
-        verdicts = _verdicts(run, chunk)
-        for example in chunk:
-            said, gold = asked.get(example.pk), everywhere.get(example.pk)
-            yield _merged(example, verdicts.get(example.pk), said, gold)
-        after = (chunk[-1].number, chunk[-1].pk)
+    number, pk = -1, -1
+    # Each chunk starts after the last example, which costs the same however far down it is.
+    while chunk := list(
+        examples.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))[:_EXAMPLES_AT_ONCE]
+    ):
+        yield from _merge_chunk(chunk, run, everywhere, asked)
+        number, pk = chunk[-1].number, chunk[-1].pk
 
 
 def merged_one(example: Example, run: Run) -> Merged:
-    """The same of one example, as it is now."""
-    everywhere, asked = people_both_ways(example.project, run, example=example)
-    verdict = _verdicts(run, [example]).get(example.pk)
-    return _merged(example, verdict, asked.get(example.pk), everywhere.get(example.pk))
+    """Return one example merged for a run, as `merged` does."""
+    everywhere, asked = human_labels(example.project, run, example=example)
+    return next(_merge_chunk([example], run, everywhere, asked))
 
 
-def _merged(
-    example: Example, verdict: Verdict | None, said: HumanLabel | None, gold: HumanLabel | None
-) -> Merged:
-    judge = Label(verdict.label) if verdict and verdict.label else None
-    label, source, rule = merge(judge, said)
-    shown = said
-    if said is None and gold and _speaks(gold):
-        # Why another run's round asked says nothing of this run.
-        shown = replace(gold, selection="", probability=None)
-    human = said.label if said and said.label else (gold.label if gold else None)
-    return Merged(example, verdict, shown, label, source, rule, human)
+HumanLabels = dict[int, HumanLabel]
 
 
-def _speaks(say: HumanLabel) -> bool:
-    return bool(say.votes or say.source)
+def _merge_chunk(
+    examples: list[Example], run: Run | None, everywhere: HumanLabels, asked: HumanLabels
+) -> Iterator[Merged]:
+    verdicts: dict[int, Verdict] = {}
+    if run is not None:
+        rows = Verdict.objects.filter(run=run, example__in=[example.pk for example in examples])
+        verdicts = {verdict.example_id: verdict for verdict in rows}
+    for example in examples:
+        verdict = verdicts.get(example.pk)
+        judge = Label(verdict.label) if verdict and verdict.label else None
+        shown = people = asked.get(example.pk)
+        known = everywhere.get(example.pk)
+        if people is None and known and (known.votes or known.settled):
+            # Why a round of another run selected the example says nothing about this run.
+            shown = replace(known, selection="", probability=None)
+        human = (people and people.label) or (known.label if known else None)
+        yield Merged(example, verdict, shown, *merge(judge, people), human)
 
 
-def _after(examples: QuerySet[Example], place: tuple[int, int]) -> QuerySet[Example]:
-    """Keyset paging: constant cost however far down."""
-    number, pk = place
-    return examples.filter(Q(number__gt=number) | Q(number=number, pk__gt=pk))
+def human_labels(
+    project: Project, run: Run | None, **only: Example | Run
+) -> tuple[HumanLabels, HumanLabels]:
+    """Read people's labels, by example id: everywhere, and those asked for a run.
 
+    Both come from one reading of the votes. Without a run, both are the same.
 
-def _verdicts(run: Run | None, chunk: list[Example]) -> dict[int, Verdict]:
+    Args:
+        only: Filters of the items, to read fewer.
+    """
+    items = Item.objects.filter(round__project=project, **only).exclude(selection__kind="check")
+    answers = _read_answers(items, project)
+    everywhere = _newest(sorted(answers, key=lambda answer: answer[0].round.protocol.number))
     if run is None:
-        return {}
-    rows = Verdict.objects.filter(run=run, example__in=[example.pk for example in chunk])
-    return {verdict.example_id: verdict for verdict in rows}
+        return everywhere, everywhere
+    return everywhere, _asked([answer for answer in answers if _enters(answer[0], run)])
+
+
+def human_labels_for_run(run: Run) -> HumanLabels:
+    """Return people's labels of the examples that rounds of this run asked about, by example id."""
+    return human_labels(run.project, run, round__run=run)[1]
+
+
+class AskedItem(NamedTuple):
+    """An item with its round and selection. Lighter than the model: a report reads tens of
+    thousands."""
+
+    pk: int
+    example_id: int
+    state: str
+    round: Round
+    selection: Selection
+    probability: float | None
+
+
+Answer = tuple[AskedItem, HumanLabel]
+
+
+def _enters(item: AskedItem, run: Run) -> bool:
+    routed = item.round.kind == Round.Kind.ROUTED
+    return routed and item.round.run_id == run.pk and item.selection.kind in _ENTERING
+
+
+def _newest(answers: Iterable[Answer]) -> HumanLabels:
+    """Return each example's last label that is settled, else the last one that has votes.
+
+    Votes of all rounds were paid, so that the label has the costs of all.
+    """
+    labels: HumanLabels = {}
+    for item, label in answers:
+        before = labels.get(item.example_id)
+        if before is None:
+            labels[item.example_id] = label
+            continue
+        newer = label.settled or (label.votes and not before.settled)
+        paid = {"n_paid": before.n_paid + label.n_paid, "usd": before.usd + label.usd}
+        labels[item.example_id] = replace(label if newer else before, **paid)
+    return labels
+
+
+def _asked(answers: list[Answer]) -> HumanLabels:
+    """Return the newest labels, each with the strongest reason for which a round selected it.
+
+    What one round selected stays selected if the audit of another round drew it: it is no random
+    example of the rest.
+    """
+    reasons: dict[int, HumanLabel] = {}
+    for item, label in answers:
+        before = reasons.setdefault(item.example_id, label)
+        if _strength(label) < _strength(before):
+            reasons[item.example_id] = label
+    return {
+        pk: replace(label, selection=reasons[pk].selection, probability=reasons[pk].probability)
+        if label.selection != reasons[pk].selection
+        else label
+        for pk, label in _newest(answers).items()
+    }
+
+
+def _strength(label: HumanLabel) -> int:
+    return _ENTERING.index(Selection.Kind(label.selection))
+
+
+def _read_answers(items: QuerySet[Item], project: Project) -> list[Answer]:
+    """Read the items with their labels, in the order of the rounds."""
+    votes = _read_votes(items)
+    rows = Adjudication.objects.filter(item__in=items.values("pk")).order_by("pk")
+    decisions = {decision.item_id: decision for decision in rows}
+    # Rounds and selections are few, and are read once instead of with each item.
+    ids = items.order_by().values_list("round", flat=True).distinct()
+    rounds = Round.objects.select_related("protocol").in_bulk(list(ids))
+    selections = {one.pk: one for one in Selection.objects.filter(round__in=rounds)}
+    covered = {pk: one for one in selections.values() for pk in one.parameters.get(COVERS, ())}
+    columns = ("pk", "example_id", "state", "round_id", "selection_id", "probability")
+    ordered = items.order_by("round__number", "pk").values_list(*columns)
+    answers = []
+    for pk, example, state, round_, selection, probability in ordered.iterator(chunk_size=CHUNK):
+        chosen = selections[selection]
+        if pk in covered:
+            # The cut was extended over this audit item, which now represents itself alone.
+            chosen, probability = covered[pk], 1.0
+        item = AskedItem(pk, example, state, rounds[round_], chosen, probability)
+        answers.append((item, _label_of(item, votes.get(pk, []), decisions.get(pk), project)))
+    return answers
+
+
+def _read_votes(items: QuerySet[Item]) -> dict[int, list[CastVote]]:
+    """Read the votes on the items in one query, by item."""
+    both_bad = When(vote__answer__overall="both_bad", then=Value(1))
+    rows = (
+        Slot.objects.filter(item__in=items.values("pk"), vote__isnull=False)
+        .order_by("item", "index")
+        .annotate(
+            both_bad=as_read(Case(both_bad, default=Value(0), output_field=IntegerField())),
+            unblinded=as_read(F("vote__unblinded")),
+            cast_here=as_read(Case(When(vote__item=F("item"), then=Value(1)), default=Value(0))),
+        )
+        .values_list(
+            "item",
+            "vote__annotator",
+            "vote__label",
+            "vote__active_seconds",
+            "both_bad",
+            "unblinded",
+            "vote__left_response",
+            "cast_here",
+        )
+    )
+    votes: dict[int, list[CastVote]] = defaultdict(list)
+    for item, annotator, label, seconds, bad, unblinded, left, here in rows.iterator(CHUNK):
+        marks = (bool(bad), bool(unblinded), left, bool(here))
+        votes[item].append(CastVote(annotator, label, seconds, *marks))
+    return votes
+
+
+def _label_of(
+    item: AskedItem, cast: list[CastVote], decision: Adjudication | None, project: Project
+) -> HumanLabel:
+    parts: dict[bool, list[CastVote]] = {True: [], False: []}
+    for vote in cast:
+        counts_in = enters_results(unblinded=vote.unblinded, leave_out=project.leave_out_unblinded)
+        parts[counts_in].append(vote)
+    votes, left_out = tuple(parts[True]), tuple(parts[False])
+    counts = dict.fromkeys(Label.values, 0)
+    for vote in votes:
+        counts[vote.label] += 1
+    label, source, rule = _decide(item, tuple(counts.values()), len(left_out), decision)
+    if left_out:
+        rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
+    routed = item.round.kind == Round.Kind.ROUTED
+    # A vote that counts in several rounds is paid once, where it was cast.
+    paid = [vote for vote in cast if vote.cast_here] if routed else []
+    return HumanLabel(
+        votes=votes,
+        label=label,
+        source=source,
+        rule=rule,
+        waits=item.state == Item.State.ADJUDICATE and not source,
+        lapsed=not (cast or source) and item.round.state == Round.State.CLOSED,
+        selection=item.selection.kind if routed else "",
+        probability=item.probability if routed else None,
+        adjudicator=decision.decider if decision else "",
+        n_paid=len(paid),
+        usd=sum((_vote_cost(item.round, vote) for vote in paid), Decimal(0)),
+        counts=counts,
+        left_out=left_out,
+    )
+
+
+def _decide(
+    item: AskedItem, counts: tuple[int, ...], n_left_out: int, decision: Adjudication | None
+) -> tuple[Label | None, str, str]:
+    if decision is not None:
+        return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
+    settled = item.state == Item.State.COMPLETE or item.round.state == Round.State.CLOSED
+    if any(counts) and settled:
+        measures = item.selection.kind in Selection.RANDOM
+        return _outcome_in_words(counts, item.round.no_majority, measures)
+    return None, LabelSource.UNDECIDED, _why_undecided(item, counts, n_left_out)
+
+
+def _why_undecided(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str:
+    given, asked = sum(counts) + n_left_out, item.round.votes_per_item
+    if item.state == Item.State.ADJUDICATE:
+        if n_left_out and not any(counts):
+            return "no vote that counts: waits for a decision"
+        if given < asked:
+            return f"skipped by the others, {given} of {asked} votes: waits for a decision"
+        return f"no majority ({_joined(counts)}): waits for a decision"
+    return f"{given} of {asked} votes so far" if given else ""
+
+
+_WITHOUT_MAJORITY = {
+    LabelSource.POLICY_TIE: "a tie by policy",
+    LabelSource.POLICY_JUDGE: "the judge's label by policy",
+    LabelSource.UNDECIDED: "waits for a decision",
+}
+
+
+# Thousands of items share a few counts, and so one outcome and one sentence.
+@lru_cache(maxsize=1000)
+def _outcome_in_words(
+    counts: tuple[int, ...], policy: str, measures: bool
+) -> tuple[Label | None, LabelSource, str]:
+    votes = dict(zip(Label.values, counts, strict=True))
+    label, source = outcome(votes, policy, measures=measures)
+    if source == LabelSource.MAJORITY:
+        rule = f"more than half of {sum(counts)} votes ({_joined(counts)})"
+    else:
+        rule = f"no majority ({_joined(counts)}): {_WITHOUT_MAJORITY[source]}"
+    return Label(label) if label else None, source, rule
+
+
+def _joined(counts: tuple[int, ...]) -> str:
+    return "–".join(map(str, counts))
+
+
+def _vote_cost(round_: Round, vote: CastVote) -> Decimal:
+    """Return wage × minutes. A vote without a measured time counts with the assumed minutes."""
+    if round_.cost_basis == Project.CostBasis.MEASURED and vote.active_seconds is not None:
+        return human_usd_of_active_time(Decimal(repr(vote.active_seconds)), round_.wage_usd)
+    return _assumed_usd(round_.minutes_per_vote, round_.wage_usd)
+
+
+@lru_cache(maxsize=100)
+def _assumed_usd(minutes: Decimal, wage: Decimal) -> Decimal:
+    return human_usd(1, HumanRate(minutes, wage))
+
+
+# Reading rows of the database as arrays, which `data` and `sections` do as well.
+
+
+def as_read(number: Combinable) -> ExpressionWrapper:
+    """Read a number as the driver gives it: converting each again takes longer than reading it."""
+    return ExpressionWrapper(number, output_field=Field())
+
+
+def places_of(ids: Codes, wanted: ArrayLike) -> Codes:
+    """Return the place of each wanted id among `ids`, and -1 for one that isn't there."""
+    keys = np.asarray(wanted, dtype=np.intp)
+    if not len(ids):
+        return np.full(len(keys), -1, dtype=np.intp)
+    order = np.argsort(ids)
+    near = order[np.searchsorted(ids, keys, sorter=order).clip(max=len(ids) - 1)]
+    return np.where(ids[near] == keys, near, -1)
+
+
+def spread(ids: Codes, examples: ArrayLike, values: ArrayLike) -> Floats:
+    """Return values of some examples in the order of `ids`; NaN for examples without one."""
+    spread_values, places = np.full(len(ids), np.nan), places_of(ids, examples)
+    spread_values[places[places >= 0]] = np.asarray(values, dtype=np.float64)[places >= 0]
+    return spread_values

@@ -1,4 +1,4 @@
-"""One example: its question and responses, and what a run and people say of it."""
+"""The page of one example: its texts, its samples and verdict in a run, and its final label."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -19,10 +19,10 @@ MOST_RUNS = 100
 
 @require_GET
 def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Without a run nothing of the judge is shown, and looking at it unblinds nobody."""
+    """Without a run, the page shows no judge output, so that viewing it unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
-    found = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
+    shown = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
     runs = list(project.runs.order_by("-number")[:MOST_RUNS])
     number = asked_for(request, access, runs).get("run", "")
     run = next((run for run in runs if str(run.number) == number), None)
@@ -30,13 +30,13 @@ def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     context = {
         **access.under("examples"),
-        "example": found,
-        **texts_of(found, project.rendering),
-        "before": neighbour(found, "number__lt", "-number"),
-        "after": neighbour(found, "number__gt", "number"),
+        "example": shown,
+        **texts_of(shown, project.rendering),
+        "before": neighbour(shown, "number__lt", "-number"),
+        "after": neighbour(shown, "number__gt", "number"),
         "runs": runs,
         "run": run,
-        **(said_of(found, run) if run else {}),
+        **(judged_in(shown, run) if run else {}),
     }
     return render(request, "annotation/results/example.html", context)
 
@@ -56,13 +56,13 @@ def neighbour(example: Example, condition: str, order: str) -> Example | None:
     return others.filter(**{condition: example.number}).only("pk").order_by(order).first()
 
 
-def said_of(example: Example, run: Run) -> dict[str, object]:
+def judged_in(example: Example, run: Run) -> dict[str, object]:
     orders = transcript_of(run, example)
-    found = merged_one(example, run)
+    final = merged_one(example, run)
     return {
-        "verdict": found.verdict,
-        # An attention check has a known label, and is merged nowhere.
-        "final": None if example.is_check else found,
+        "verdict": final.verdict,
+        # An attention check has a known label, and never gets a final one.
+        "final": None if example.is_check else final,
         "order_rows": [orders[place : place + 2] for place in range(0, len(orders), 2)],
         "shown_stages": shown_stages(run, example, [order.part for order in orders]),
     }

@@ -1,8 +1,9 @@
-"""A project at a glance: where it is on the way from import to export, and what to do next."""
+"""The first page with your projects and open work, and a project's overview with its next step."""
 
 from dataclasses import dataclass
 
 from django import forms
+from django.conf import settings
 from django.contrib import messages
 from django.db.models import Count, OuterRef, Q, QuerySet
 from django.http import HttpRequest, HttpResponse
@@ -10,13 +11,14 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.models import Annotation, Item, Round, Slot
+from annotation.models import Item, Round, Slot, Vote
 from annotation.results.data.runs import Costs, project_costs, run_totals
 from annotation.results.report.cache import kept_for
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
-from judging.core.formatting import count, set_apart
+from judging.core.formatting import count, number_of, set_apart
 from judging.core.models import Worker
+from judging.core.processes import parts_down
 from judging.core.queries import count_of
 from judging.dataset.models import Example, Import, frame_of
 from judging.projects.access import create_project, may_research, project_for, projects_of
@@ -26,7 +28,7 @@ from judging.runs.models import Run
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the flow. `state` is `done`, `now` or `later`; `action` what to do there."""
+    """A step from import to export. `state` is `done`, `now` or `later`; `action` is a label."""
 
     name: str
     state: str
@@ -43,12 +45,13 @@ class Overview:
     costs: Costs
     run: Run | None
     worker_missing: bool
+    parts_down: dict[str, str]
 
 
 def overview(project: Project) -> Overview:
-    """A constant number of queries, however large the project."""
+    """Collect the steps and costs, in a constant number of queries for any size of project."""
     run = project.primary_run or project.runs.order_by("-number").first()
-    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
     n = frame_of(project).count()
     points = 0 if n else project.point_items.visible().count()
     steps = (
@@ -59,9 +62,9 @@ def overview(project: Project) -> Overview:
         _merging(project, run, n, people.settled),
         _exporting(project, n),
     )
-    return Overview(
-        steps, project_costs(project, run, people), run, not Worker.objects.alive().exists()
-    )
+    missing = not Worker.objects.alive().exists()
+    down = parts_down(settings.FAIRJUDGE_DATA)
+    return Overview(steps, project_costs(project, run, people), run, missing, down)
 
 
 def _importing(project: Project, n: int) -> Step:
@@ -73,9 +76,8 @@ def _importing(project: Project, n: int) -> Step:
 
 
 def _scores(project: Project, n: int) -> Step:
-    """Of a project that holds single responses alone."""
     page = reverse("scores", args=[project.slug])
-    words = f"single response{'' if n == 1 else 's'}"
+    words = "single response" if n == 1 else "single responses"
     return Step("Import", "done", count(n), words, page, "Import scores", page)
 
 
@@ -99,8 +101,7 @@ def _routing(project: Project, run: Run | None, n: int) -> Step:
     rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
     items = Item.objects.filter(round__in=rounds).count()
     if items:
-        n_rounds = rounds.count()
-        words = f"items in {n_rounds} round{'' if n_rounds == 1 else 's'}"
+        words = f"items in {number_of(rounds.count(), 'round')}"
         return Step("Route", "done", count(items), words, plan, "Plan another round", plan)
     ready = run is not None and run.state == Run.State.DONE and n
     action = "Plan a round" if n else ""
@@ -115,9 +116,7 @@ def _annotating(project: Project) -> Step:
         given=Count("pk", filter=Q(vote__isnull=False)),
         closed=Count("pk", filter=Q(vote=None, round__state=Round.State.CLOSED)),
     )
-    elsewhere = Annotation.objects.filter(
-        item__round__project=project, source=Annotation.Source.IMPORT
-    ).count()
+    elsewhere = Vote.objects.filter(item__round__project=project, source=Vote.Source.IMPORT).count()
     if not slots["asked"]:
         words = f"votes imported: {count(elsewhere)}" if elsewhere else "votes"
         return Step("Annotate", "later", "0", words, rounds)
@@ -130,7 +129,7 @@ def _annotating(project: Project) -> Step:
         round__project=project, round__kind=Round.Kind.ROUTED, state=Item.State.ADJUDICATE
     ).count()
     if undecided:
-        action = f"Decide {count(undecided)} item{'' if undecided == 1 else 's'}"
+        action = f"Decide {number_of(undecided, 'item')}"
         return Step("Annotate", "now", given, words, rounds, action, rounds)
     return Step("Annotate", "done", given, words, rounds)
 
@@ -155,17 +154,17 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug)
     if not access.at_least(Role.RESEARCHER):
         return redirect("annotate")
-    found = {"overview": overview(access.project), **access.under("overview")}
-    fragment = "results/_overview.html" if request.htmx else "results/overview.html"
-    return render(request, fragment, found)
+    context = {"overview": overview(access.project), **access.under("overview")}
+    template = "results/_overview.html" if request.htmx else "results/overview.html"
+    return render(request, template, context)
 
 
 class NewProject(forms.Form):
     name = forms.CharField(
         max_length=200,
         label="Name of the new project",
-        help_text="Such as “Vicuna 80”. Annotators see it, so let it name neither model. It can be "
-        "changed later.",
+        help_text="For example “Vicuna 80”. Annotators see it, so don't name a model in it. "
+        "You can change it later.",
     )
 
 
@@ -194,17 +193,17 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _managed(request: HttpRequest) -> QuerySet[Project]:
-    """The projects that this person manages, the newest first, with what is in them."""
+    """Return the projects that this person manages, newest first, with counts of their content."""
     projects = projects_of(request.user)
     if not request.user.is_superuser:
         managing = [Role.OWNER, Role.RESEARCHER]
         projects = projects.filter(memberships__user=request.user, memberships__role__in=managing)
-    its = {"project": OuterRef("pk")}
-    runs = Run.objects.filter(**its)
+    of_project = {"project": OuterRef("pk")}
+    runs = Run.objects.filter(**of_project)
     running = runs.filter(state__in=[Run.State.QUEUED, Run.State.RUNNING])
     return projects.annotate(
-        n_examples=count_of(Example.objects.visible().filter(**its), "project"),
+        n_examples=count_of(Example.objects.visible().filter(**of_project), "project"),
         n_runs=count_of(runs, "project"),
         n_running=count_of(running, "project"),
-        n_rounds=count_of(Round.objects.filter(**its), "project"),
+        n_rounds=count_of(Round.objects.filter(**of_project), "project"),
     ).order_by("-created_at")

@@ -1,4 +1,8 @@
-"""What one may choose in the planner, and the settings that come of it."""
+"""The planner: what reviewing β percent of the examples costs and achieves. Rounds open from here.
+
+The form is the same for the page, for its preview, which follows the sliders, and for opening the
+round with these settings.
+"""
 
 import re
 from decimal import Decimal
@@ -10,7 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from annotation.results.data.figures import Json, Plot, colour, plot, tooltip, x_axis, y_axis
+from annotation.results.data.figures import Plot, colour, plot, tooltip, x_axis, y_axis
 from annotation.results.planner.planning import (
     EPSILONS,
     Plan,
@@ -21,6 +25,8 @@ from annotation.results.planner.planning import (
 )
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.report.cache import Shown, shown_report
+from annotation.results.report.report import Report
+from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
@@ -30,17 +36,20 @@ from judging.runs.models import Run
 
 DEFAULT_EPSILON = Decimal(10)
 DEFAULT_BETA = 20
-HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget buys"), ("all", "everything")]
+HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget pays for"), ("all", "everything")]
 ROUTES = [
-    ("bpde", "where the judge contradicts itself (BPDE)"),
-    ("learned", "where a random sample shows that it errs"),
+    ("bpde", "examples on which the judge contradicts itself (BPDE)"),
+    ("learned", "examples like those that it gets wrong in a random sample"),
 ]
 _MOST_LOOKS = 20
 _MOST_USD = 1_000_000_000
 
 
 class PlanForm(forms.Form):
-    """β and money are exact decimals; what is left empty does not count."""
+    """The settings of a round, and questions that change nothing in it: target, k, second judge.
+
+    β and money are exact decimals.
+    """
 
     run = forms.ModelChoiceField(Run.objects.none(), required=False, label="Ranked by")
     how = forms.ChoiceField(choices=HOW_MUCH, initial="beta", label="People label")
@@ -51,71 +60,72 @@ class PlanForm(forms.Form):
         required=False,
         label="β, percent of all examples",
     )
-    # An amount of a million digits is written out in the advice.
+    # Bounded, because the advice writes the amount out: a million digits would be a long sentence.
     budget = forms.DecimalField(
-        min_value=0, max_value=_MOST_USD, required=False, label="Money for people, USD"
+        min_value=0, max_value=_MOST_USD, required=False, label="Budget for annotators, USD"
     )
-    votes = forms.IntegerField(min_value=1, max_value=99, initial=3, label="Votes an example")
+    votes = forms.IntegerField(min_value=1, max_value=99, initial=3, label="Votes per example")
     minutes = forms.DecimalField(
-        min_value=Decimal("0.01"), max_value=1000, required=False, label="Minutes a vote"
+        min_value=Decimal("0.01"), max_value=1000, required=False, label="Minutes per vote"
     )
     wage = forms.DecimalField(
-        min_value=Decimal("0.01"), max_value=10_000, required=False, label="Wage, USD an hour"
+        min_value=Decimal("0.01"), max_value=10_000, required=False, label="Wage, USD per hour"
     )
     k = forms.IntegerField(
-        min_value=1, max_value=99, required=False, label="k, the judge's samples in each order"
+        min_value=1, max_value=99, required=False, label="k, judge samples per order"
     )
     route = forms.ChoiceField(
         choices=ROUTES,
         initial="bpde",
         required=False,
-        label="People first see",
+        label="People label first",
     )
     learn = forms.IntegerField(
         min_value=1,
         initial=LEARN,
         required=False,
         label="Random sample to learn from",
-        help_text="Labelled first and counted in the cut. What it teaches selects the rest, if it "
-        "finds this judge's errors better than BPDE; otherwise BPDE does, and the report says why.",
+        help_text="People label this sample first; it counts towards β. If a score learned from it "
+        "finds this judge's errors better than BPDE, that score selects the rest. Otherwise BPDE "
+        "does, and the report says why.",
     )
     audit = forms.IntegerField(
         min_value=0,
         initial=0,
         label="Audit",
-        help_text="Examples drawn at random from the rest. Without it nothing can be said about "
-        "the labels that nobody checks.",
+        help_text="Number of examples drawn at random from the rest. Without an audit, nothing is "
+        "known about the unreviewed labels.",
     )
     looks = forms.CharField(
         required=False,
-        label="Looks at the audit",
-        help_text="Sizes at which the certificate may be asked for, such as 30, 60. They share "
-        "the error. Empty: once, at the end.",
+        label="Certificate checks",
+        help_text="Check the certificate after this many audited examples, for example 30, 60. "
+        "Each extra check makes it a little harder to pass. If empty: once, at the end.",
     )
     epsilon = forms.DecimalField(
         min_value=Decimal("0.1"),
         max_value=50,
         initial=DEFAULT_EPSILON,
         required=False,
-        label="Wrong labels to certify at most, percent",
-        help_text="Fixed when the round opens: a certificate that is planned afterwards is false "
-        "more often than it says.",
+        label="Max wrong labels to certify, percent",
+        help_text="Set this before opening the round. Choosing it after seeing votes would "
+        "invalidate the guarantee.",
     )
     target = forms.DecimalField(
         min_value=0,
         max_value=100,
         required=False,
-        label="Accuracy to reach, percent",
-        help_text="To be told which β it needs. It changes nothing in the round.",
+        label="Target accuracy, percent",
+        help_text="FairJudge tells you which β it needs. This changes nothing in the round.",
     )
     second = forms.ModelChoiceField(
         Run.objects.none(),
         required=False,
-        label="A second judge on the contested part",
-        help_text="What another run's label would bring and cost there. It changes nothing in the "
-        "round.",
+        label="Second judge for the most contested examples",
+        help_text="See what another run's labels would achieve and cost there. This changes "
+        "nothing in the round.",
     )
-    partial = forms.BooleanField(required=False, label="Open although the run is not finished")
+    partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -138,11 +148,11 @@ class PlanForm(forms.Form):
         try:
             looks = tuple(int(part) for part in parts if part)
         except ValueError as error:
-            raise forms.ValidationError("Give audit sizes as whole numbers: 30, 60.") from error
+            raise forms.ValidationError("Enter audit sizes as whole numbers: 30, 60.") from error
         rising = all(a < b for a, b in zip((0, *looks), looks, strict=False))
         if not rising or len(looks) > _MOST_LOOKS:
             raise forms.ValidationError(
-                f"Looks are at most {_MOST_LOOKS} audit sizes, each larger than the one before."
+                f"Enter at most {_MOST_LOOKS} audit sizes, each larger than the one before."
             )
         return looks
 
@@ -151,7 +161,7 @@ class PlanForm(forms.Form):
         looks, audit = data.get("looks"), data.get("audit")
         if data.get("how") != "all" and looks and audit is not None and looks[-1] > audit:
             self.add_error(
-                "looks", f"A look at {looks[-1]} is after the end of an audit of {audit}."
+                "looks", f"The audit has {audit} examples, so it can't be checked at {looks[-1]}."
             )
         return data
 
@@ -175,7 +185,7 @@ class PlanForm(forms.Form):
 
 
 def defaults(project: Project) -> PlanForm:
-    """As the page is when it opens, filled in."""
+    """Return the form as the page shows it at first, with every field filled in."""
     empty = PlanForm(project)
     first = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
@@ -185,15 +195,18 @@ def defaults(project: Project) -> PlanForm:
 CURVE, BAND, CHANCE, CHOSEN = "by BPDE", "at least", "at random", "chosen"
 
 
-def cost_curve(expected: Json, plan: Plan) -> Plot:
-    """One point a β; the lower band holds at all of them at once. No rows without known labels."""
+def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
+    """Plot accuracy by cost, one point per β; without known labels the plot has no rows.
+
+    The lower bound is valid at all β at once, so also at the β that you pick from it.
+    """
     rows = []
-    if expected["beta"]:
-        first, last = expected["accuracy"][0], expected["accuracy"][-1]
-        for place, beta in enumerate(expected["beta"]):
+    if isinstance(expected, Expectation):
+        first, last = expected.accuracy[0], expected.accuracy[-1]
+        for place, beta in enumerate(expected.beta):
             values = {
-                CURVE: expected["accuracy"][place],
-                BAND: expected["lower_band"][place],
+                CURVE: expected.accuracy[place],
+                BAND: expected.lower_band[place],
                 CHANCE: first + beta / 100 * (last - first),
             }
             usd = float(plan.usd_at(beta))
@@ -206,7 +219,7 @@ def cost_curve(expected: Json, plan: Plan) -> Plot:
         rows.append(at | {"line": CHOSEN, "value": here.accuracy})
     lines = [CURVE, BAND, CHANCE]
     encoding = {
-        "x": x_axis("usd", "people, USD"),
+        "x": x_axis("usd", "cost of annotators, USD"),
         "y": y_axis("value", "expected accuracy"),
         "color": colour("line", lines),
         "tooltip": tooltip("line", "beta", "usd", "value"),
@@ -225,8 +238,8 @@ def cost_curve(expected: Json, plan: Plan) -> Plot:
             },
         ]
     }
-    caption = "The large point is the chosen one; “at least” holds at every β at once."
-    return plot("plan", "Accuracy by money for people", caption, rows, drawing)
+    caption = "The large point is your β. The line “at least” is valid whichever β you choose."
+    return plot("plan", "Accuracy by cost of annotators", caption, rows, drawing)
 
 
 @require_http_methods(["GET", "POST"])
@@ -249,7 +262,7 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def plan_preview(request: HttpRequest, slug: str) -> HttpResponse:
-    """What the settings would buy, redrawn as the sliders move."""
+    """What these settings cost and achieve, as a fragment for the sliders."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     form = PlanForm(access.project, request.GET)
     return render(request, "results/_plan_preview.html", _preview(access, form))
@@ -257,7 +270,7 @@ def plan_preview(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
     if not form.is_valid():
-        return {"plan_error": "Correct the settings to see what they buy.", "plan": None}
+        return {"plan_error": "Correct the settings to see what they achieve.", "plan": None}
     run, settings = form.settings()
     try:
         plan = plan_of(access.project, run, settings)
@@ -283,46 +296,45 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
 
 
 def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:
-    """That is judge output. Counts, costs and the cut by rank, which are all that the page shows
-    before a label is known, tell of no verdict."""
+    """Return True if the page shows how often the judge is right, which is judge output.
+
+    Before a label is known, it shows only counts, costs and the cut by rank, which reveal no
+    verdict.
+    """
     at_k = found.get("at_k")
-    reached = at_k is not None and at_k["accuracy"]["value"] is not None
-    return bool(found.get("expected") or reached or found.get("cascades"))
+    return bool(found.get("expected") or (at_k and at_k.accuracy) or found.get("cascades"))
 
 
 def _audit(plan: Plan, epsilon: float, looks: tuple[int, ...]) -> dict[str, Any]:
-    """The published errors and the one chosen, by the looks chosen."""
+    """Return how many errors the audit may have, by its sizes, for published errors and yours."""
     epsilons = sorted({*EPSILONS, epsilon})
     sizes = looks or ((plan.audit,) if plan.audit else ())
     return {"epsilons": epsilons, "looks": may_certify(sizes, epsilons)}
 
 
-def _expected(report: Json, plan: Plan) -> dict[str, Any]:
-    known = report["expected"]
+def _expected(report: Report, plan: Plan) -> dict[str, Any]:
+    known = report.expected
     found = {
         "expected": expected_at(known, float(plan.beta), plan.n_frame, plan.usd),
-        "no_expected": known.get("reason", ""),
+        "no_expected": known.reason if isinstance(known, Unforeseen) else "",
     }
     drawn = cost_curve(known, plan)
     return found | ({"plots": [drawn]} if drawn.table else {})
 
 
-def _at_k(report: Json, run: Run | None, k: int | None) -> dict[str, Any]:
-    """What so many samples in each order cost and reach, where fewer than the run's were asked."""
+def _at_k(report: Report, run: Run | None, k: int | None) -> dict[str, Any]:
+    """Return what the judge would cost and reach with k samples per order."""
     if run is None or not k:
         return {}
     orders = len(run.orders) == 2
-    rows = [row for row in report["methods"] if not row["beta"] and row["bpc"] == orders]
-    return {
-        "at_k": next((row for row in rows if row["k"] == k and "run" in row), None)
-        or next((row for row in rows if row["k"] == k), None),
-        "k": k,
-    }
+    rows = [row for row in report.methods if not row.beta and (row.bpc, row.k) == (orders, k)]
+    # A row of recorded labels before one that is derived from this run's samples.
+    return {"at_k": next(iter(sorted(rows, key=lambda row: row.run is None)), None), "k": k}
 
 
-def _cascade(report: Json, second: Run | None) -> dict[str, Any]:
-    """What asking the second judge about the most contested would reach and cost."""
+def _cascade(report: Report, second: Run | None) -> dict[str, Any]:
+    """Return what asking the second judge about the most contested examples achieves and costs."""
     if second is None:
         return {}
-    rows = [row for row in report["cascades"] if row["run"] == second.name]
+    rows = [row for row in report.cascades if row.run == second.name]
     return {"second": second, "cascades": rows}

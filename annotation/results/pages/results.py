@@ -1,7 +1,8 @@
-"""What the rounds of a run would select now, where it was ranked anew after they were opened.
+"""The results of a run: the report, its plots, the downloads, and two fragments of other pages.
 
-A better parser changes verdicts, and items keep the rank they were selected by: nothing is
-selected again by itself, and this says how much that would change.
+One fragment is the pace of annotators on the page of people. The other says how many items the
+run's rounds would select differently now: a better parser changes verdicts and ranks, and items
+stay selected by their old rank until you decide otherwise.
 """
 
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import Shown, kept_for, shown_report
 from annotation.results.report.page import page_context
-from annotation.results.report.report import plots
+from annotation.results.report.report import people_alone, plots
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
 from annotation.rounds.changes import COVERS
@@ -36,7 +37,7 @@ from judging.runs.models import Form, Run, Verdict, find_run
 
 @dataclass(frozen=True)
 class Reselection:
-    """differ: of `m` items selected by rank, so many are not among the first m any more."""
+    """Of the `m` items that a round selected by rank, `differ` are no longer among the first m."""
 
     round: Round
     m: int
@@ -44,17 +45,17 @@ class Reselection:
 
 
 def reselections(run: Run) -> list[Reselection]:
-    """Rounds whose cut would differ. A few queries a round; rounds of one run are few."""
+    """Return the rounds whose selection would differ now. It takes a few queries per round."""
     if run.ranked_at is None:
         return []
     rounds = Round.objects.filter(
         run=run, kind=Round.Kind.ROUTED, stage=Round.Stage.ONLY, opened_at__lt=run.ranked_at
     ).exclude(paper_mode=True)
-    found = [_of(run, round_) for round_ in rounds.order_by("number")]
-    return [one for one in found if one.differ]
+    compared = [_compare(run, round_) for round_ in rounds.order_by("number")]
+    return [one for one in compared if one.differ]
 
 
-def _of(run: Run, round_: Round) -> Reselection:
+def _compare(run: Run, round_: Round) -> Reselection:
     top = Selection.objects.filter(round=round_, kind=Selection.Kind.TOP)
     covered = [pk for one in top for pk in one.parameters.get(COVERS, ())]
     items = Item.objects.filter(Q(selection__in=top) | Q(pk__in=covered))
@@ -69,22 +70,22 @@ def _of(run: Run, round_: Round) -> Reselection:
 
 @require_safe
 def reselection(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Empty where nothing differs. Counts alone: no verdict is shown."""
+    """Show counts only, so that it unblinds nobody; nothing if no selection differs."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     run = get_object_or_404(Run, project=access.project, number=number)
-    found = {"project": access.project, "run": run, "changed": reselections(run)}
-    return render(request, "results/_reselection.html", found)
+    context = {"project": access.project, "run": run, "changed": reselections(run)}
+    return render(request, "results/_reselection.html", context)
 
 
 @require_safe
 def pace(request: HttpRequest, slug: str) -> HttpResponse:
-    """Nothing of the judge is in it, so that it unblinds nobody."""
+    """Show how fast annotators vote. No judge output is in it, so that it unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     times = times_of(access.project)
     people = [] if isinstance(times, Undefined) else by_person(times)
     found = {"report": {"pace": people}, "project": access.project}
     if people:
-        found["plot"] = pace_plot({"pace": people})
+        found["plot"] = pace_plot(people)
     return render(request, "results/_people_pace.html", found)
 
 
@@ -93,7 +94,7 @@ CONTENT_TYPES = {"csv": "text/csv; charset=utf-8", "jsonl": "application/x-ndjso
 
 @require_POST
 def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpResponse:
-    """A POST, since each export goes on record. Of a run, all but votes show the judge's output."""
+    """Send an export. It is a POST, since each export is recorded; all but votes unblind."""
     sent = request.POST
     what = sent.get("what", "labels")
     project = project_for(request.user, slug, Role.RESEARCHER).project
@@ -118,7 +119,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
 
 @require_POST
 def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | FileResponse:
-    """The report of a run as one page, or as a ZIP that can be verified."""
+    """Send the report of a run as one page, or as a ZIP that can be verified."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     project = access.project
     try:
@@ -128,7 +129,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
         with TemporaryDirectory() as folder:
             path = Path(folder) / f"{project.slug}-run{run.number}-report.{kind}"
             deliver(project, run, request.user, path)
-            # Opened before the folder goes: the file lives until it is sent.
+            # Opened before the folder is removed, the file lives until it is sent.
             return FileResponse(path.open("rb"), as_attachment=True, filename=path.name)
     except UserError as error:
         messages.error(request, str(error))
@@ -137,7 +138,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
 
 def _why_no_report(run: Run) -> str:
     if run.form == Form.POINTWISE:
-        return f"{run.name} scored single responses. Its figures stand on its own page."
+        return f"{run.name} scored single responses. Its figures are on the page of the run."
     return f"{run.name} is not ranked yet. Wait until it is done, or pause it."
 
 
@@ -147,7 +148,7 @@ _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 @require_safe
 def results(request: HttpRequest, slug: str) -> HttpResponse:
-    """Until a run is ranked nothing of a judge is shown, and looking unblinds nobody."""
+    """Until a run is ranked, no judge output is shown, so that viewing the page unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
     run = chosen_run(request, access)
@@ -167,14 +168,19 @@ def results(request: HttpRequest, slug: str) -> HttpResponse:
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
         found |= _figures(run, shown)
+    elif run is None or run.form != Form.POINTWISE:
+        found["report"] = alone = kept_for(project, "alone", lambda: people_alone(project))
+        found["alone"] = alone is not None
     if "costs" not in found:
-        people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(run))
+        people = kept_for(
+            project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run)
+        )
         found["costs"] = project_costs(project, run, people)
     return render(request, "results/results.html", found)
 
 
 def _figures(run: Run, shown: Shown) -> dict[str, Any]:
-    """What the report says, as far as it is computed."""
+    """Return the report for the template, as far as it is computed."""
     found = {"renewing": shown.renewing, "waiting": shown.waiting, "rounds": run.rounds.exists()}
     if shown.report is not None:
         found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
@@ -184,7 +190,7 @@ def _figures(run: Run, shown: Shown) -> dict[str, Any]:
 
 @require_safe
 def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
-    """One plot as a file for a paper."""
+    """Send one plot as a file for a paper."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     run = chosen_run(request, access)
     report = shown_report(access.project, run).report if run and run.ranked_at else None
@@ -201,7 +207,7 @@ def plot(request: HttpRequest, slug: str, name: str, kind: str) -> HttpResponse:
 
 
 def chosen_run(request: HttpRequest, access: Access) -> Run | None:
-    """The run in the address, else the primary one, else the newest."""
+    """Return the run in the address, else the primary one, else the newest."""
     project = access.project
     try:
         return find_run(project, request.GET["run"])

@@ -1,4 +1,4 @@
-"""What a round would ask of people before it is opened: items, hours, dollars, and who there is."""
+"""The costs and expected results of a round before it opens, and a recommendation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -7,21 +7,21 @@ from decimal import Decimal
 import numpy as np
 from django.db.models import Avg, Count, Q
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.people.annotators import members_who_may_vote
-from annotation.results.data.figures import Json
 from annotation.results.data.runs import judge_cost
-from annotation.results.data.sheet import Sheet
-from annotation.results.sections.review import BETAS, Review
+from annotation.results.report.page import short
+from annotation.results.report.report import Report
+from annotation.results.sections.review import Expectation, Unforeseen
+from annotation.results.sections.routing import RoutingFigures
 from annotation.rounds.opening import ALPHA, RoundSettings, current_protocol, cut_size, rate_of
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
 from judging.core.errors import UserError
-from judging.core.formatting import count, decimals, interval, number_of, percent, usd
+from judging.core.formatting import count, decimals, number_of, percent, usd
 from judging.dataset.models import frame_of
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.review.certificate import audit_needed, wrong_allowed
 from judging.methods.review.cost import human_usd
-from judging.methods.review.curve import curve_band
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -83,7 +83,9 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     if not n:
         raise UserError("There are no examples to label. Import some first.")
     if run is None and not settings.everything:
-        raise UserError("A cut needs a run to rank by. Judge first, or have everything labelled.")
+        raise UserError(
+            "β needs a judge run to rank by. Start one first, or have everything labelled."
+        )
     rate = rate_of(project, settings)
     if settings.everything:
         settings = replace(settings, audit=0, learn=0)
@@ -110,8 +112,8 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
 
 def measured_minutes(project: Project) -> tuple[float | None, int]:
     """Mean active minutes of a vote given on the screen, and over how many votes."""
-    votes = Annotation.objects.filter(
-        item__round__project=project, source=Annotation.Source.SCREEN, active_seconds__isnull=False
+    votes = Vote.objects.filter(
+        item__round__project=project, source=Vote.Source.SCREEN, active_seconds__isnull=False
     )
     found = votes.aggregate(mean=Avg("active_seconds"), n=Count("pk"))
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
@@ -129,7 +131,7 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int |
     if not m or not last:
         return nothing | {"disputed": 0.0 if everywhere else None}
     place, bpde = last[0]
-    known = Annotation.objects.filter(
+    known = Vote.objects.filter(
         protocol=current_protocol(project),
         example__verdicts__run=run,
         example__verdicts__rank__lte=place,
@@ -149,7 +151,6 @@ def _pending(run: Run | None, n: int) -> int:
 
 
 EPSILONS = (0.05, 0.1, 0.2)
-FEWEST_KNOWN = 20
 
 
 @dataclass(frozen=True)
@@ -168,61 +169,26 @@ class Expected:
     reviewer: float | None
 
 
-def expectation(sheet: Sheet, review: Review | Undefined, rng: np.random.Generator) -> Json:
-    """The part of the report that the planner reads; one entry a β."""
-    if isinstance(review, Undefined):
-        return {"beta": [], "reason": review.reason}
-    if len(review.earned) < FEWEST_KNOWN:
-        return {"beta": [], "reason": f"{len(review.earned)} known labels are too few to plan by"}
-    known = sheet.known
-    rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
-    agree = sheet.ballots.counts.others_agree()[rows]
-    measured = np.isfinite(agree)
-    weight = review.weight[measured]
-    right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
-    band = curve_band(
-        review.level,
-        review.earned,
-        np.array(BETAS, dtype=np.float64),
-        rng,
-        reviewer=None if right is None else np.where(measured, agree, right),
-        weight=review.weight,
-        question=review.question,
-        stratum=review.stratum,
-    )
-    if isinstance(band, Undefined):
-        return {"beta": [], "reason": band.reason}
-    return {
-        "beta": list(BETAS),
-        "accuracy": band.accuracy.tolist(),
-        "lower_band": band.lower_band.tolist(),
-        "known": len(review.earned),
-        "reviewer": right,
-    }
-
-
-def expected_at(found: Json, beta: float, n: int, usd: Decimal) -> Expected | None:
+def expected_at(
+    found: Expectation | Unforeseen, beta: float, n: int, usd: Decimal
+) -> Expected | None:
     """Between two β of the band the lower of both holds."""
-    if not found["beta"]:
+    if isinstance(found, Unforeseen):
         return None
-    betas = np.array(found["beta"], dtype=np.float64)
-    accuracy = float(np.interp(beta, betas, found["accuracy"]))
-    lower = np.array(found["lower_band"])
+    betas = np.array(found.beta, dtype=np.float64)
+    accuracy = float(np.interp(beta, betas, found.accuracy))
+    lower = np.array(found.lower_band)
     above = int(np.searchsorted(betas, beta))
     at_least = float(lower[max(0, above - (betas[above] != beta)) : above + 1].min())
-    corrected = max(0.0, n * (accuracy - found["accuracy"][0]))
+    corrected = max(0.0, n * (accuracy - found.accuracy[0]))
     each = usd / Decimal(corrected) if corrected >= 1 else None
-    return Expected(accuracy, at_least, corrected, each, found["known"], found["reviewer"])
+    return Expected(accuracy, at_least, corrected, each, found.known, found.reviewer)
 
 
-def beta_for(found: Json, target: float) -> float | None:
+def beta_for(found: Expectation, target: float) -> float | None:
     """The smallest β whose lower band reaches the target."""
-    reached = [
-        beta
-        for beta, low in zip(found["beta"], found.get("lower_band", ()), strict=True)
-        if low >= target
-    ]
-    return reached[0] if reached else None
+    bands = zip(found.beta, found.lower_band, strict=True)
+    return next((beta for beta, low in bands if low >= target), None)
 
 
 @dataclass(frozen=True)
@@ -256,33 +222,40 @@ class Advice:
 
 
 def advice(
-    report: Json | None, plan: Plan, target: Decimal | None, epsilon: float, budget: Decimal | None
+    report: Report | None,
+    plan: Plan,
+    target: Decimal | None,
+    epsilon: float,
+    budget: Decimal | None,
 ) -> Advice:
     """The most binding first: no labels, a useless ranking, a target, a budget, the best gain."""
-    if report is None or not report["coverage"]["judged"]["value"]:
+    judged = report and report.coverage.judged
+    if not judged or not judged.value:
         return _without_judge(plan)
-    expected = report["expected"]
-    if not expected["beta"]:
-        return _without_labels(expected["reason"], plan, epsilon)
-    labels = f"{count(expected['known'])} known labels"
+    expected = report.expected
+    if isinstance(expected, Unforeseen):
+        return _without_labels(expected.reason, plan, epsilon)
+    labels = f"{count(expected.known)} known labels"
     if target is not None:
         return _for_target(expected, plan, target, labels)
-    area = report["hitlc"]["auroc"] if report else {}
-    if report and report["hitlc"].get("no_better_than_chance") and not plan.learn:
-        learned = report["routing"]
-        instead = "spend on an audit, let the round learn where it errs, or try another judge."
-        if learned.get("used"):
-            reached = decimals(learned["auroc"]["learned"]["value"])
-            instead = f"let the round learn where it errs (AUROC {reached} on these labels)."
+    area = report.hitlc.auroc
+    if report.hitlc.no_better_than_chance and not plan.learn:
+        learned = report.routing
+        instead = (
+            "Pay for an audit, let the round learn where the judge errs, or try another judge."
+        )
+        if isinstance(learned, RoutingFigures) and learned.used:
+            reached = decimals(learned.auroc.learned.value)
+            instead = f"Let the round learn where it errs (AUROC {reached} on these labels)."
         return Advice(
-            "On this judge BPDE finds errors no better than chance (AUROC "
-            f"{_with_interval(area)}). A review by rank buys what a random one would: {instead}",
+            "BPDE finds this judge's errors no better than chance (AUROC "
+            f"{short(area)}). Reviewing by rank gains no more than reviewing at random. {instead}",
             labels,
             warns=True,
         )
     if budget is not None:
         return Advice(
-            f"{usd(budget)} buys β = {decimals(float(plan.beta), 1)} % beside this audit: "
+            f"After the audit, {usd(budget)} pays for β = {decimals(float(plan.beta), 1)} %: "
             f"{count(plan.m)} examples by rank.",
             "the votes, minutes and wage above",
             float(plan.beta),
@@ -290,18 +263,12 @@ def advice(
     return _best_gain(expected, area, plan, labels)
 
 
-def _with_interval(found: Json) -> str:
-    if found.get("low") is None or found.get("high") is None:
-        return decimals(found["value"])
-    return f"{decimals(found['value'])} [{interval(found['low'], found['high'])}]"
-
-
 def _without_judge(plan: Plan) -> Advice:
     """There is no label of a judge that a review could correct, or an audit certify."""
     return Advice(
-        "No β can be recommended before a judge has labelled the examples. Let it judge first, or "
-        "have people label everything.",
-        f"a judge's labels of {number_of(plan.n_frame, 'example')}, which are not there yet",
+        "No β can be recommended before a judge has labelled the examples. Start a judge run "
+        "first, or have people label everything.",
+        f"{number_of(plan.n_frame, 'example')}, none with a judge's label yet",
         warns=True,
     )
 
@@ -310,64 +277,64 @@ def _without_labels(reason: str, plan: Plan, epsilon: float) -> Advice:
     needed = audit_needed(epsilon, 0)
     if needed > plan.n_frame - plan.m:
         return Advice(
-            f"No β can be recommended for an accuracy yet ({reason}). To certify that at most "
-            f"{percent(epsilon)} of the unchecked labels are wrong takes an audit of {needed}, "
-            f"and only {count(plan.n_frame - plan.m)} would be unchecked: have people label "
-            "everything.",
-            f"the {number_of(plan.n_frame, 'example')} that there are",
+            f"No β can be recommended yet ({reason}). An audit of {needed} is needed to certify "
+            f"that at most {percent(epsilon)} of the unreviewed labels are wrong, but only "
+            f"{count(plan.n_frame - plan.m)} would be unreviewed. Have people label everything.",
+            f"all {number_of(plan.n_frame, 'example')}",
             warns=True,
         )
     return Advice(
-        f"No β can be recommended for an accuracy yet ({reason}). Begin with an audit of at least "
-        f"{needed}: with none of them wrong it certifies that at most {percent(epsilon)} of the "
-        "unchecked labels are.",
+        f"No β can be recommended yet ({reason}). Begin with an audit of at least {needed}. If it "
+        f"finds no error, it certifies that at most {percent(epsilon)} of the unreviewed labels "
+        "are wrong.",
         "the exact bound for a large set, at 95 % confidence",
     )
 
 
-def _for_target(expected: Json, plan: Plan, target: Decimal, labels: str) -> Advice:
+def _for_target(expected: Expectation, plan: Plan, target: Decimal, labels: str) -> Advice:
     beta = beta_for(expected, float(target) / 100)
-    rests_on = f"the lower band, which holds at every β at once, over {labels}"
+    rests_on = f"a lower bound from {labels}, valid whichever β you choose"
     if beta is None:
-        best = percent(max(expected["lower_band"]), 1)
+        best = percent(max(expected.lower_band), 1)
         return Advice(
-            f"No β is sure to reach {decimals(float(target), 1)} %: the lower band never exceeds "
-            f"{best}. More known labels narrow it.",
+            f"No β is sure to reach {decimals(float(target), 1)} %: the lower bound is at most "
+            f"{best}. More known labels would raise it.",
             rests_on,
             warns=True,
         )
     return Advice(
-        f"For {decimals(float(target), 1)} % take β = {beta:g} %: {usd(plan.usd_at(beta))} for "
-        "people.",
+        f"Recommended: review {beta:g} % to reach {decimals(float(target), 1)} %. Human cost: "
+        f"{usd(plan.usd_at(beta))}.",
         rests_on,
         beta,
     )
 
 
-def _best_gain(expected: Json, area: Json, plan: Plan, labels: str) -> Advice:
+def _best_gain(expected: Expectation, area: Figure, plan: Plan, labels: str) -> Advice:
     """Where the curve is farthest above a random choice: beyond, a random label corrects more.
 
     Where errors do not come first on the whole, what the curve gains somewhere is its noise.
     """
-    if area["value"] is not None and area["value"] <= EVEN:
+    if area and area.value <= EVEN:
         return Advice(
-            "No β is recommended: on these labels the first by rank hold no more errors than as "
-            f"many taken at random (AUROC {_with_interval(area)}).",
+            "No β is recommended: on these labels, the highest-ranked examples hold no more errors "
+            f"than random ones (AUROC {short(area)}).",
             labels,
             warns=True,
         )
-    beta, accuracy = (np.array(expected[name]) for name in ("beta", "accuracy"))
+    beta, accuracy = np.array(expected.beta), np.array(expected.accuracy)
     chance = accuracy[0] + beta / 100 * (accuracy[-1] - accuracy[0])
     best = int((accuracy - chance).argmax())
     if not best or accuracy[best] - chance[best] < 1e-9:
         return Advice(
-            "At no β does the review by rank put right more labels than a random one.",
+            "No β is recommended: reviewing by rank never corrects more labels than reviewing at "
+            "random.",
             labels,
             warns=True,
         )
     return Advice(
-        f"Take β = {beta[best]:g} %, {usd(plan.usd_at(float(beta[best])))} for people: there "
-        "labels by rank correct most beyond as many taken at random.",
-        f"the curve over {labels}; it says where to stop, not how accurate the labels become",
+        f"Recommended: review {beta[best]:g} % ({usd(plan.usd_at(float(beta[best])))} human cost). "
+        "There, reviewing by rank beats reviewing at random by the most.",
+        f"the curve over {labels}; it shows where to stop, not how accurate the labels become",
         float(beta[best]),
     )

@@ -1,7 +1,8 @@
-"""The state of a project's data, in few aggregates: what was made of it holds while this is equal.
+"""Reports, kept until the state of their project's data changes.
 
-Each row counts with a weight of its own, so that two that change against each other are seen, and
-so is an update of many at once, which leaves no time behind. Imported texts alone never change.
+The state is a hash of few aggregates. Each row counts with a weight of its own, so that two that
+change against each other are seen, and so is an update of many at once, which leaves no time
+behind. Imported texts alone never change.
 """
 
 import hashlib
@@ -15,10 +16,9 @@ from django.db.models.expressions import Combinable
 from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
-from annotation.models import Adjudication, Annotation, Item, Round, Slot
-from annotation.results.data.figures import Json
+from annotation.models import Adjudication, Item, Round, Slot, Vote
 from annotation.results.data.sheet import label_sign
-from annotation.results.report.report import report
+from annotation.results.report.report import Report, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
 from judging.core.caching import CACHED_SECONDS, cache_key, cached, report_cache
@@ -46,7 +46,7 @@ def fingerprint(project: Project) -> str:
     rounds = Round.objects.filter(project=project)
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
-    votes = Annotation.objects.filter(item__round__project=project)
+    votes = Vote.objects.filter(item__round__project=project)
     state = [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(rounds.order_by("pk").values_list(*_ROUND)),
@@ -71,7 +71,7 @@ def _size(rows: QuerySet, **more: Combinable) -> dict[str, int]:
 
 
 def _weighed(*numbers: Combinable) -> Sum:
-    """numbers: of a row, each of which can change."""
+    """numbers: the numeric columns of each row that can change."""
     total: Combinable = Value(0, output_field=BigIntegerField())
     for place, number in enumerate(numbers):
         total = total + number * Value(2 * place + 1)
@@ -105,12 +105,12 @@ class Shown:
     waiting: no worker could be woken yet, since the broker does not answer.
     """
 
-    report: Json | None
+    report: Report | None
     renewing: bool = False
     waiting: bool = False
 
 
-def current_report(project: Project, run: Run) -> Json:
+def current_report(project: Project, run: Run) -> Report:
     """A constant number of queries that count, where nothing has changed."""
     state = fingerprint(project)
     return cached("report", run, state, lambda: report(Analysis(project, run)))
@@ -153,6 +153,6 @@ def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
     return cached(name, project, fingerprint(project), make)
 
 
-def _kept(run: Run, state: str) -> Json | None:
+def _kept(run: Run, state: str) -> Report | None:
     found = report_cache.get(cache_key("report", run))
     return found[1] if found and found[0] == state else None

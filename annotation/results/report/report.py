@@ -1,40 +1,50 @@
-"""The report's plots. Each reads the report and nothing else, so that a plot and the table under
-it cannot differ."""
+"""The report of a run: its figures, its sections on the page, and its plots.
 
+To add a section: a module in `annotation.results.sections`, its figures in `Report` and `report`,
+its place on the page in `SECTIONS`, and its keys in docs/report.md. Plots read the report and
+nothing else, so that a plot and the table under it cannot differ.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from annotation.results import sections
 from annotation.results.data.figures import (
+    HollowEstimate,
     Json,
     Plot,
     colour,
     intervals,
     plot,
+    to_json,
     tooltip,
-    usd,
     value_of,
     x_axis,
     y_axis,
 )
-from annotation.results.data.runs import Costs
-from annotation.results.planner.planning import expectation
-from annotation.results.sections import routing
-from annotation.results.sections.analysis import Analysis, Section
-from annotation.results.sections.calibration import (
+from annotation.results.data.runs import Costs, project_costs
+from annotation.results.data.sheet import sheet_of
+from annotation.results.sections import (
     calibration,
-    calibration_accuracy,
-    calibration_curves,
-    read_calibration,
+    judge_card,
+    methods,
+    people,
+    portia,
+    position,
+    review,
+    review_gain,
+    routing,
+    trust,
+    win_rates,
 )
-from annotation.results.sections.judge_card import judge_card, read_card
-from annotation.results.sections.methods import ablation, is_adaptive, methods
-from annotation.results.sections.people import NAME, pace, pace_plot, people
-from annotation.results.sections.people import read as read_pace
-from annotation.results.sections.portia import portia, read_portia
-from annotation.results.sections.position import conflict_by_gap, distribution, orders
-from annotation.results.sections.review import hitlc
-from annotation.results.sections.review_gain import review, ties
-from annotation.results.sections.routing import cascades, jury_rows
-from annotation.results.sections.trust import alt_test, certificate
-from annotation.results.sections.win_rates import by_category, models, win_rates
-from judging.methods.intervals.estimates import Undefined
+from annotation.results.sections.analysis import Analysis, Section
+from judging.dataset.models import Label
+from judging.methods.intervals.estimates import Figure, Undefined
+from judging.methods.verdicts.position import GapBin
+from judging.projects.models import Project
 from judging.runs.models import Run
 
 CURVES = {
@@ -48,19 +58,97 @@ CURVES = {
 FRONTIER, BEATEN = "on the frontier", "beaten"
 RATES = {
     "judge_and_people": "judge and people",
-    "people": "people alone",
+    "people": "people only",
     "final": "final labels (hollow)",
-    "judge": "judge alone (hollow)",
+    "judge": "judge only (hollow)",
 }
 
 
-def review_curve_plot(report: Json) -> Plot:
-    curves = report["hitlc"]
+@dataclass(frozen=True)
+class ProjectName:
+    slug: str
+    name: str
+
+
+@dataclass(frozen=True)
+class RunDescription:
+    """The settings that a run was judged by. portia, permutations: None for other methods."""
+
+    number: int
+    name: str
+    method: str
+    form: str
+    endpoint: str
+    model: str
+    k: int
+    adaptive: bool
+    portia: Json | None
+    permutations: Sequence[str] | None
+    temperature: str
+    template: str
+    template_sha256: str
+    seed: int
+    price_source: str
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """samples: slots by status. labels: the judge's, by what they say. basis: whose labels are
+    compared, as in `Sheet`. known: how many of these there are, or why there are none."""
+
+    examples: int
+    judged: Figure
+    samples: Mapping[str, int]
+    labels: Mapping[str, int]
+    final_labels: Mapping[str, int]
+    basis: str
+    unblinded: trust.Unblinded
+    known: int | Undefined
+
+
+@dataclass(frozen=True)
+class Report:
+    """All figures of a run, in the order of the keys of `report --json`.
+
+    Types are named by `sections`, since fields have the names of modules.
+    """
+
+    project: ProjectName
+    run: RunDescription
+    coverage: Coverage
+    methods: Sequence[sections.methods.MethodRow]
+    position: sections.position.Position
+    conflict_by_gap: Sequence[GapBin]
+    orders: sections.position.Orders
+    portia: sections.portia.PortiaFigures | Undefined
+    calibration: sections.calibration.CalibrationFigures | Undefined
+    ablation: Sequence[sections.methods.FewerRow | sections.methods.RunRow]
+    hitlc: sections.review.ReviewCurves
+    ties: sections.review_gain.TieConventions
+    review: sections.review_gain.ReviewDone | sections.review_gain.NoReview
+    distribution: Sequence[sections.position.BpdeBar]
+    expected: sections.review.Expectation | sections.review.Unforeseen
+    length: sections.win_rates.Preference
+    judge_card: sections.judge_card.JudgeCard
+    win_rate: sections.win_rates.WinRates
+    certificate: sections.trust.CertificateFigures
+    alt_test: sections.trust.AlternativeTest | Undefined
+    routing: sections.routing.RoutingFigures | Undefined
+    cascades: Sequence[sections.routing.CascadeRow]
+    models: sections.win_rates.ModelRanking
+    people: sections.people.PeopleFigures
+    pace: Sequence[sections.people.Pace]
+    by_category: Sequence[sections.win_rates.CategoryFigures]
+    cost: Costs
+
+
+def review_curve_plot(report: Report) -> Plot:
+    curves = report.hitlc
     rows = [
-        {"beta": beta, "ranking": words} | value_of(curves[name][place])
+        {"beta": beta, "ranking": words} | value_of(point)
         for name, words in CURVES.items()
-        for place, beta in enumerate(curves["beta"])
-        if curves[name][place]["value"] is not None
+        for beta, point in zip(curves.beta, getattr(curves, name), strict=True)
+        if not isinstance(point, Undefined)
     ]
     drawn = list(dict.fromkeys(row["ranking"] for row in rows))
     line = {
@@ -73,15 +161,19 @@ def review_curve_plot(report: Json) -> Plot:
             "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
         },
     }
-    caption = "Reviewed examples count as right by construction, but for the independent curve."
-    return plot("hitlc", "Accuracy after a review of the top β %", caption, rows, line)
+    caption = "Reviewed examples count as right, except in the independent curve."
+    return plot("hitlc", "Accuracy after reviewing the top β %", caption, rows, line)
 
 
-def distribution_plot(report: Json) -> Plot:
+def distribution_plot(report: Report) -> Plot:
     rows = [
-        {"bpde": f"{bar['low']:.1f}–{bar['high']:.1f}", "people": words, "examples": bar[key]}
-        for bar in report["distribution"]
-        for key, words in (("selected", "selected"), ("others", "not selected"))
+        {
+            "bpde": f"{bar.low:.1f}–{bar.high:.1f}" if bar.high else "0",
+            "people": words,
+            "examples": examples,
+        }
+        for bar in report.distribution
+        for words, examples in (("selected", bar.selected), ("not selected", bar.others))
     ]
     bars = {
         "mark": "bar",
@@ -92,18 +184,21 @@ def distribution_plot(report: Json) -> Plot:
             "tooltip": tooltip("bpde", "people", "examples"),
         },
     }
-    return plot("bpde", "BPDE, and what was selected", "The first bar is 0 to 0.1.", rows, bars)
+    return plot(
+        "bpde",
+        "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.",
+        rows,
+        bars,
+    )
 
 
-def cost_plot(report: Json) -> Plot:
+def cost_plot(report: Report) -> Plot:
     rows = [
-        {
-            "method": _method(row),
-            "usd": float(row["judge_usd"] or 0) + float(row["human_usd"]),
-        }
-        | value_of(row["accuracy"])
-        for row in report["methods"]
-        if row["accuracy"]["value"] is not None and row["judge_usd"] is not None
+        {"method": _method(row), "usd": float(row.judge_usd) + float(row.human_usd)}
+        | value_of(row.accuracy)
+        for row in report.methods
+        if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
     ]
     for row in rows:
         beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
@@ -122,18 +217,18 @@ def cost_plot(report: Json) -> Plot:
         "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
         "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
     }
-    caption = "Each method a point; on the frontier nothing cheaper is as accurate."
+    caption = "Each point is a method. On the frontier, no cheaper method is as accurate."
     return plot("cost", "Cost against accuracy", caption, rows, {"layer": [frontier, points]})
 
 
-def score_gap_plot(report: Json) -> Plot:
+def score_gap_plot(report: Report) -> Plot:
     names = {"same_samples": "same samples", "split_samples": "separate samples"}
-    bins = {f"{bin_['low']:g}–{bin_['high']:g}": bin_ for bin_ in report["conflict_by_gap"]}
+    bins = {f"{bin_.low:g}–{bin_.high:g}": bin_ for bin_ in report.conflict_by_gap}
     rows = [
-        {"gap": gap, "measured": words} | value_of(bin_[name])
+        {"gap": gap, "measured": words} | value_of(getattr(bin_, name))
         for name, words in names.items()
         for gap, bin_ in bins.items()
-        if bin_[name]["value"] is not None
+        if not isinstance(getattr(bin_, name), Undefined)
     ]
     line = {
         "mark": {"type": "line", "point": True},
@@ -144,28 +239,27 @@ def score_gap_plot(report: Json) -> Plot:
             "tooltip": tooltip("gap", "measured", "value", "low", "high"),
         },
     }
-    caption = "With the same samples the fall is partly an artefact; with separate ones it is not."
+    caption = "With the same samples, part of the drop is an artefact; with separate ones, none is."
     return plot("gap", "Conflict by score gap", caption, rows, line)
 
 
-def categories_plot(report: Json) -> Plot:
+def categories_plot(report: Report) -> Plot:
     rows = [
-        {"category": row["category"], "n": row["n"]} | value_of(row["accuracy"])
-        for row in report["by_category"]
-        if row["accuracy"]["value"] is not None
+        {"category": row.category, "n": row.n} | value_of(row.accuracy)
+        for row in report.by_category
+        if not isinstance(row.accuracy, Undefined)
     ]
     rows = rows if len(rows) > 1 else []
-    caption = "Judge's accuracy in each category, with its interval."
+    caption = "The judge's accuracy per category, with its 95 % interval."
     return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
 
 
-def agreement_plot(report: Json) -> Plot:
+def agreement_plot(report: Report) -> Plot:
     rows = []
-    for pair in report["people"]["pairwise"]:
-        a, b = pair["annotators"]
-        if pair["kappa"]["value"] is not None:
-            kappa = pair["kappa"]["value"]
-            rows += [{"first": x, "second": y, "kappa": kappa} for x, y in ((a, b), (b, a))]
+    for pair in report.people.pairwise:
+        if not isinstance(pair.kappa, Undefined):
+            for first, second in (pair.annotators, pair.annotators[::-1]):
+                rows.append({"first": first, "second": second, "kappa": pair.kappa.value})
     shared = {
         "x": {"field": "first", "type": "nominal", "title": None},
         "y": {"field": "second", "type": "nominal", "title": None},
@@ -185,14 +279,14 @@ def agreement_plot(report: Json) -> Plot:
     return plot("people", "Agreement of each pair of people", "Cohen's kappa.", rows, matrix)
 
 
-def win_rates_plot(report: Json) -> Plot:
-    found = report["win_rate"]
+def win_rates_plot(report: Report) -> Plot:
+    rates = {words: getattr(report.win_rate, name) for name, words in RATES.items()}
     rows = [
-        {"by": words, "hollow": "hollow" in found[name]} | value_of(found[name])
-        for name, words in RATES.items()
-        if found[name]["value"] is not None
+        {"by": words, "hollow": isinstance(rate, HollowEstimate)} | value_of(rate)
+        for words, rate in rates.items()
+        if not isinstance(rate, Undefined)
     ]
-    caption = "Hollow figures have sampling error only; the judge's bias is not in them."
+    caption = "Hollow points cover sampling error only, not judge bias."
     drawing = intervals("by", "win rate")
     line, points = drawing["layer"]
     drawing["layer"] = [line] + [
@@ -206,160 +300,171 @@ def win_rates_plot(report: Json) -> Plot:
     return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
 
 
-def _method(row: Json) -> str:
-    beta = f", β {row['beta']:g} %" if row["beta"] else ""
-    if row["k"] is None:
-        return f"{row['name']}{beta}"
-    return f"{row['name']} (k {row['k']}{beta})"
-
-
-def _methods(of: Analysis) -> Json:
-    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
-    rows = methods(of.sheet, of.run, *given, of.rng)
-    reviewed = next((n for n, row in enumerate(rows) if row["beta"]), len(rows))
-    return {"methods": [*rows[:reviewed], *jury_rows(of), *rows[reviewed:]]}
-
-
-def _routing(of: Analysis) -> Json:
-    return routing.figures(of) | {"cascades": cascades(of)}
-
-
-def _position(of: Analysis) -> Json:
-    return {
-        "position": of.position,
-        "conflict_by_gap": conflict_by_gap(of.samples, of.run),
-        "orders": orders(of.sheet, of.samples, of.rng),
-    }
-
-
-def _ablation(of: Analysis) -> Json:
-    return {"ablation": ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng)}
-
-
-def _review(of: Analysis) -> Json:
-    return {
-        "hitlc": hitlc(of.sheet, of.samples, of.review, of.band),
-        "ties": ties(of),
-        "review": review(of),
-        "distribution": distribution(of.sheet),
-        "expected": expectation(of.sheet, of.review, of.rng),
-    }
-
-
-def _trust(of: Analysis) -> Json:
-    claim = certificate(of.sheet, of.audit) | {"unchecked_accuracy": of.unchecked.as_json()}
-    return {"certificate": claim, "alt_test": alt_test(of.sheet)}
+def _method(row: methods.MethodRow) -> str:
+    beta = f", β {row.beta:g} %" if row.beta else ""
+    return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"
 
 
 SECTIONS = (
-    Section("methods", _methods, "results/_methods.html", plots=(cost_plot,)),
-    Section("position", _position, "results/_position.html", plots=(score_gap_plot,)),
-    Section("portia", lambda of: {"portia": portia(of)}, "results/_portia.html", read=read_portia),
+    Section("methods", "results/_methods.html", plots=(cost_plot,)),
+    Section("position", "results/_position.html", plots=(score_gap_plot,)),
+    Section("portia", "results/_portia.html", read=portia.read_portia),
     Section(
         "calibration",
-        lambda of: {"calibration": calibration(of)},
         "results/_calibration.html",
-        read=read_calibration,
-        plots=(calibration_accuracy, calibration_curves),
+        read=calibration.read_calibration,
+        plots=(
+            lambda report: calibration.calibration_accuracy(report.calibration),
+            lambda report: calibration.calibration_curves(report.calibration),
+        ),
     ),
-    Section("ablation", _ablation, "results/_ablation.html"),
+    Section("ablation", "results/_ablation.html"),
+    Section("review", "results/_review.html", plots=(review_curve_plot, distribution_plot)),
+    Section("length", "results/_length.html"),
+    Section("judge_card", "results/_judge_card.html", read=judge_card.read_card),
+    Section("win_rate", "results/_win_rate.html", plots=(win_rates_plot,)),
+    Section("trust", "results/_trust.html"),
+    Section("routing", "results/_routing.html", read=routing.read_routing),
+    Section("models", "results/_models.html"),
+    Section("people", "results/_agreement.html", plots=(agreement_plot,)),
     Section(
-        "review", _review, "results/_review.html", plots=(review_curve_plot, distribution_plot)
+        people.NAME,
+        "results/_pace.html",
+        read=people.read,
+        plots=(lambda report: people.pace_plot(report.pace),),
     ),
-    Section("length", lambda of: {"length": of.length}, "results/_length.html"),
-    Section(
-        "judge_card",
-        lambda of: {"judge_card": judge_card(of)},
-        "results/_judge_card.html",
-        read=read_card,
-    ),
-    Section(
-        "win_rate",
-        lambda of: {"win_rate": win_rates(of.sheet)},
-        "results/_win_rate.html",
-        plots=(win_rates_plot,),
-    ),
-    Section("trust", _trust, "results/_trust.html"),
-    Section("routing", _routing, "results/_routing.html", read=routing.read_routing),
-    Section("models", lambda of: {"models": models(of.sheet, of.rng)}, "results/_models.html"),
-    Section(
-        "people",
-        lambda of: {"people": people(of.sheet, of.rng)},
-        "results/_agreement.html",
-        plots=(agreement_plot,),
-    ),
-    Section(NAME, pace, "results/_pace.html", read=read_pace, plots=(pace_plot,)),
-    Section(
-        "categories",
-        lambda of: {"by_category": by_category(of.sheet, of.samples, of.rng)},
-        "results/_categories.html",
-        plots=(categories_plot,),
-    ),
-    Section("cost", lambda of: {"cost": cost(of.costs)}),
+    Section("categories", "results/_categories.html", plots=(categories_plot,)),
 )
 
 
-def report(analysis: Analysis) -> Json:
-    """What `report --json` prints; the results page shows the same figures."""
-    project = analysis.project
-    found: Json = {
-        "project": {"slug": project.slug, "name": project.name},
-        "run": described(analysis.run),
-        "coverage": coverage(analysis),
-    }
-    for section in SECTIONS:
-        found |= section.figures(analysis)
-    return found
+def report(of: Analysis) -> Report:
+    """Everything that the results page, the files and `report --json` say of a run.
+
+    Each section has a generator of its own from the run's seed, so that none changes another.
+    """
+    return Report(
+        project=ProjectName(of.project.slug, of.project.name),
+        run=described(of.run),
+        coverage=coverage(of),
+        methods=_methods(of),
+        position=of.position,
+        conflict_by_gap=position.conflict_by_gap(of.samples, of.run),
+        orders=position.orders(of.sheet, of.samples, of.rng),
+        portia=portia.portia(of),
+        calibration=calibration.calibration(of),
+        ablation=methods.ablation(of.sheet, of.run, of.others, of.fewer, of.before(), of.rng),
+        hitlc=review.hitlc(of.sheet, of.samples, of.review, of.band),
+        ties=review_gain.ties(of),
+        review=review_gain.review(of),
+        distribution=position.distribution(of.sheet),
+        expected=review.expectation(of.sheet, of.review, of.rng),
+        length=of.length,
+        judge_card=judge_card.judge_card(of),
+        win_rate=win_rates.win_rates(of.sheet),
+        certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
+        alt_test=trust.alt_test(of.sheet),
+        routing=routing.figures(of),
+        cascades=routing.cascades(of),
+        models=win_rates.models(of.sheet, of.rng),
+        people=people.people(of.sheet, of.rng),
+        pace=people.pace(of),
+        by_category=win_rates.by_category(of.sheet, of.samples, of.rng),
+        # Rows of the database do not belong in what is kept.
+        cost=replace(of.costs, runs=()),
+    )
 
 
-def plots(report: Json) -> list[Plot]:
+@dataclass(frozen=True)
+class PeopleAlone:
+    """What people say before any run is ranked, from all their votes.
+
+    labels: examples by the label that people gave. sources: the same by how they came to it.
+    undecided: examples with votes and without a label.
+    """
+
+    project: ProjectName
+    run: None
+    examples: int
+    voted: int
+    labels: Mapping[str, int]
+    sources: Mapping[str, int]
+    undecided: int
+    unblinded: trust.Unblinded
+    people: sections.people.PeopleFigures
+    pace: Sequence[sections.people.Pace]
+    cost: Costs
+
+
+def people_alone(project: Project) -> PeopleAlone | None:
+    """Return the report by people alone, which shows nothing of a judge; None without votes."""
+    sheet = sheet_of(project, None)
+    given = [say for say in sheet.people if say is not None and (say.votes or say.settled)]
+    if not given:
+        return None
+    times = people.times_of(project)
+    return PeopleAlone(
+        project=ProjectName(project.slug, project.name),
+        run=None,
+        examples=len(sheet),
+        voted=sum(bool(say.votes) for say in given),
+        labels={name: sum(say.label == name for say in given) for name in Label.values},
+        sources=Counter(say.source for say in given if say.label),
+        undecided=sum(not say.label for say in given),
+        unblinded=trust.unblinded(sheet),
+        people=people.people(sheet, np.random.default_rng(0)),
+        pace=[] if isinstance(times, Undefined) else people.by_person(times),
+        cost=replace(project_costs(project, None), runs=()),
+    )
+
+
+def _methods(of: Analysis) -> list[methods.MethodRow]:
+    """The juries stand between the judge alone and what people review."""
+    given = (of.others, of.prompt_share, of.fewer, of.before(), of.after(), of.band, of.costs)
+    rows = methods.methods(of.sheet, of.run, *given, of.rng)
+    reviewed = next((place for place, row in enumerate(rows) if row.beta), len(rows))
+    return [*rows[:reviewed], *routing.jury_rows(of), *rows[reviewed:]]
+
+
+def report_json(analysis: Analysis) -> Json:
+    """What `report --json` prints: docs/report.md has all keys."""
+    return to_json(report(analysis))
+
+
+def plots(report: Report) -> list[Plot]:
     """Those that have something to show, in the order of the sections."""
     drawn = [draw(report) for section in SECTIONS for draw in section.plots]
     return [plot for plot in drawn if plot.table]
 
 
-def described(run: Run) -> Json:
-    return {
-        "number": run.number,
-        "name": run.name,
-        "method": run.method,
-        "form": run.form,
-        "endpoint": run.endpoint,
-        "model": run.model,
-        "k": run.k,
-        "adaptive": is_adaptive(run),
-        "portia": run.parameters.get("portia"),
-        "permutations": run.parameters.get("permutations"),
-        "temperature": str(run.temperature),
-        "template": run.template_name,
-        "template_sha256": run.template_hash,
-        "seed": run.seed,
-        "price_source": run.price_source,
-    }
+def described(run: Run) -> RunDescription:
+    return RunDescription(
+        number=run.number,
+        name=run.name,
+        method=run.method,
+        form=run.form,
+        endpoint=run.endpoint,
+        model=run.model,
+        k=run.k,
+        adaptive=methods.is_adaptive(run),
+        portia=run.parameters.get("portia"),
+        permutations=run.parameters.get("permutations"),
+        temperature=str(run.temperature),
+        template=run.template_name,
+        template_sha256=run.template_hash,
+        seed=run.seed,
+        price_source=run.price_source,
+    )
 
 
-def coverage(analysis: Analysis) -> Json:
+def coverage(analysis: Analysis) -> Coverage:
     known = analysis.sheet.known
-    return {
-        "examples": len(analysis.sheet),
-        "judged": analysis.coverage.as_json(),
-        "samples": analysis.statuses,
-        "labels": analysis.shares,
-        "final_labels": analysis.final_shares,
-        "basis": analysis.sheet.basis,
-        "unblinded": analysis.unblinded,
-        "known": known.as_json() if isinstance(known, Undefined) else len(known.rows),
-    }
-
-
-def cost(costs: Costs) -> Json:
-    return {
-        "judge_usd": usd(costs.judge_usd),
-        "human_usd": usd(costs.human_usd),
-        "total_usd": usd(costs.total_usd),
-        "paper_usd": usd(costs.paper_usd),
-        "by_hand_one_vote_usd": usd(costs.by_hand_one),
-        "by_hand_same_votes_usd": usd(costs.by_hand_same),
-        "votes": costs.n_votes,
-        "votes_an_example": costs.votes_an_example,
-    }
+    return Coverage(
+        examples=len(analysis.sheet),
+        judged=analysis.coverage,
+        samples=analysis.statuses,
+        labels=analysis.shares,
+        final_labels=analysis.final_shares,
+        basis=analysis.sheet.basis,
+        unblinded=analysis.unblinded,
+        known=known if isinstance(known, Undefined) else len(known.rows),
+    )

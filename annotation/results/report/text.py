@@ -3,9 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from annotation.results.data.figures import Json
 from annotation.results.data.runs import Costs
 from annotation.results.merge.final_labels import Merged
+from annotation.results.report.report import PeopleAlone
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.review import LabelAgreement, ReviewGain
 from judging.core.formatting import count, decimals, interval, number_of, p_value, percent, usd
@@ -16,7 +16,7 @@ _WIDTH = 22
 
 
 def label_table(rows: Iterable[Merged]) -> Iterator[str]:
-    """One line an example, and the counts of the final labels below."""
+    """Yield one line per example, then the counts of the final labels."""
     header = ("example", "judge", "CS 1", "CS 2", "BPDE", "rank", "votes", "final", "source")
     yield _line(header)
     finals: Counter[str] = Counter()
@@ -42,10 +42,10 @@ def label_table(rows: Iterable[Merged]) -> Iterator[str]:
 
 
 def cost_table(costs: Costs) -> Iterator[str]:
-    """Judge, people, together, and everything by hand."""
+    """Yield the cost of the judge, of people, of both, and of labelling everything by hand."""
     yield f"judge                                {usd(costs.judge_usd)}"
     yield f"people ({number_of(costs.n_votes, 'vote')})".ljust(37) + usd(costs.human_usd)
-    yield f"together                             {usd(costs.total_usd)}"
+    yield f"total                                {usd(costs.total_usd)}"
     if costs.paper_usd is not None:
         yield f"as the paper counts it               {usd(costs.paper_usd)}"
     yield f"everything by hand, one vote each    {usd(costs.by_hand_one)}"
@@ -64,12 +64,8 @@ def _line(cells: tuple[str, ...]) -> str:
 _NAME = 46
 
 
-def figure(found: Figure | Json, digits: int = 3) -> str:
+def figure(found: Figure, digits: int = 3) -> str:
     """`.732 [.69–.77], n = 80`, or the reason why there is no number."""
-    if isinstance(found, dict):
-        reason = found.get("reason")
-        given = (found["value"], found.get("n"), found.get("low"), found.get("high"))
-        found = Undefined(reason) if reason else Estimate(*given)
     if isinstance(found, Undefined):
         return f"– ({found.reason})"
     text = decimals(found.value, digits)
@@ -92,46 +88,63 @@ def report_lines(analysis: Analysis) -> Iterator[str]:
     yield from _honest(analysis.lines(), analysis.audited)
     yield _figures_text_line("BPDE finds the judge's errors: AUROC", figure(analysis.finds_errors))
     if analysis.no_better_than_chance:
-        yield "  On this judge BPDE finds errors no better than chance."
+        yield "  BPDE finds this judge's errors no better than chance."
     yield from _position(analysis)
     yield ""
     yield from cost_table(analysis.costs)
 
 
+def people_lines(found: PeopleAlone) -> Iterator[str]:
+    """What people alone say: their labels, how they agree, and what they cost."""
+    yield _figures_text_line("examples", count(found.examples))
+    yield _figures_text_line("examples with votes", count(found.voted))
+    yield _figures_text_line("people's labels", _counts(dict(found.labels)))
+    yield _figures_text_line("  voted on, without a label so far", count(found.undecided))
+    people = found.people
+    yield _figures_text_line("pairs of votes that agree", figure(people.agreement))
+    yield _figures_text_line("  Fleiss' kappa", figure(people.fleiss_kappa))
+    yield _figures_text_line("  Krippendorff's alpha", figure(people.krippendorff_alpha))
+    yield _figures_text_line("  Gwet's AC1", figure(people.gwet_ac1))
+    if found.unblinded.sentence:
+        yield found.unblinded.sentence
+    yield ""
+    yield from cost_table(found.cost)
+
+
 def _agreement(name: str, found: LabelAgreement) -> Iterator[str]:
     yield _figures_text_line(f"{name}: accuracy", figure(found.accuracy))
-    yield _figures_text_line("  over all, without a label = not right", figure(found.over_all))
+    yield _figures_text_line(
+        "  over all examples (no label = wrong)", figure(found.accuracy_over_all)
+    )
     yield _figures_text_line("  Cohen's kappa", figure(found.kappa))
 
 
 def _honest(lines: ReviewGain | Undefined, audited: int) -> Iterator[str]:
     if isinstance(lines, Undefined):
-        yield _figures_text_line("what the review bought", f"– ({lines.reason})")
+        yield _figures_text_line("what reviewing achieved", f"– ({lines.reason})")
         return
-    yield f"people reviewed {number_of(lines.m, 'example')}; these are right by construction:"
-    beside = f", the {count(audited)} audited aside" if audited else ""
-    yield _figures_text_line(f"  accuracy after the review{beside}", figure(lines.accuracy))
-    yield _figures_text_line("  (a) accuracy on the part nobody reviewed", figure(lines.unreviewed))
+    yield f"people reviewed {number_of(lines.m, 'example')}, which count as right:"
+    without = f", without the {count(audited)} audited" if audited else ""
+    yield _figures_text_line(f"  accuracy after the review{without}", figure(lines.accuracy))
+    yield _figures_text_line("  (a) accuracy of the unreviewed labels", figure(lines.unreviewed))
     errors = lines.errors
     if isinstance(errors, ErrorsFound):
-        found = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected by random "
-        found += f"choice, one-sided p {p_value(errors.p)}"
+        found = f"{errors.found:g} of {count(errors.m)}, {errors.expected:.1f} expected at "
+        found += f"random, one-sided p {p_value(errors.p)}"
         yield _figures_text_line("  (b) errors found among those reviewed", found)
     else:
         yield _figures_text_line("  (b) errors found among those reviewed", f"– ({errors.reason})")
-    yield _figures_text_line("  (c) accuracy of a random choice as large", figure(lines.random))
+    yield _figures_text_line("  (c) accuracy after reviewing at random", figure(lines.random))
     yield _figures_text_line("      gain over random", _signed(lines.gain))
 
 
 def _position(analysis: Analysis) -> Iterator[str]:
     found = analysis.position
-    yield _figures_text_line("conflict rate between the orders", figure(found["conflict_rate"]))
-    yield _figures_text_line("  strict: win against lose", figure(found["strict_conflict_rate"]))
-    yield _figures_text_line(
-        "first position preferred, where one is", figure(found["first_position_rate"])
-    )
-    yield _figures_text_line("position effect", figure(found["position_effect"]))
-    yield _figures_text_line("repetition stability", figure(found["repetition_stability"]))
+    yield _figures_text_line("conflict rate between the orders", figure(found.conflict_rate))
+    yield _figures_text_line("  strict: win against lose", figure(found.strict_conflict_rate))
+    yield _figures_text_line("prefers the first position", figure(found.first_position_rate))
+    yield _figures_text_line("position effect", figure(found.position_effect))
+    yield _figures_text_line("repetition stability", figure(found.repetition_stability))
 
 
 def _signed(found: Figure) -> str:

@@ -1,18 +1,19 @@
-"""What a section of the report is made of; `annotation.results.report` says how to add one."""
+"""What the sections of the report are made of; the module `report` says how to add one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from annotation.results.data.figures import Data, Json, Plot
+from annotation.results.data.figures import Data, Plot
 from annotation.results.data.runs import Costs, OtherRun, other_runs, project_costs, totals_of
 from annotation.results.data.samples import SampleArrays, samples_array
 from annotation.results.data.sheet import Sheet, sheet_of
 from annotation.results.sections.methods import Fewer, fewer_samples, prompt_share_of
-from annotation.results.sections.position import position
+from annotation.results.sections.position import Position, position
 from annotation.results.sections.review import (
     LabelAgreement,
     Review,
@@ -21,8 +22,14 @@ from annotation.results.sections.review import (
     label_agreement,
     review_of,
 )
-from annotation.results.sections.trust import Audit, audit_of, audited_accuracy, unblinded
-from annotation.results.sections.win_rates import length
+from annotation.results.sections.trust import (
+    Audit,
+    Unblinded,
+    audit_of,
+    audited_accuracy,
+    unblinded,
+)
+from annotation.results.sections.win_rates import Preference, length
 from judging.methods.agreement.accuracy import Ties
 from judging.methods.intervals.estimates import Figure, Undefined, wilson
 from judging.methods.review.auroc import no_better_than_chance
@@ -64,7 +71,7 @@ class Analysis:
         return audit_of(self.sheet, self.run)
 
     @cached_property
-    def unblinded(self) -> Json:
+    def unblinded(self) -> Unblinded:
         return unblinded(self.sheet)
 
     @cached_property
@@ -152,7 +159,7 @@ class Analysis:
         if not isinstance(lines, Undefined):
             return lines.unreviewed
         if not isinstance(known, Undefined) and not self.sheet.selected.any():
-            return self.before().over_all
+            return self.before().accuracy_over_all
         return (
             self.audit
             if isinstance(self.audit, Undefined)
@@ -170,26 +177,24 @@ class Analysis:
         return no_better_than_chance(self.finds_errors)
 
     @cached_property
-    def length(self) -> Json:
+    def length(self) -> Preference:
         return length(self.sheet, self.rng)
 
     @cached_property
-    def position(self) -> Json:
+    def position(self) -> Position:
         return position(self.sheet, self.samples, self.rng, self.run)
 
 
 @dataclass(frozen=True)
 class Section:
-    """figures: the section's keys of `report --json`, computed without a database.
+    """template: its part of the results page and of the HTML file.
 
-    template: its part of the results page and of the HTML file; empty where another shows it.
-    read: what it needs beside the analysis' own data, had by `analysis.own(name, read)`; an
+    read: what it needs besides the analysis' own data, had by `analysis.own(name, read)`; an
     Undefined says why it has none. Packed into the ZIP, and found there again by `verify`.
     plots: each makes a drawing from the whole report; one without rows is left out.
     """
 
     name: str
-    figures: Callable[["Analysis"], Json]
-    template: str = ""
+    template: str
     read: Callable[["Analysis"], Data | Undefined] | None = None
-    plots: tuple[Callable[[Json], Plot], ...] = ()
+    plots: tuple[Callable[[Any], Plot], ...] = ()

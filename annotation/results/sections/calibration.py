@@ -1,7 +1,7 @@
-"""What the calibration section reads: P(t1) under each permutation, of this run and others."""
+"""Calibrations of a choice run, compared with the mean over its permutations."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -10,9 +10,7 @@ from annotation.results.data.figures import (
     Json,
     Plot,
     colour,
-    lacking,
     plot,
-    shown,
     tooltip,
     value_of,
     x_axis,
@@ -28,14 +26,14 @@ from judging.methods.calibration.probabilities import (
     ChoiceProbabilities,
     choice_probabilities,
 )
-from judging.methods.calibration.table import CalibrationComparison, CalibrationRow
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.calibration.table import CalibrationComparison, CalibrationRow, Quality
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.runs.engine.content_free import answers, by_kind, settings_of
 from judging.runs.forms.choice import token_table
 from judging.runs.models import Form, Run
 
 MOST_BESIDE = 8
-NO_PROBABILITIES = Undefined("this run asked for no probabilities: ask for the form choice")
+NO_PROBABILITIES = Undefined("only runs of the form choice have probabilities")
 NONE_YET = Undefined("no example has a probability yet")
 
 
@@ -81,36 +79,127 @@ def named(run: Run) -> Json:
     }
 
 
-def calibration_curves(report: Json) -> Plot:
-    found = report["calibration"]
-    drawn = found.get("curves", [])
+@dataclass(frozen=True)
+class CalibratedMethod:
+    """One method. calibration: the settings of its fit, without the points of its curve, or why
+    it can't be fitted. The figures are those of `CalibrationRow`."""
+
+    method: str
+    calibration: Json | Undefined
+    kappa: Figure
+    icc_2k: Figure
+    icc_3k: Figure
+    gain: Figure
+    beats_mean: bool
+    mean: Quality
+    average: Quality
+    by_permutation: Mapping[str, Quality]
+    title: str
+
+
+@dataclass(frozen=True)
+class ComparedMethods:
+    """As in `CalibrationComparison`."""
+
+    rows: Sequence[CalibratedMethod]
+    n: int
+    labelled: int
+    permutations: Sequence[str]
+    balanced_set: Sequence[str] | None
+    split: str
+    recommended: str
+    because: str
+    recommended_title: str
+
+
+@dataclass(frozen=True)
+class CalibrationCurve:
+    """g: what the method makes of P(t1), at 51 points from 0 to 1."""
+
+    method: str
+    title: str
+    g: Sequence[float]
+
+
+@dataclass(frozen=True)
+class CalibratedShare:
+    """CalibraEval fitted on a share of the examples, in percent, and judged on the rest."""
+
+    share: int
+    kappa: Figure
+    accuracy: Figure
+
+
+@dataclass(frozen=True)
+class ChoiceSettings:
+    """What a choice run was asked under; a recorded one does not say. shots: examples shown."""
+
+    run: str
+    permutations: Sequence[str]
+    ids: Sequence[str]
+    template: str
+    shots: int
+
+
+@dataclass(frozen=True)
+class ChoiceFigures:
+    kappa: Figure
+    rstd: Figure
+    accuracy: Figure
+    accuracy_of_mean: Figure
+
+
+@dataclass(frozen=True)
+class ChoiceRun(ChoiceSettings):
+    """One of this judge's choice runs, before and after CalibraEval."""
+
+    before: ChoiceFigures
+    after: ChoiceFigures
+
+
+@dataclass(frozen=True)
+class CalibrationFigures:
+    """labels: how many examples have a label that is no tie. mass: the mean probability of both ID
+    tokens together. content_free: answers about contents that say nothing, by kind."""
+
+    asked: ChoiceSettings
+    labels: int | Undefined
+    mass: Figure
+    content_free: dict[str, int]
+    comparison: ComparedMethods
+    curves: Sequence[CalibrationCurve]
+    by_share: Sequence[CalibratedShare]
+    runs: Sequence[ChoiceRun]
+
+
+def calibration_curves(found: CalibrationFigures | Undefined) -> Plot:
+    drawn = () if isinstance(found, Undefined) else found.curves
     rows = [
-        {"p": round(place / (len(one["g"]) - 1), 2), "method": one["title"], "value": g}
+        {"p": round(place / (len(one.g) - 1), 2), "method": one.title, "value": g}
         for one in drawn
-        for place, g in enumerate(one["g"])
+        for place, g in enumerate(one.g)
     ]
     line = {
         "mark": {"type": "line"},
         "encoding": {
             "x": x_axis("p", "P(first ID token), as the judge gave it"),
             "y": y_axis("value", "calibrated"),
-            "color": colour("method", [one["title"] for one in drawn]),
+            "color": colour("method", [one.title for one in drawn]),
             "tooltip": tooltip("method", "p", "value"),
         },
     }
-    caption = "What each calibration makes of a probability, fitted on the estimation set."
+    caption = "How each calibration maps a probability. Fitted on the estimation set."
     return plot("calibration-curve", "Calibration functions", caption, rows, line)
 
 
-def calibration_accuracy(report: Json) -> Plot:
+def calibration_accuracy(found: CalibrationFigures | Undefined) -> Plot:
     """Each method's accuracy under one permutation and of the mean, with intervals."""
-    comparison = report["calibration"].get("comparison", {"rows": []})
     read = {"one permutation": "average", "mean": "mean"}
     rows = [
-        {"method": row["title"], "verdict": words} | value_of(row[key]["accuracy"])
-        for row in comparison["rows"]
+        {"method": row.title, "verdict": words} | value_of(getattr(row, key).accuracy)
+        for row in (() if isinstance(found, Undefined) else found.comparison.rows)
         for words, key in read.items()
-        if row[key]["accuracy"]["value"] is not None
+        if not isinstance(getattr(row, key).accuracy, Undefined)
     ]
     y = {"field": "method", "type": "nominal", "sort": None, "title": None}
     offset = {"field": "verdict", "type": "nominal"}
@@ -125,7 +214,7 @@ def calibration_accuracy(report: Json) -> Plot:
             {"mark": {"type": "circle", "size": 60}, "encoding": shared | point},
         ]
     }
-    caption = "On examples that the fit has not seen; the mean is over a balanced set."
+    caption = "Measured on examples that the fit has not seen. The mean covers a balanced set."
     return plot("calibration", "Accuracy before and after calibration", caption, rows, drawing)
 
 
@@ -134,38 +223,38 @@ SHARES = (10, 25, 50, 75)
 MANY = 5_000
 DRAWN = np.linspace(0, 1, 51)
 WEIGHTED = Undefined(
-    "people saw the contested examples and an audit of the others, and a calibration's accuracy "
-    "is compared on examples that all count alike: label every example, or import its votes"
+    "people saw only the contested examples and an audit; to compare calibrations, label every "
+    "example or import votes for all"
 )
-NO_MASS = Undefined("the recorded probabilities do not say how likely both tokens were together")
-TOO_MANY = Undefined(f"left out above {MANY} examples, where each fit takes long")
+NO_MASS = Undefined("the recording doesn't contain the total probability of both tokens")
+TOO_MANY = Undefined(f"left out above {MANY} examples, because each fit takes too long")
 
 
-def calibration(of: Analysis) -> Json:
-    """The section's figures; examples without a probability are left out where one is needed."""
+def calibration(of: Analysis) -> CalibrationFigures | Undefined:
+    """Examples without a probability are left out if one is needed."""
     data = of.own("calibration", read_calibration)
     if isinstance(data, Undefined):
-        return data.as_json()
+        return data
     p, labels = own_probabilities(data), gold(of.sheet)
     found = compared(of, data, p, labels)
-    return {
-        "asked": data.plain["own"],
-        "labels": labels.as_json() if isinstance(labels, Undefined) else found.labelled,
-        "mass": mean_mass(data.arrays["mass"]),
-        "content_free": {name: len(data.plain[name]) for name in ("nothing", "random")},
-        "comparison": in_words(found),
-        "curves": curves(found),
-        "by_share": by_share(of, data, p, labels),
-        "runs": across_runs(of, data, labels),
-    }
+    return CalibrationFigures(
+        asked=ChoiceSettings(**data.plain["own"]),
+        labels=labels if isinstance(labels, Undefined) else found.labelled,
+        mass=mean_mass(data.arrays["mass"]),
+        content_free={name: len(data.plain[name]) for name in ("nothing", "random")},
+        comparison=in_words(found),
+        curves=curves(found),
+        by_share=by_share(of, data, p, labels),
+        runs=across_runs(of, data, labels),
+    )
 
 
-def mean_mass(masses: Floats) -> Json:
+def mean_mass(masses: Floats) -> Figure:
     """A run that was recorded elsewhere may hold probabilities alone."""
     there = ~np.isnan(masses)
     if not there.any():
-        return NO_MASS.as_json()
-    return shown(float(masses[there].mean()), int(there.any(axis=1).sum()))
+        return NO_MASS
+    return Estimate(float(masses[there].mean()), int(there.any(axis=1).sum()))
 
 
 def own_probabilities(data: Data) -> ChoiceProbabilities:
@@ -208,50 +297,61 @@ def compared(
     )
 
 
-def in_words(found: CalibrationComparison) -> Json:
-    rows = [row_of(row) for row in found.rows]
-    because = {"recommended_title": TITLES.get(found.recommended, found.recommended)}
-    return found.as_json() | {"rows": rows} | because
+def in_words(found: CalibrationComparison) -> ComparedMethods:
+    return ComparedMethods(
+        rows=[_titled(row) for row in found.rows],
+        n=found.n,
+        labelled=found.labelled,
+        permutations=found.permutations,
+        balanced_set=found.over or None,
+        split=found.split,
+        recommended=found.recommended,
+        because=found.because,
+        recommended_title=_title(found.recommended),
+    )
 
 
-def row_of(row: CalibrationRow) -> Json:
-    """Without the many points of a fitted curve, which `curves` has."""
-    kept: dict[str, Any] = row.as_json() | {"title": TITLES.get(row.method, row.method)}
-    fitted = dict(kept["calibration"])
-    return kept | {"calibration": {k: v for k, v in fitted.items() if k not in ("z", "g")}}
+def _title(method: str) -> str:
+    return TITLES.get(method, method)
 
 
-def curves(found: CalibrationComparison) -> list[Json]:
+def _titled(row: CalibrationRow) -> CalibratedMethod:
+    kept = {one.name: getattr(row, one.name) for one in fields(row)}
+    if not isinstance(row.calibration, Undefined):
+        fit = row.calibration.as_json().items()
+        kept["calibration"] = {key: value for key, value in fit if key not in ("z", "g")}
+    return CalibratedMethod(**kept, title=_title(row.method))
+
+
+def curves(found: CalibrationComparison) -> list[CalibrationCurve]:
     """g of P(t1) for each calibration that is a function of it."""
     drawn = []
     for row in found.rows:
         fitted = row.calibration
         points = None if isinstance(fitted, Undefined) else fitted.curve(DRAWN)
         if points is not None:
-            title = TITLES.get(row.method, row.method)
-            drawn.append({"method": row.method, "title": title, "g": points.tolist()})
+            drawn.append(CalibrationCurve(row.method, _title(row.method), points.tolist()))
     return drawn
 
 
 def by_share(
     of: Analysis, data: Data, p: ChoiceProbabilities, labels: Signs | Undefined
-) -> list[Json]:
+) -> list[CalibratedShare]:
     """CalibraEval fitted on less, and judged on the rest (Figure 6)."""
     names = data.plain["settings"]["methods"]
     method = method_named("calibraeval")
     if "calibraeval" not in names or isinstance(method.fit(p), Undefined):
         return []
     if len(p) > MANY:
-        return [{"share": share} | lacking(TOO_MANY, "kappa", "accuracy") for share in SHARES]
+        return [CalibratedShare(share, TOO_MANY, TOO_MANY) for share in SHARES]
     rows = []
     for share in SHARES:
         row = compared(of, data, p, labels, [method], share).row("calibraeval")
-        figures = {"kappa": row.kappa.as_json(), "accuracy": row.mean.accuracy.as_json()}
-        rows.append({"share": share} | figures)
+        rows.append(CalibratedShare(share, row.kappa, row.mean.accuracy))
     return rows
 
 
-def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Json]:
+def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[ChoiceRun]:
     """The same judge under other IDs, prompts, shots or permutations, before and after."""
     named = [data.plain["own"], *data.plain["beside"]]
     tables = [data.arrays["p_t1"]]
@@ -266,14 +366,9 @@ def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Jso
         methods = [method_named("uncalibrated"), method_named("calibraeval")]
         found = compared(of, data, p, labels, methods)
         before, after = (found.row(method.name) for method in methods)
-        rows.append(settings | {"before": figures_of(before), "after": figures_of(after)})
+        rows.append(ChoiceRun(**settings, before=_figures(before), after=_figures(after)))
     return rows
 
 
-def figures_of(row: CalibrationRow) -> Json:
-    return {
-        "kappa": row.kappa.as_json(),
-        "rstd": row.average.rstd.as_json(),
-        "accuracy": row.average.accuracy.as_json(),
-        "accuracy_of_mean": row.mean.accuracy.as_json(),
-    }
+def _figures(row: CalibrationRow) -> ChoiceFigures:
+    return ChoiceFigures(row.kappa, row.average.rstd, row.average.accuracy, row.mean.accuracy)

@@ -1,16 +1,17 @@
-"""Which family a model belongs to, by its name: a judge may favour its kin."""
+"""The judge's card: one figure for each bias, its meaning, and how to reduce it."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results.data.figures import Data, Json
+from annotation.results.data.figures import Data
 from annotation.results.merge.final_labels import CHUNK, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import own_probabilities, read_calibration
 from annotation.results.sections.position import two_orders
-from annotation.results.sections.win_rates import preference
+from annotation.results.sections.win_rates import Preference, preference
 from judging.methods.calibration.advantages import advantage, advantage_of
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 from judging.methods.verdicts.position import order_labels
@@ -68,55 +69,51 @@ def read_card(of: Analysis) -> Data:
     return Data(arrays, plain)
 
 
-NO_PLACES = Undefined("people’s labels name no position and no ID")
-NO_IDS = Undefined("this form names no option IDs to choose between: ask for the form choice")
+NO_PLACES = Undefined("not applicable to human labels")
+NO_IDS = Undefined("only runs of the form choice have option IDs")
 NO_LIKELIHOOD = Undefined(
-    "no likelihoods of these responses yet: manage.py likelihood PROJECT --run RUN"
+    "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
 )
-NO_KIN = Undefined("no pair has exactly one response by a model of the judge’s family")
+NO_KIN = Undefined("no pair compares a model of the judge’s family with another family’s model")
 NO_PRICE = Undefined("the price is unknown")
-NOTHING_ASKED = Undefined("nothing was asked yet")
+NOTHING_ASKED = Undefined("the judge has not been asked yet")
 NORMAL_95 = 1.959964
-NOT_A_PREFERENCE = Undefined("this is about the judge alone")
+NOT_A_PREFERENCE = Undefined("applies to the judge only")
 
 
-def judge_card(of: Analysis) -> Json:
-    """`entries`, each with value, human, bias, meaning and remedy."""
-    return {
-        "judge": {"model": of.run.model, "form": of.run.form, "family": family_of(of.run.model)},
-        "entries": [make(of) for make in ENTRIES],
-    }
+@dataclass(frozen=True)
+class JudgeModel:
+    model: str
+    form: str
+    family: str | None
 
 
-def entry(
-    key: str,
-    title: str,
-    value: Figure | Json,
-    meaning: str,
-    remedy: str,
-    *,
-    human: Figure | Json = NOT_A_PREFERENCE,
-    bias: Figure | Json = NOT_A_PREFERENCE,
-    neutral: float | None = None,
-) -> Json:
-    """neutral: the value of a judge without this bias."""
-    return {
-        "key": key,
-        "title": title,
-        "value": as_json(value),
-        "human": as_json(human),
-        "bias": as_json(bias),
-        "neutral": neutral,
-        "meaning": meaning,
-        "remedy": remedy,
-    }
+@dataclass(frozen=True, kw_only=True)
+class CardEntry:
+    """neutral: the value of a judge without this bias, None if the entry is no bias."""
+
+    key: str
+    title: str
+    value: Figure
+    human: Figure = NOT_A_PREFERENCE
+    bias: Figure = NOT_A_PREFERENCE
+    neutral: float | None = None
+    meaning: str
+    remedy: str
 
 
-def as_json(found: Figure | Json) -> Json:
-    return found if isinstance(found, dict) else found.as_json()
+@dataclass(frozen=True)
+class JudgeCard:
+    judge: JudgeModel
+    entries: Sequence[CardEntry]
 
 
-def position_bias(of: Analysis) -> Json:
+def judge_card(of: Analysis) -> JudgeCard:
+    judge = JudgeModel(of.run.model, of.run.form, family_of(of.run.model))
+    return JudgeCard(judge, [make(of) for make in ENTRIES])
+
+
+def position_bias(of: Analysis) -> CardEntry:
     data = of.own("calibration", read_calibration)
     if isinstance(data, Data):
         value = advantage_of(
@@ -125,14 +122,17 @@ def position_bias(of: Analysis) -> Json:
     else:
         value = by_orders(of)
     if isinstance(value, Undefined) and isinstance(data, Data):
-        value = with_note(by_orders(of), "position and ID token together")
-    return entry(
-        "position",
-        "Position bias",
-        value,
-        "What standing first adds to a response’s chance to win: 0 is none, above 0 favours the "
-        "first.",
-        "Ask both orders (mec_bpc, PORTIA, or X0 and X2 of a choice): their mean cancels it.",
+        value = by_orders(of)
+        if isinstance(value, Estimate):
+            value = replace(value, note="position bias and ID-token bias together")
+    return CardEntry(
+        key="position",
+        title="Position bias",
+        value=value,
+        meaning="How much being shown first raises a response’s chance of winning. 0 means no "
+        "bias; above 0, the judge favours the first response.",
+        remedy="Ask in both orders (mec_bpc, PORTIA, or permutations X0 and X2). Their mean "
+        "cancels this bias.",
         human=NO_PLACES,
         bias=value,
         neutral=0.0,
@@ -149,68 +149,65 @@ def by_orders(of: Analysis) -> Figure:
     return advantage(scores[:, 0], scores[:, 1], of.rng, question=of.sheet.question)
 
 
-def with_note(found: Figure, note: str) -> Figure:
-    if isinstance(found, Undefined):
-        return found
-    return Estimate(found.value, found.n, found.low, found.high, note)
-
-
-def token_bias(of: Analysis) -> Json:
+def token_bias(of: Analysis) -> CardEntry:
     data = of.own("calibration", read_calibration)
     value: Figure = NO_IDS
     if isinstance(data, Data):
         value = advantage_of("token", own_probabilities(data), of.rng, question=of.sheet.question)
-    return entry(
-        "id_token",
-        "ID-token bias",
-        value,
-        "What bearing the first ID token adds to a response’s chance: 0 is none.",
-        "Ask a balanced set of permutations (--permutations 2 or 4) and take their mean; Pride and "
-        "CalibraEval calibrate one permutation.",
+    return CardEntry(
+        key="id_token",
+        title="ID-token bias",
+        value=value,
+        meaning="How much having the first option ID raises a response’s chance of winning. 0 "
+        "means no bias.",
+        remedy="Ask a balanced set of permutations (--permutations 2 or 4), whose mean cancels "
+        "this bias, or calibrate a single permutation with PriDe or CalibraEval.",
         human=NO_PLACES,
         bias=value,
         neutral=0.0,
     )
 
 
-def length_bias(of: Analysis) -> Json:
+def length_bias(of: Analysis) -> CardEntry:
     return of_preference(
         "length",
         "Length bias",
         of.length,
-        "γ of the longer response: above 0 prefers it; a bias is what goes beyond people.",
-        "Review by people where lengths differ most; the equal-length win rate is in Length.",
+        "γ for the longer response. Above 0, the judge prefers longer responses. It is a bias if "
+        "people who labelled the same examples don’t share it.",
+        "Have people review the pairs whose lengths differ most. The Length section shows the "
+        "win rate at equal length.",
     )
 
 
-def likelihood_bias(of: Analysis) -> Json:
+def likelihood_bias(of: Analysis) -> CardEntry:
     data = of.own("judge_card", read_card)
     differences = data.arrays["likelihood"]
-    found = (
-        preference(of.sheet, differences, of.rng)
-        if not np.isnan(differences).all()
-        else lacking_all(NO_LIKELIHOOD)
-    )
+    found = Preference(NO_LIKELIHOOD, NO_LIKELIHOOD, NO_LIKELIHOOD)
+    if not np.isnan(differences).all():
+        found = preference(of.sheet, differences, of.rng)
     return of_preference(
         "likelihood",
         "Likelihood bias",
         found,
-        "γ of the response that a language model finds likelier; see Length too, as the sum "
-        "tracks length.",
-        "Show the most biased examples with people’s scores before the question (pointwise "
+        "γ for the response that a language model finds more likely. Compare it with Length: a "
+        "response’s likelihood depends on its length.",
+        "Show the judge the most biased examples with people’s scores first (pointwise runs: "
         "--shots-from).",
     )
 
 
-def self_preference(of: Analysis) -> Json:
-    kin = kinship(of)
-    found = preference(of.sheet, kin, of.rng) if kin.any() else lacking_all(NO_KIN)
+def self_preference(of: Analysis) -> CardEntry:
+    kin, found = kinship(of), Preference(NO_KIN, NO_KIN, NO_KIN)
+    if kin.any():
+        found = preference(of.sheet, kin, of.rng)
     return of_preference(
         "self_preference",
         "Self-preference",
         found,
-        "γ of the response by a model of the judge’s own family; above 0 prefers its kin.",
-        "Judge with a model of another family than both candidates.",
+        "γ for the response by a model of the judge’s own family. Above 0, the judge prefers its "
+        "own family.",
+        "Use a judge from a different family than both models.",
     )
 
 
@@ -223,49 +220,57 @@ def kinship(of: Analysis) -> np.ndarray:
     return kin[of.sheet.model_1].astype(float) - kin[of.sheet.model_2].astype(float)
 
 
-def lacking_all(reason: Undefined) -> Json:
-    return {"judge": reason.as_json(), "human": reason.as_json(), "bias": reason.as_json()}
+def of_preference(key: str, title: str, found: Preference, meaning: str, remedy: str) -> CardEntry:
+    judge, human = (
+        one if isinstance(one, Undefined) else one.slope for one in (found.judge, found.human)
+    )
+    return CardEntry(
+        key=key,
+        title=title,
+        value=judge,
+        human=human,
+        bias=found.bias,
+        neutral=0.0,
+        meaning=meaning,
+        remedy=remedy,
+    )
 
 
-def of_preference(key: str, title: str, found: Json, meaning: str, remedy: str) -> Json:
-    judge, human = (one.get("slope", one) for one in (found["judge"], found["human"]))
-    bias = found["bias"]
-    return entry(key, title, judge, meaning, remedy, human=human, bias=bias, neutral=0.0)
-
-
-def stability(of: Analysis) -> Json:
-    return entry(
-        "repetition",
-        "Repetition stability",
-        of.position["repetition_stability"],
-        "How often two samples of the same prompt agree: 1 is always.",
-        "More samples (k), or a lower temperature.",
+def stability(of: Analysis) -> CardEntry:
+    return CardEntry(
+        key="repetition",
+        title="Repetition stability",
+        value=of.position.repetition_stability,
+        meaning="How often two samples of the same prompt agree. 1 means always.",
+        remedy="Ask for more samples (k), or use a lower temperature.",
         neutral=1.0,
     )
 
 
-def unparsed(of: Analysis) -> Json:
+def unparsed(of: Analysis) -> CardEntry:
     statuses = of.own("judge_card", read_card).plain["statuses"]
     total = sum(statuses.values())
     without = total - statuses.get("valid", 0)
-    return entry(
-        "unparsed",
-        "Samples without a verdict",
-        wilson(without, total) if total else NOTHING_ASKED,
-        "Unparsed, truncated, refused, filtered or failed: none of them is ever taken for a value.",
-        "A template that the model follows, more tokens (--retry truncated), or another form.",
+    return CardEntry(
+        key="unparsed",
+        title="Samples without a verdict",
+        value=wilson(without, total) if total else NOTHING_ASKED,
+        meaning="The share of samples that were unparsed, truncated, refused, filtered or failed. "
+        "They never count as a verdict.",
+        remedy="Use a template that the model follows, allow more tokens (--retry truncated), or "
+        "use another form.",
         neutral=0.0,
     )
 
 
-def cost(of: Analysis) -> Json:
+def cost(of: Analysis) -> CardEntry:
     usd = of.own("judge_card", read_card).arrays["usd"]
-    return entry(
-        "cost",
-        "Cost of a pair, USD",
-        mean_cost(usd[~np.isnan(usd)]),
-        "What the judge’s calls about one pair cost, all orders and samples together.",
-        "Batches cost half, an adaptive run stops early, fewer samples cost less.",
+    return CardEntry(
+        key="cost",
+        title="Cost per pair, USD",
+        value=mean_cost(usd[~np.isnan(usd)]),
+        meaning="The mean cost of the judge’s calls per pair, with all orders and samples.",
+        remedy="Use batches (half the price), an adaptive run (stops early), or fewer samples.",
     )
 
 
@@ -279,7 +284,7 @@ def mean_cost(usd: np.ndarray) -> Figure:
     return Estimate(mean, len(usd), max(0.0, mean - half), mean + half)
 
 
-ENTRIES: tuple[Callable[[Analysis], Json], ...] = (
+ENTRIES: tuple[Callable[[Analysis], CardEntry], ...] = (
     position_bias,
     token_bias,
     length_bias,

@@ -1,15 +1,19 @@
-"""What fewer samples would have given: MEC(k') as the exact mean over all subsets."""
+"""What each method reaches and costs, and what fewer samples or other runs give.
+
+MEC(k') is the exact mean over all subsets of the recorded samples.
+"""
 
 import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 from django.db.models import Sum
 
-from annotation.results.data.figures import Json, lacking, usd
+from annotation.results.data.figures import optional
 from annotation.results.data.runs import Costs, OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
@@ -22,7 +26,7 @@ from judging.methods.agreement.fewer_samples import (
     kappa_of_expected_table,
 )
 from judging.methods.agreement.votes import cohen_kappa, kappa
-from judging.methods.arrays import Booleans, Codes, Floats, Signs
+from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
@@ -38,11 +42,11 @@ from judging.methods.verdicts.verdicts import cut
 from judging.runs.models import Form, Method, Run
 
 ADAPTIVE = Undefined(
-    "an adaptive run stops where its answers agree, which biases score gaps and what fewer "
-    "samples seem to give"
+    "an adaptive run stops when its answers agree, which would bias score gaps and the results of "
+    "fewer samples"
 )
-PORTIA = Undefined("fewer samples would have come to other stages of PORTIA")
-# All subsets of so many samples can be taken; of more only one and all.
+PORTIA = Undefined("with fewer samples, PORTIA would have reached other stages")
+# Up to this many samples, all subsets are used; above it, only one and all.
 MOST_SUBSETS = 6
 REPEATS = 500
 
@@ -120,17 +124,44 @@ def _expected_kappa(
     tables = (weight[row, None, None] * shares[row, :3, None] * columns[:, None, :]).reshape(-1, 9)
     drawn = [cohen_kappa(table.reshape(3, 3)) for table in counts @ tables]
     values = [np.nan if isinstance(one, Undefined) else one for one in drawn]
-    low, high, lacking = interval(values)
+    low, high, undefined = interval(values)
     note = "kappa of the expected confusion table"
     if high - low < WIDTH:
         return Estimate(value, len(human), note=f"{note}; {ALIKE}")
-    note += f"; undefined in {lacking} of {REPEATS} resamples" if lacking else ""
+    note += f"; undefined in {undefined} of {REPEATS} resamples" if undefined else ""
     return Estimate(value, len(human), low, high, note)
 
 
 NAMES = {"vanilla": "VANILLA", "ec": "EC", "mec": "MEC", "mec_bpc": "MEC+BPC", "portia": "PORTIA"}
 HITLC_BETAS = (5, 10, 20, 30, 50)
 MICRO_USD = Decimal("0.000001")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MethodRow:
+    """A line of FairEval's Table 4. k: samples in each order; beta: percent reviewed by people.
+
+    run: whose labels these are, if a run has them; members: the runs of a jury. m: examples that
+    people review; audited, done: of the review that took place. judge_usd_estimated: a part of this
+    run's cost, for rows over fewer of its samples.
+    """
+
+    name: str
+    k: int | None
+    bpc: bool
+    beta: float
+    judge_usd: Decimal | None = None
+    judge_usd_estimated: bool | None = optional()
+    human_usd: Decimal = Decimal(0)
+    temperature: str | None = optional()
+    run: str | None = optional()
+    members: Sequence[str] | None = optional()
+    m: int | None = optional()
+    audited: int | None = optional()
+    done: bool | None = optional()
+    accuracy: Figure
+    accuracy_over_all: Figure | None = optional()
+    kappa: Figure
 
 
 def methods(
@@ -144,7 +175,7 @@ def methods(
     band: CurveBand | Undefined,
     costs: Costs,
     rng: np.random.Generator,
-) -> list[Json]:
+) -> list[MethodRow]:
     """One row a method; its exact labels are right `alone`, the final ones `after` the review."""
     rows = []
     # A choice has no evidence, before its answer or after it, so that neither is a rival of it.
@@ -159,33 +190,35 @@ def methods(
         rows.append(_of_run("MEC", sheet, mec, rng, 2 * run.k))
     return [
         *rows,
-        _own(run, costs, alone),
+        MethodRow(**_own_name(run, 0), judge_usd=costs.judge_usd, run=run.name, **vars(alone)),
         *_hitlc(sheet, run, band, after, costs, rng),
     ]
 
 
 def _derived(
     run: Run, prompt_share: Decimal, fewer: Sequence[Fewer], costs: Costs
-) -> Iterator[Json]:
+) -> Iterator[MethodRow]:
     """Rows from subsets of the samples, but for the one that is the run itself."""
     orders, k = len(run.orders), max((one.k for one in fewer), default=0)
     for one in fewer:
         if one.k == k and one.bpc == (orders == 2):
             continue
-        name = _name(run, one.bpc, one.k)
         part = Decimal(2 if one.bpc else 1) / orders
         # The prompt is paid once an order, completions by their number.
         part *= prompt_share + (1 - prompt_share) * Decimal(one.k) / k
         known = costs.judge_usd is not None and not is_adaptive(run)
         cost = (costs.judge_usd * part).quantize(MICRO_USD) if known else None
-        yield _row(name, one.k, one.bpc, 0) | {
-            "accuracy": one.accuracy.as_json(),
-            "kappa": one.kappa.as_json(),
-            "judge_usd": usd(cost),
-            "judge_usd_estimated": True,
-            "human_usd": "0",
-            "temperature": str(run.temperature),
-        }
+        yield MethodRow(
+            name=_name(run, one.bpc, one.k),
+            k=one.k,
+            bpc=one.bpc,
+            beta=0,
+            judge_usd=cost,
+            judge_usd_estimated=True,
+            temperature=str(run.temperature),
+            accuracy=one.accuracy,
+            kappa=one.kappa,
+        )
 
 
 def prompt_share_of(run: Run) -> Decimal:
@@ -210,19 +243,14 @@ def _other(run: Run, others: Sequence[OtherRun], method: str, k: int) -> OtherRu
 
 def _of_run(
     name: str, sheet: Sheet, run: OtherRun | None, rng: np.random.Generator, k: int
-) -> Json:
-    row = _row(name, k, False, 0)
+) -> MethodRow:
+    row = {"name": name, "k": k, "bpc": False, "beta": 0}
     if run is None:
         samples = "1 sample" if k == 1 else f"{k} samples"
         reason = Undefined(f"needs a {name} run of this judge with {samples} in one order")
-        return row | {"judge_usd": None, "human_usd": "0"} | lacking(reason, "accuracy", "kappa")
-    cost = {"judge_usd": usd(run.judge_usd), "human_usd": "0", "run": run.name}
-    return row | cost | agreement_of(sheet, run.judge, run.judged, rng)
-
-
-def _own(run: Run, costs: Costs, alone: LabelAgreement) -> Json:
-    cost = {"judge_usd": usd(costs.judge_usd), "human_usd": "0", "run": run.name}
-    return _own_row(run, 0) | cost | alone.as_json()
+        return MethodRow(**row, accuracy=reason, kappa=reason)
+    agreement = label_agreement(sheet.comparison(run.judge, run.judged), rng)
+    return MethodRow(**row, judge_usd=run.judge_usd, run=run.name, **vars(agreement))
 
 
 def _hitlc(
@@ -232,55 +260,58 @@ def _hitlc(
     after: LabelAgreement,
     costs: Costs,
     rng: np.random.Generator,
-) -> Iterator[Json]:
+) -> Iterator[MethodRow]:
     """The top β % replaced by people's labels, right by construction; then what was done."""
     for beta in HITLC_BETAS:
         m = cut(len(sheet), beta)
         human = costs.by_hand_same * m / len(sheet) if len(sheet) else Decimal(0)
-        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(human)}
-        row = _own_row(run, beta, "+HITLC") | cost | {"m": m}
-        yield row | _reviewed(sheet, band, m, beta, rng)
+        accuracy, kappa_then = _reviewed(sheet, band, m, beta, rng)
+        yield MethodRow(
+            **_own_name(run, beta, "+HITLC"),
+            judge_usd=costs.judge_usd,
+            human_usd=human,
+            m=m,
+            accuracy=accuracy,
+            kappa=kappa_then,
+        )
     done_by_people = sheet.reviewed
     if done_by_people.any():
-        beta_done = 100 * float(done_by_people.mean())
-        cost = {"judge_usd": usd(costs.judge_usd), "human_usd": usd(costs.human_usd)}
-        audited = int(sheet.audited_alone.sum())
-        done = {"m": int(done_by_people.sum()), "audited": audited, "done": True}
-        row = _own_row(run, beta_done, "+HITLC") | cost | done
-        yield row | after.as_json()
+        yield MethodRow(
+            **_own_name(run, 100 * float(done_by_people.mean()), "+HITLC"),
+            judge_usd=costs.judge_usd,
+            human_usd=costs.human_usd,
+            m=int(done_by_people.sum()),
+            audited=int(sheet.audited_alone.sum()),
+            done=True,
+            **vars(after),
+        )
 
 
 def _reviewed(
     sheet: Sheet, band: CurveBand | Undefined, m: int, beta: int, rng: np.random.Generator
-) -> Json:
+) -> tuple[Figure, Figure]:
+    """Accuracy and kappa once the first m by rank have people's labels."""
     known = sheet.known
     if isinstance(band, Undefined) or isinstance(known, Undefined):
         reason = band if isinstance(band, Undefined) else known
-        return lacking(reason, "accuracy", "kappa")
+        return reason, reason
     reached = band.after[BETAS.index(beta)]
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
     compared = sheet.comparison(
         np.where(replaced, sheet.human, sheet.judge).astype(np.int8), sheet.judged | replaced
     )
-    return {
-        "accuracy": reached.as_json(),
-        "kappa": (compared if isinstance(compared, Undefined) else kappa(compared, rng)).as_json(),
-    }
+    return reached, compared if isinstance(compared, Undefined) else kappa(compared, rng)
 
 
-def agreement_of(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> Json:
-    return label_agreement(sheet.comparison(labels, there), rng).as_json()
-
-
-def _own_row(run: Run, beta: float, more: str = "") -> Json:
-    """An imported run of two orders is MEC+BPC, one of one order MEC, whoever asked."""
+def _own_name(run: Run, beta: float, more: str = "") -> dict[str, Any]:
+    """An imported run of two orders counts as MEC+BPC, one of one order as MEC."""
     bpc = len(run.orders) == 2
     written = NAMES.get(run.method) if run.form != Form.CHOICE else None
     name = written or _name(run, bpc, run.k)
     # Of a choice the permutations of one order are its samples.
     k = run.k * len(run.parts) // len(run.orders) if run.form == Form.CHOICE else run.k
-    return _row(name + more, k, bpc, beta)
+    return {"name": name + more, "k": k, "bpc": bpc, "beta": beta}
 
 
 def _name(run: Run, bpc: bool, k: int) -> str:
@@ -288,10 +319,6 @@ def _name(run: Run, bpc: bool, k: int) -> str:
     if run.form == Form.CHOICE:
         return "BPC" if bpc else "one order"
     return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
-
-
-def _row(name: str, k: int, bpc: bool, beta: float) -> Json:
-    return {"name": name, "k": k, "bpc": bpc, "beta": beta}
 
 
 @dataclass(frozen=True)
@@ -302,6 +329,30 @@ class Paired:
     p: float | None
 
 
+@dataclass(frozen=True)
+class FewerRow:
+    """This run with fewer of its samples. differs: this run's setting and that of the row."""
+
+    run: str
+    differs: dict[str, tuple[str, str]]
+    bpc: bool
+    accuracy: Figure
+    kappa: Figure
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """Another run. difference: how much more accurate this run is, over what both judged."""
+
+    run: str
+    differs: dict[str, tuple[str, str]]
+    accuracy: Figure
+    kappa: Figure
+    difference: Figure
+    p: float | None
+    p_holm: float | None
+
+
 def ablation(
     sheet: Sheet,
     run: Run,
@@ -309,14 +360,17 @@ def ablation(
     fewer: Sequence[Fewer],
     alone: LabelAgreement,
     rng: np.random.Generator,
-) -> list[Json]:
+) -> list[FewerRow | RunRow]:
     """Rows over k from this run's samples, then one row a run; p-values by Holm over the runs.
 
     All samples are the run as it is, so that row has the intervals of its labels `alone`.
     """
-    rows = [_k_row(run, one) for one in fewer]
+    rows: list[FewerRow | RunRow] = [
+        FewerRow(run.name, {"k": (str(run.k), str(one.k))}, one.bpc, one.accuracy, one.kappa)
+        for one in fewer
+    ]
     if fewer and _same(fewer[-1].accuracy, alone.accuracy):
-        rows[-1] |= {"accuracy": alone.accuracy.as_json(), "kappa": alone.kappa.as_json()}
+        rows[-1] = replace(rows[-1], accuracy=alone.accuracy, kappa=alone.kappa)
     known = sheet.known
     if isinstance(known, Undefined):
         return rows
@@ -337,16 +391,6 @@ def _same(one: Figure, other: Figure) -> bool:
     return math.isclose(one.value, other.value)
 
 
-def _k_row(run: Run, fewer: Fewer) -> Json:
-    return {
-        "run": run.name,
-        "differs": {"k": [str(run.k), str(fewer.k)]},
-        "bpc": fewer.bpc,
-        "accuracy": fewer.accuracy.as_json(),
-        "kappa": fewer.kappa.as_json(),
-    }
-
-
 def _run_row(
     sheet: Sheet,
     run: Run,
@@ -354,24 +398,16 @@ def _run_row(
     paired: Paired,
     p_holm: float | None,
     rng: np.random.Generator,
-) -> Json:
-    found, here = (
-        label_agreement(sheet.comparison(other.judge, other.judged), rng),
-        settings_of(run),
-    )
-    return {
-        "run": other.name,
-        "differs": {
-            name: [here[name], value]
-            for name, value in other.settings.items()
-            if name != "name" and value != here[name]
-        },
-        "accuracy": found.accuracy.as_json(),
-        "kappa": found.kappa.as_json(),
-        "difference": paired.difference.as_json(),
-        "p": paired.p,
-        "p_holm": p_holm,
+) -> RunRow:
+    agreement = label_agreement(sheet.comparison(other.judge, other.judged), rng)
+    here = settings_of(run)
+    differs = {
+        name: (here[name], value)
+        for name, value in other.settings.items()
+        if name != "name" and value != here[name]
     }
+    figures = agreement.accuracy, agreement.kappa, paired.difference
+    return RunRow(other.name, differs, *figures, paired.p, p_holm)
 
 
 def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.Generator) -> Paired:

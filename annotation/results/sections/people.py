@@ -1,12 +1,24 @@
-"""How people agree: with each other, with the majority, and on which side they look."""
+"""How people work: how they agree, which side they choose, and how fast they vote."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 from django.db.models.query import QuerySet
 
-from annotation.models import Annotation, Annotator
-from annotation.results.data.figures import Data, Json, Plot, colour, plot, shown, tooltip, x_axis
+from annotation.models import Annotator, Vote
+from annotation.results.data.figures import (
+    Data,
+    Number,
+    Plot,
+    colour,
+    optional,
+    plot,
+    tooltip,
+    value_of,
+    x_axis,
+)
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.sections.analysis import Analysis
 from judging.methods.agreement.accuracy import Comparison
@@ -35,44 +47,106 @@ MOST_PAIRED = 12
 NOTHING_SHARED = Undefined("these two share no example")
 
 
-def people(sheet: Sheet, rng: np.random.Generator) -> Json:
-    """Over the votes that the labels rest on; `on` says which examples these are."""
+@dataclass(frozen=True)
+class PairAgreement:
+    """Two annotators, on the examples that both voted on."""
+
+    annotators: tuple[str, str]
+    agreement: Figure
+    kappa: Figure
+    kappa_linear: Figure
+
+
+@dataclass(frozen=True)
+class AnnotatorAgreement:
+    """n: votes. with_majority counts the annotator's own vote in it, with_the_others does not."""
+
+    annotator: str
+    n: int
+    with_majority: Figure
+    with_the_others: Figure
+
+
+@dataclass(frozen=True)
+class NoSideBias:
+    annotator: str
+    left_rate: Undefined
+
+
+@dataclass(frozen=True)
+class SideBiasFigures:
+    """left_rate: how often the left response won. p_holm: adjusted for the number of annotators."""
+
+    annotator: str
+    left_rate: Figure
+    p: float | None
+    p_holm: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PooledSideBias:
+    odds_ratio: Number | Undefined
+    p: float | None = optional()
+
+
+@dataclass(frozen=True)
+class PeopleFigures:
+    """Over the votes that the labels rest on; `on` says which examples these are.
+
+    fleiss_votes: votes of each of the examples that Fleiss' kappa is over.
+    """
+
+    on: str
+    agreement: Figure
+    fleiss_kappa: Figure
+    fleiss_votes: int
+    krippendorff_alpha: Figure
+    gwet_ac1: Figure
+    pairwise: Sequence[PairAgreement]
+    annotators: Sequence[AnnotatorAgreement]
+    side_bias: Sequence[SideBiasFigures | NoSideBias]
+    side_bias_pooled: PooledSideBias
+
+
+def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
     given = counts.sum(axis=1)
     twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
 
-    def over(statistic: Statistic, rows: Booleans) -> Json:
-        return agreement_interval(statistic, counts[rows], sheet.question[rows], rng).as_json()
+    def over(statistic: Statistic, rows: Booleans) -> Figure:
+        return agreement_interval(statistic, counts[rows], sheet.question[rows], rng)
 
-    names = list(ballots.names)
-    return {
-        "on": _on(sheet, given > 0),
-        "agreement": over(percent_agreement, twice),
-        "fleiss_kappa": over(fleiss_kappa, alike),
-        "fleiss_votes": fleiss_votes,
-        "krippendorff_alpha": over(krippendorff_alpha, twice),
-        "gwet_ac1": over(gwet_ac1, given >= 1),
-        "pairwise": _pairwise(ballots, sheet.question, rng),
-        "annotators": [
-            _annotator(ballots, n, name, sheet.question) for n, name in enumerate(names)
+    # All draw from one generator, so that their order is part of the figures.
+    return PeopleFigures(
+        on=_on(sheet, given > 0),
+        agreement=over(percent_agreement, twice),
+        fleiss_kappa=over(fleiss_kappa, alike),
+        fleiss_votes=fleiss_votes,
+        krippendorff_alpha=over(krippendorff_alpha, twice),
+        gwet_ac1=over(gwet_ac1, given >= 1),
+        pairwise=_pairwise(ballots, sheet.question, rng),
+        annotators=[
+            _annotator(ballots, rater, name, sheet.question)
+            for rater, name in enumerate(ballots.names)
         ],
-        "side_bias": _side_bias(ballots, names),
-        "side_bias_pooled": _pooled(ballots),
-    }
+        side_bias=_side_bias(ballots),
+        side_bias_pooled=_pooled(ballots),
+    )
 
 
 def _on(sheet: Sheet, asked: Codes) -> str:
     if sheet.everyone:
         return f"{int(asked.sum())} of all {len(sheet)} examples, those with votes"
     selected, audited = int((asked & sheet.selected).sum()), int((asked & sheet.audited).sum())
-    others = int((asked & ~sheet.selected & ~sheet.audited).sum())
-    parts = [f"{selected} selected by rank, where people disagree most", f"{audited} audited"]
-    parts += [f"{others} others with votes"] if others else []
-    return ", ".join(parts[:-1]) + f" and {parts[-1]}"
+    elsewhere = int((asked & ~sheet.selected & ~sheet.audited).sum())
+    if elsewhere and not selected + audited:
+        return f"{elsewhere} of all {len(sheet)} examples, those with votes from elsewhere"
+    more = f", and {elsewhere} with votes from elsewhere" if elsewhere else ""
+    return f"{selected} selected by rank, where people disagree most, and {audited} audited{more}"
 
 
-def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[Json]:
+def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> list[PairAgreement]:
     busiest = np.argsort(-ballots.present.sum(axis=0), kind="stable")[:MOST_PAIRED]
     rows = []
     for a, b in combinations(sorted(busiest.tolist()), 2):
@@ -82,14 +156,8 @@ def _pairwise(ballots: Ballots, question: Codes, rng: np.random.Generator) -> li
         nothing = np.zeros(n, np.intp)
         pair = Comparison(first, np.ones(n, bool), second, np.ones(n), nothing, question[both])
         agreed = share(first == second, question[both], reason=NOTHING_SHARED.reason)
-        rows.append(
-            {
-                "annotators": [ballots.names[a], ballots.names[b]],
-                "agreement": agreed.as_json(),
-                "kappa": _kappa(pair, rng).as_json(),
-                "kappa_linear": _kappa(pair, rng, linear=True).as_json(),
-            }
-        )
+        names, linear = (ballots.names[a], ballots.names[b]), {"linear": True}
+        rows.append(PairAgreement(names, agreed, _kappa(pair, rng), _kappa(pair, rng, **linear)))
     return rows
 
 
@@ -97,14 +165,14 @@ def _kappa(pair: Comparison, rng: np.random.Generator, *, linear: bool = False) 
     return kappa(pair, rng, linear=linear) if len(pair) else NOTHING_SHARED
 
 
-def _annotator(ballots: Ballots, rater: int, name: str, question: Codes) -> Json:
-    found: Json = {"annotator": name, "n": int(ballots.present[:, rater].sum())}
-    for key, own_vote in (("with_majority", True), ("with_the_others", False)):
-        rows, agreed = agrees_with_majority(
-            ballots.votes, ballots.present, rater, own_vote=own_vote
-        )
-        found[key] = share(agreed, question[rows], reason=NO_MAJORITY).as_json()
-    return found
+def _annotator(ballots: Ballots, rater: int, name: str, question: Codes) -> AnnotatorAgreement:
+    def agrees(*, own_vote: bool) -> Figure:
+        votes = ballots.votes, ballots.present
+        rows, agreed = agrees_with_majority(*votes, rater, own_vote=own_vote)
+        return share(agreed, question[rows], reason=NO_MAJORITY)
+
+    n = int(ballots.present[:, rater].sum())
+    return AnnotatorAgreement(name, n, agrees(own_vote=True), agrees(own_vote=False))
 
 
 def _tables(ballots: Ballots) -> list[np.ndarray]:
@@ -115,35 +183,54 @@ def _tables(ballots: Ballots) -> list[np.ndarray]:
     return tables
 
 
-def _side_bias(ballots: Ballots, names: list[str]) -> list[Json]:
-    found = side_bias(dict(zip(names, _tables(ballots), strict=True)))
-    return [{"annotator": name} | _lean(one) for name, one in found.items()]
+def _side_bias(ballots: Ballots) -> list[SideBiasFigures | NoSideBias]:
+    found = side_bias(dict(zip(ballots.names, _tables(ballots), strict=True)))
+    return [_lean(name, bias) for name, bias in found.items()]
 
 
-def _lean(found: SideBias | Undefined) -> Json:
-    if isinstance(found, Undefined):
-        return {"left_rate": found.as_json()}
-    rate: Figure = wilson(round(found.left_rate * found.n), found.n)
-    return {"left_rate": rate.as_json(), "p": found.p, "p_holm": found.p_holm}
+def _lean(name: str, bias: SideBias | Undefined) -> SideBiasFigures | NoSideBias:
+    if isinstance(bias, Undefined):
+        return NoSideBias(name, bias)
+    rate: Figure = wilson(round(bias.left_rate * bias.n), bias.n)
+    return SideBiasFigures(name, rate, bias.p, bias.p_holm)
 
 
-def _pooled(ballots: Ballots) -> Json:
+def _pooled(ballots: Ballots) -> PooledSideBias:
     found = pooled_side_bias(_tables(ballots))
     if isinstance(found, Undefined):
-        return {"odds_ratio": found.as_json()}
-    return {"odds_ratio": shown(found.odds_ratio), "p": found.p}
+        return PooledSideBias(odds_ratio=found)
+    ratio = found.odds_ratio
+    odds = ratio if isinstance(ratio, Undefined) else Number(float(ratio))
+    return PooledSideBias(odds_ratio=odds, p=found.p)
 
 
 NAME = "pace"
 # Points of one person's line; with fewer votes than this times five each point has five.
 MOST_POINTS, FEWEST_VOTES = 20, 5
-NO_TIMES = Undefined("no vote was timed: imported votes come without a time")
+NO_TIMES = Undefined("no vote was timed (imported votes have no time)")
 
 
-def pace(analysis: Analysis) -> Json:
+@dataclass(frozen=True)
+class PacePoint:
+    """The median over some votes, by their places in the order given."""
+
+    from_: int
+    to: int
+    seconds: Figure
+
+
+@dataclass(frozen=True)
+class Pace:
+    annotator: str
+    n: int
+    median_seconds: Figure
+    points: Sequence[PacePoint]
+
+
+def pace(analysis: Analysis) -> list[Pace]:
     """One entry a person, in the order in which they joined."""
     found = analysis.own(NAME, read)
-    return {"pace": [] if isinstance(found, Undefined) else by_person(found)}
+    return [] if isinstance(found, Undefined) else by_person(found)
 
 
 def read(analysis: Analysis) -> Data | Undefined:
@@ -165,59 +252,46 @@ def times_of(project: Project) -> Data | Undefined:
     return Data(arrays, {"names": [one.pseudonym for one in joined]})
 
 
-def _timed(project: Project) -> QuerySet[Annotation]:
-    return Annotation.objects.filter(
+def _timed(project: Project) -> QuerySet[Vote]:
+    return Vote.objects.filter(
         item__round__project=project,
-        source=Annotation.Source.SCREEN,
+        source=Vote.Source.SCREEN,
         active_seconds__isnull=False,
     ).order_by("submitted_at", "pk")
 
 
-def by_person(times: Data) -> list[Json]:
+def by_person(times: Data) -> list[Pace]:
     person, seconds = times.arrays["person"], times.arrays["seconds"]
     rows = []
     for place, name in enumerate(times.plain["names"]):
         theirs = seconds[person == place]
         parts = np.array_split(theirs, min(MOST_POINTS, max(1, len(theirs) // FEWEST_VOTES)))
         starts = np.cumsum([0, *map(len, parts)])
-        rows.append(
-            {
-                "annotator": name,
-                "n": len(theirs),
-                "median_seconds": median(theirs).as_json(),
-                "points": [
-                    {"from": int(start) + 1, "to": int(start) + len(part)}
-                    | {"seconds": median(part).as_json()}
-                    for start, part in zip(starts, parts, strict=False)
-                ],
-            }
-        )
+        points = [
+            PacePoint(int(start) + 1, int(start) + len(part), median(part))
+            for start, part in zip(starts, parts, strict=False)
+        ]
+        rows.append(Pace(name, len(theirs), median(theirs), points))
     return rows
 
 
-def pace_plot(report: Json) -> Plot:
-    """Read from `pace` of the report, or from the same of a project."""
-    rows = [
-        {
-            "vote": point["to"],
-            "annotator": one["annotator"],
-            "votes": f"{point['from']}–{point['to']}",
-            "seconds": point["seconds"]["value"],
-            "low": point["seconds"]["low"],
-            "high": point["seconds"]["high"],
-        }
-        for one in report["pace"]
-        for point in one["points"]
-    ]
-    names = [one["annotator"] for one in report["pace"]]
+def pace_plot(paces: Sequence[Pace]) -> Plot:
+    rows = []
+    for one in paces:
+        for point in one.points:
+            drawn = value_of(point.seconds)
+            row = {"vote": point.to, "annotator": one.annotator}
+            row |= {"votes": f"{point.from_}–{point.to}", "seconds": drawn.pop("value")}
+            rows.append(row | drawn)
+    names = [one.annotator for one in paces]
     lines = {
         "mark": {"type": "line", "point": {"size": 24}},
         "encoding": {
             "x": x_axis("vote", "their votes so far") | {"axis": {"tickMinStep": 1}},
-            "y": {"field": "seconds", "type": "quantitative", "title": "active seconds a vote"},
+            "y": {"field": "seconds", "type": "quantitative", "title": "active seconds per vote"},
             "color": colour("annotator", names),
             "tooltip": tooltip("annotator", "votes", "seconds", "low", "high"),
         },
     }
-    caption = "Each point is the median of some votes in the order given; imported votes have none."
+    caption = "Each point is the median of some consecutive votes. Imported votes have no time."
     return plot(NAME, "Annotators' pace", caption, rows, lines)

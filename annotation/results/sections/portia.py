@@ -1,13 +1,11 @@
-"""What the PORTIA section reads: the labels of each stage and order, of this run and others."""
+"""PORTIA: what its stages settle, against chance, people and other judges (docs/methods)."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
-from enum import Enum
-from typing import Any
 
 import numpy as np
-from django.db.models import Count, Exists, OuterRef, QuerySet, Sum
+from django.db.models import Count, Sum
 from django.db.models.functions import Length
 
 from annotation.results.data.figures import Data, Json, usd
@@ -17,8 +15,13 @@ from judging.dataset.models import frame_of
 from judging.llm.prompts.templates import stage_parts
 from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Booleans, Codes, Signs
-from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.portia.breakdowns import (
+    CategoryFailures,
+    GapCoverage,
+    HumanTies,
+    LengthBin,
+    PortiaAgreement,
     agreement_with_people,
     agreement_with_reference,
     coverage_by_gap,
@@ -29,6 +32,9 @@ from judging.methods.portia.breakdowns import (
     inconsistency_by_length,
 )
 from judging.methods.portia.coverage import (
+    Consistency,
+    FixedCoverage,
+    StageUse,
     consistency,
     fixed_coverage,
     stage_use,
@@ -44,7 +50,7 @@ from judging.methods.portia.stages import (
 )
 from judging.projects.models import Project
 from judging.runs.forms.portia import PortiaSettings, last_stages, stage_calls
-from judging.runs.models import Parse, Run, Sample, Verdict
+from judging.runs.models import Parse, Run, Verdict
 from judging.runs.verdicts.judge_figures import difference, signs
 
 MOST_BESIDE = 8
@@ -136,7 +142,7 @@ def whole(run: Run, ids: Codes) -> StageArrays:
 def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Booleans, Booleans]:
     """(N, 2) the sign of the mean in each part, and whether it has one; (N,) any sample at all."""
     rows = (
-        last_parses(run)
+        Parse.objects.that_count(run)
         .filter(sample__call__part__in=parts)
         .order_by()
         .values_list("sample__call__example", "sample__call__part", "status")
@@ -156,21 +162,6 @@ def order_signs(run: Run, ids: Codes, parts: Sequence[str]) -> tuple[Signs, Bool
     return signs(run, sums, counts), counts > 0, asked
 
 
-def last_parses(run: Run) -> QuerySet[Parse]:
-    """Of the last attempt at each slot: today's parser may read what was once asked again."""
-    parses = Parse.objects.filter(current=True, sample__call__run=run)
-    again = Sample.objects.filter(call__run=run, attempt__gt=0)
-    if not again.exists():
-        return parses
-    later = again.filter(
-        call__example=OuterRef("sample__call__example"),
-        call__part=OuterRef("sample__call__part"),
-        slot=OuterRef("sample__slot"),
-        attempt__gt=OuterRef("sample__attempt"),
-    )
-    return parses.filter(~Exists(later))
-
-
 def lengths(project: Project, ids: Codes) -> np.ndarray:
     """(N, 2) characters of responses 1 and 2."""
     columns = "pk", Length("response_1"), Length("response_2")
@@ -178,7 +169,9 @@ def lengths(project: Project, ids: Codes) -> np.ndarray:
     return np.array([found[pk] for pk in ids.tolist()], dtype=np.int64).reshape(-1, 2)
 
 
-PENDING = Undefined("PORTIA has not finished every example, so the audit stands for others")
+PENDING = Undefined(
+    "PORTIA has not finished every example, so the audit doesn't represent the rest"
+)
 _SAME = ("model", "form")
 
 
@@ -204,11 +197,95 @@ class Unsplit:
     own: bool
 
 
-def portia(of: Analysis) -> Json:
-    """The section's figures, over the examples that PORTIA has finished."""
+@dataclass(frozen=True)
+class BeforeAndAfter:
+    """A figure of the unsplit prompt, and of PORTIA's final labels."""
+
+    unsplit: Figure | HumanTies
+    portia: Figure | HumanTies
+
+
+@dataclass(frozen=True)
+class WithoutPeople:
+    reason: str
+
+
+@dataclass(frozen=True)
+class StageFigures(StageUse):
+    """A stage's share of the work. first_position: of the contradictions, how many the response
+    shown first won."""
+
+    first_position: Figure
+    calls: int | None
+    usd: str | None
+
+
+@dataclass(frozen=True)
+class PortiaCost:
+    """All stages; times_unsplit: their cost over that of the whole responses. None is unknown."""
+
+    usd: Decimal | None
+    calls: int
+    times_unsplit: float | None
+
+
+@dataclass(frozen=True)
+class ReferenceAgreement:
+    """Agreement with another judge's labels, where both of its orders say the same (Table 9)."""
+
+    run: str
+    model: str
+    unsplit: Figure
+    portia: Figure
+    gain: Figure
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Other settings of PORTIA (Figure 3). as_: how they differ."""
+
+    run: str
+    parts: int | None
+    tokens: str | None
+    stages: Sequence[str]
+    as_: str
+    consistency: Figure
+    fixed_coverage: FixedCoverage
+
+
+@dataclass(frozen=True)
+class PortiaFigures:
+    """Over the examples that PORTIA has finished.
+
+    settings: what `named` says of the run. unsplit_from: the run whose unsplit prompt is compared.
+    settled: examples by the stage that settled them.
+    """
+
+    settings: Json
+    examples: int
+    pending: int
+    unsplit_from: str | None
+    settled: dict[str, int]
+    stages: Sequence[StageFigures]
+    cost: PortiaCost
+    stages_an_example: Figure
+    consistency: Consistency
+    fixed_coverage: FixedCoverage
+    by_category: Sequence[CategoryFailures]
+    by_length: Sequence[LengthBin]
+    by_gap: Sequence[LengthBin]
+    coverage_by_gap: Sequence[GapCoverage] | Undefined
+    first_position: BeforeAndAfter
+    people: PortiaAgreement
+    human_ties: BeforeAndAfter | WithoutPeople
+    references: Sequence[ReferenceAgreement]
+    variants: Sequence[Variant]
+
+
+def portia(of: Analysis) -> PortiaFigures | Undefined:
     data = of.own("portia", read_portia)
     if isinstance(data, Undefined):
-        return data.as_json()
+        return data
     everything, done = _stages(data, "own")
     rows = np.flatnonzero(done)
     stages, question = at(everything, rows), of.sheet.question[rows]
@@ -219,30 +296,30 @@ def portia(of: Analysis) -> Json:
     unsplit = unsplit_of(stages, data.plain["run"], others, rows)
     before, lengths = unsplit.labels, data.arrays["lengths"][rows]
     given = {"question": question}
-    return plain(
-        {
-            "settings": data.plain["run"],
-            "examples": len(rows),
-            "pending": int(len(done) - len(rows)),
-            "unsplit_from": unsplit.run,
-            "settled": settled(stages),
-            "stages": _uses(stages, of, question, data.plain["calls"]),
-            "cost": cost_of(data.plain["calls"]),
-            "stages_an_example": stages_per_example(stages, of.rng, **given),
-            "consistency": consistency(stages, before, of.rng, **given),
-            "fixed_coverage": fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
-            "by_category": failures_by_category(stages, of.sheet.category[rows].tolist()),
-            "by_length": inconsistency_by_length(stages, before, lengths),
-            "by_gap": inconsistency_by_gap(stages, before, lengths),
-            "coverage_by_gap": coverage_by_gap(stages, before, lengths),
-            "first_position": {
-                "unsplit": first_position_share(before, of.rng, question),
-                "portia": first_position_share(stages.final, of.rng, question),
-            },
-            **_people(of, everything, done, unsplit, rows),
-            "references": list(_references(stages, before, data.plain["run"], others, rows, of)),
-            "variants": list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
-        }
+    agreed, human_ties_there = _people(of, everything, done, unsplit, rows)
+    return PortiaFigures(
+        settings=data.plain["run"],
+        examples=len(rows),
+        pending=int(len(done) - len(rows)),
+        unsplit_from=unsplit.run,
+        settled=settled(stages),
+        stages=_uses(stages, of, question, data.plain["calls"]),
+        cost=cost_of(data.plain["calls"]),
+        stages_an_example=stages_per_example(stages, of.rng, **given),
+        consistency=consistency(stages, before, of.rng, **given),
+        fixed_coverage=fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
+        by_category=failures_by_category(stages, of.sheet.category[rows].tolist()),
+        by_length=inconsistency_by_length(stages, before, lengths),
+        by_gap=inconsistency_by_gap(stages, before, lengths),
+        coverage_by_gap=coverage_by_gap(stages, before, lengths),
+        first_position=BeforeAndAfter(
+            first_position_share(before, of.rng, question),
+            first_position_share(stages.final, of.rng, question),
+        ),
+        people=agreed,
+        human_ties=human_ties_there,
+        references=list(_references(stages, before, data.plain["run"], others, rows, of)),
+        variants=list(_variants(stages, unsplit, data.plain["run"], others, rows, of)),
     )
 
 
@@ -271,47 +348,47 @@ def settled(stages: StageLabels) -> dict[str, int]:
     }
 
 
-def _uses(stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]) -> list[Json]:
+def _uses(
+    stages: StageLabels, of: Analysis, question: Codes, calls: list[Json]
+) -> list[StageFigures]:
     """One row a stage: asked, settled, against chance, won by the first position, and the cost."""
     cost = {one["stage"]: one for one in calls}
     return [
-        plain(use)
-        | {"first_position": plain(first_position_share(stages.of(use.stage), of.rng, question))}
-        | {name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")}
+        StageFigures(
+            **{one.name: getattr(use, one.name) for one in fields(use)},
+            first_position=first_position_share(stages.of(use.stage), of.rng, question),
+            **{name: cost.get(use.stage, {}).get(name) for name in ("calls", "usd")},
+        )
         for use in stage_use(stages, of.rng, question)
     ]
 
 
-def cost_of(calls: list[Json]) -> Json:
-    """All stages, and the aligned ones beside the whole responses; null is unknown."""
+def cost_of(calls: list[Json]) -> PortiaCost:
     amounts = {one["stage"]: one["usd"] for one in calls}
     known = None not in amounts.values()
     total = sum(map(Decimal, amounts.values()), Decimal(0)) if known else None
     whole = amounts.get(Stage.UNSPLIT)
     times = float(total / Decimal(whole)) if total and whole and Decimal(whole) else None
-    return {"usd": usd(total), "calls": sum(one["calls"] for one in calls), "times_unsplit": times}
+    return PortiaCost(total, sum(one["calls"] for one in calls), times)
 
 
 def _people(
     of: Analysis, everything: StageLabels, done: np.ndarray, unsplit: Unsplit, finished: Codes
-) -> Json:
+) -> tuple[PortiaAgreement, BeforeAndAfter | WithoutPeople]:
+    """Agreement with people, and how often they see a tie where the judge contradicts itself."""
     design = design_of(of.sheet, done)
     if isinstance(design, Undefined):
-        nothing = dict.fromkeys(("unsplit", "portia", "gain"), design)
-        return {"people": nothing, "human_ties": {"reason": design.reason}}
+        return PortiaAgreement(design, design, design), WithoutPeople(design.reason)
     rows, chosen = design
     before = unsplit.labels
     if isinstance(before, OrderLabels):
         places = np.searchsorted(finished, rows)
         before = OrderLabels(before.labels[places], before.there[places])
     stages, human, question = at(everything, rows), of.sheet.human[rows], of.sheet.question[rows]
-    return {
-        "people": agreement_with_people(stages, before, human, chosen, of.rng, question),
-        "human_ties": {
-            "unsplit": human_ties(before, human, chosen, of.rng, question),
-            "portia": human_ties(stages.final, human, chosen, of.rng, question),
-        },
-    }
+    return agreement_with_people(stages, before, human, chosen, of.rng, question), BeforeAndAfter(
+        human_ties(before, human, chosen, of.rng, question),
+        human_ties(stages.final, human, chosen, of.rng, question),
+    )
 
 
 def design_of(sheet: Sheet, done: np.ndarray) -> tuple[Codes, Design] | Undefined:
@@ -335,14 +412,14 @@ def _references(
     others: list[Beside],
     rows: Codes,
     of: Analysis,
-) -> Iterator[Json]:
-    """Another judge's labels, where both of its orders say the same (Table 9)."""
+) -> Iterator[ReferenceAgreement]:
     question = of.sheet.question[rows]
     for other in others:
         if other.named["model"] != named["model"]:
             reference = at(other.stages, rows).final
             found = agreement_with_reference(stages, unsplit, reference, of.rng, question)
-            yield {"run": other.named["run"], "model": other.named["model"]} | plain(found)
+            rates = found.unsplit, found.portia, found.gain
+            yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
 
 
 def _variants(
@@ -352,17 +429,19 @@ def _variants(
     others: list[Beside],
     rows: Codes,
     of: Analysis,
-) -> Iterator[Json]:
+) -> Iterator[Variant]:
     """This run, itself without an alignment, and this judge's other runs by PORTIA (Figure 3)."""
 
-    def row(said: str, run: Json, found: StageLabels | Undefined, own: bool) -> Json:
+    def row(how: str, run: Json, labels: StageLabels | Undefined, own: bool) -> Variant:
         question = of.sheet.question[rows]
-        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")} | {"as": said}
-        coverage = fixed_coverage(found, unsplit.labels, of.rng, own=own, question=question)
-        if isinstance(found, Undefined):
-            return kept | plain({"consistency": found, "fixed_coverage": coverage})
-        agreed = consistency(found, unsplit.labels, of.rng, question).portia
-        return kept | plain({"consistency": agreed, "fixed_coverage": coverage})
+        coverage = fixed_coverage(labels, unsplit.labels, of.rng, own=own, question=question)
+        agreed: Figure
+        if isinstance(labels, Undefined):
+            agreed = labels
+        else:
+            agreed = consistency(labels, unsplit.labels, of.rng, question).portia
+        kept = {name: run[name] for name in ("run", "parts", "tokens", "stages")}
+        return Variant(**kept, as_=how, consistency=agreed, fixed_coverage=coverage)
 
     yield row("as it ran", named, stages, unsplit.own)
     if {Stage.LENGTH, Stage.SEMANTIC} <= set(named["stages"]):
@@ -385,18 +464,3 @@ def at(stages: StageLabels, rows: Codes) -> StageLabels:
 def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
     arrays = {f.name: data.arrays[f"{name}.{f.name}"] for f in fields(StageLabels)}
     return StageLabels(**arrays), data.arrays[f"{name}.done"]
-
-
-def plain(value: Any) -> Any:
-    """Figures as the report writes them, whatever they are nested in."""
-    if isinstance(value, Estimate | Undefined):
-        return value.as_json()
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {key: plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if is_dataclass(value):
-        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
-    return value

@@ -1,13 +1,13 @@
-"""How often labels are right, and how far that goes beyond chance."""
+"""How often labels are right, before and after people review the first of them by rank."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from annotation.results.data.figures import Json, lacking, shown
+from annotation.results.data.figures import BandEstimate, extended, optional
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from judging.methods.agreement.accuracy import Comparison, Ties, accuracy, credit, final_accuracy
@@ -36,18 +36,11 @@ from judging.methods.verdicts.verdicts import cut
 
 @dataclass(frozen=True)
 class LabelAgreement:
-    """Labels against the people's. `over_all` counts an example without a label as not right."""
+    """Labels against the people's; `accuracy_over_all` counts one that is missing as not right."""
 
     accuracy: Figure
-    over_all: Figure
+    accuracy_over_all: Figure
     kappa: Figure
-
-    def as_json(self) -> Json:
-        return {
-            "accuracy": self.accuracy.as_json(),
-            "accuracy_over_all": self.over_all.as_json(),
-            "kappa": self.kappa.as_json(),
-        }
 
 
 def label_agreement(
@@ -92,7 +85,7 @@ def after_review(sheet: Sheet) -> AfterReview | Undefined:
     reviewed = ((sheet.selected | sheet.audited) & sheet.answered)[known.rows]
     done, left = final.at(reviewed), judge.weight - reviewed
     rest = replace(judge, weight=left).at(left > 1e-9)
-    # What stands for itself and for others is here twice, and neither repeats the other's question.
+    # Audited examples are here twice, for themselves and for others; neither repeats a question.
     question = done.question + (1 + judge.question.max() if rest.stratum.any() else 0)
     own = {"weight": np.ones(len(done)), "stratum": np.zeros(len(done), np.intp)}
     return AfterReview(replace(done, question=question, **own), rest)
@@ -122,12 +115,12 @@ BETAS = tuple(range(0, 101, 5))
 NOTHING = Undefined("nothing was reviewed for this run")
 EVERYTHING = "every example was reviewed"
 ROUNDING = 1e-6
-WEIGHTED = "counted only where every example has a known label"
+WEIGHTED = "known only if every example has a known label"
 
 
 @dataclass(frozen=True)
 class ReviewGain:
-    """What a review of the top m bought, beside the accuracy that it has by construction."""
+    """What reviewing the top m achieved, besides the accuracy that it has by construction."""
 
     m: int
     accuracy: Figure
@@ -155,7 +148,7 @@ class Review:
 
     @property
     def plain(self) -> bool:
-        """Whether every example stands for itself alone, so that errors can be counted."""
+        """Whether every example represents only itself, so that errors can be counted."""
         return bool(np.ptp(self.weight) == 0)
 
     @cached_property
@@ -206,7 +199,7 @@ class Review:
         if not self.plain:
             return self._weighted_lines(m)
         if m > len(self.earned):
-            return Undefined("more was reviewed than there are known labels")
+            return Undefined("more examples were reviewed than have a known label")
         left = self.order[m:]
         right = share(self.earned[left], self.question[left], reason=EVERYTHING)
         reached = joined(m / len(self.earned), Estimate(1.0, m, 1.0, 1.0), right)
@@ -285,7 +278,7 @@ def one_order_level(samples: SampleArrays | Undefined) -> Floats | Undefined:
     if isinstance(samples, Undefined):
         return samples
     if samples.orders < 2:
-        return Undefined("this run asked in one order only, by which it is ranked")
+        return Undefined("this run asked in one order only, so this is its own ranking")
     scores = np.zeros((*samples.valid[:, :1].shape, 2), dtype=np.int64)
     scores[..., 0] = samples.signs[:, :1]
     found = verdict_arrays(scores, samples.valid[:, :1])
@@ -297,17 +290,48 @@ def margin_level(sheet: Sheet) -> Floats:
     return np.where(np.isnan(sheet.gap), np.inf, -sheet.gap)
 
 
+Points = Sequence[Figure]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReviewCurves:
+    """Each list has one entry a beta, none if no label is known, which `reason` explains.
+
+    The curves are by what a review ranks by; those after them are the lines (a) to (c) for BPDE.
+    `independent` takes one vote for the truth, up to `ceiling`, people's agreement.
+    """
+
+    beta: Sequence[int] = ()
+    reason: str | None = optional()
+    bpde: Points = ()
+    auroc: Figure
+    random: Points = ()
+    oracle: Points = ()
+    one_order: Points = ()
+    margin: Points = ()
+    auroc_one_order: Figure
+    auroc_margin: Figure
+    unreviewed_accuracy: Points = ()
+    errors_found: Points = ()
+    errors_expected: Points = ()
+    errors_p: Points = ()
+    gain: Points = ()
+    independent: Points = ()
+    ceiling: Figure
+    no_better_than_chance: bool | None = optional()
+    better_than_chance: bool | None = optional()
+    bpde_varies: bool | None = optional()
+
+
 def hitlc(
     sheet: Sheet,
     samples: SampleArrays | Undefined,
     review: Review | Undefined,
     found: CurveBand | Undefined,
-) -> Json:
-    """The `hitlc` of the report; each list has one entry a beta."""
+) -> ReviewCurves:
     if isinstance(review, Undefined):
         names = ("auroc", "auroc_one_order", "auroc_margin", "ceiling")
-        empty = {name: [] for name in _LISTS}
-        return {"beta": [], "reason": review.reason} | empty | lacking(review, *names)
+        return ReviewCurves(reason=review.reason, **dict.fromkeys(names, review))
     cuts = [cut(review.n, beta) for beta in BETAS]
     levels = {"one_order": one_order_level(samples), "margin": margin_level(sheet)}
     known = sheet.known
@@ -317,16 +341,27 @@ def hitlc(
         for name, level in levels.items()
     }
     area = review.auroc_of(review.level)
-    return (
-        {"beta": list(BETAS), "bpde": band(review, found), "auroc": area.as_json()}
-        | {"random": [shown(_chance(review, m), len(review.earned)) for m in cuts]}
-        | {"oracle": _values(review.oracle, cuts, len(review.earned))}
-        | {name: _curve_by(review, level, cuts) for name, level in others.items()}
-        | {f"auroc_{name}": _auroc(review, level) for name, level in others.items()}
-        | _honest(review, cuts)
-        | _independent(sheet)
-        | {"no_better_than_chance": no_better_than_chance(area)}
-        | {"better_than_chance": better_than_chance(area), "bpde_varies": _varies(sheet)}
+    n = len(review.earned)
+    lines = [review.lines(m) if m else NO_CURVE for m in cuts]
+    independent, ceiling = _independent(sheet)
+    return ReviewCurves(
+        beta=BETAS,
+        bpde=band(review, found),
+        auroc=area,
+        random=[Estimate(float(random_accuracy(m, review.n, review.start)), n) for m in cuts],
+        oracle=_values(review.oracle, cuts, n),
+        **{name: _curve_by(review, level, cuts) for name, level in others.items()},
+        **{f"auroc_{name}": _auroc(review, level) for name, level in others.items()},
+        unreviewed_accuracy=[line and line.unreviewed for line in lines],
+        errors_found=_errors(lines, "found"),
+        errors_expected=_errors(lines, "expected"),
+        errors_p=_errors(lines, "p"),
+        gain=[line and line.gain for line in lines],
+        independent=independent,
+        ceiling=ceiling,
+        no_better_than_chance=no_better_than_chance(area),
+        better_than_chance=better_than_chance(area),
+        bpde_varies=_varies(sheet),
     )
 
 
@@ -335,73 +370,97 @@ def _varies(sheet: Sheet) -> bool:
     return len(np.unique(sheet.bpde[sheet.judged & ~np.isnan(sheet.bpde)])) > 1
 
 
-_LISTS = (
-    "bpde",
-    "random",
-    "oracle",
-    "one_order",
-    "margin",
-    "unreviewed_accuracy",
-    "errors_found",
-    "errors_expected",
-    "errors_p",
-    "gain",
-    "independent",
-)
-
-
-def band(review: Review, found: CurveBand | Undefined) -> list[Json]:
+def band(review: Review, found: CurveBand | Undefined) -> Points:
     """The curve with its limits at each beta, and the lower band that holds at all of them."""
     if isinstance(found, Undefined):
-        return [found.as_json()] * len(BETAS)
+        return [found] * len(BETAS)
     return [
-        one.as_json() | {"lower_band": float(band)}
-        for one, band in zip(found.after, found.lower_band, strict=True)
+        extended(BandEstimate, one, lower_band=float(lower))
+        for one, lower in zip(found.after, found.lower_band, strict=True)
     ]
 
 
-def _chance(review: Review, m: int) -> float:
-    return float(random_accuracy(m, review.n, review.start))
-
-
-def _values(curve: ReviewCurve, cuts: list[int], n: int) -> list[Json]:
+def _values(curve: ReviewCurve, cuts: list[int], n: int) -> Points:
     at = np.array(cuts) * curve.total / max(cuts[-1], 1)
-    return [shown(value, n) for value in curve.accuracy(at)]
+    return [Estimate(float(value), n) for value in curve.accuracy(at)]
 
 
-def _curve_by(review: Review, level: Floats | Undefined, cuts: list[int]) -> list[Json]:
+def _curve_by(review: Review, level: Floats | Undefined, cuts: list[int]) -> Points:
     if isinstance(level, Undefined):
-        return [level.as_json() for _ in cuts]
+        return [level] * len(cuts)
     return _values(review.curve_by(level), cuts, len(review.earned))
 
 
-def _auroc(review: Review, level: Floats | Undefined) -> Json:
-    return level.as_json() if isinstance(level, Undefined) else review.auroc_of(level).as_json()
+def _auroc(review: Review, level: Floats | Undefined) -> Figure:
+    return level if isinstance(level, Undefined) else review.auroc_of(level)
 
 
-def _honest(review: Review, cuts: list[int]) -> Json:
-    lines = [review.lines(m) if m else NO_CURVE for m in cuts]
-
-    def part(pick: Callable[[ReviewGain], object]) -> list[Json]:
-        return [_part(line, pick) for line in lines]
-
-    return {
-        "unreviewed_accuracy": part(lambda line: line.unreviewed),
-        "errors_found": part(lambda line: line.errors and line.errors.found),
-        "errors_expected": part(lambda line: line.errors and line.errors.expected),
-        "errors_p": part(lambda line: line.errors and line.errors.p),
-        "gain": part(lambda line: line.gain),
-    }
+def _errors(lines: Sequence[ReviewGain | Undefined], name: str) -> Points:
+    """Line (b) at each beta; an Undefined, which is false, stays what it is."""
+    errors = [(line and line.m, line and line.errors) for line in lines]
+    return [one and Estimate(float(getattr(one, name)), m) for m, one in errors]
 
 
-def _part(line: ReviewGain | Undefined, pick: Callable[[ReviewGain], object]) -> Json:
-    return line.as_json() if isinstance(line, Undefined) else shown(pick(line), line.m)
-
-
-def _independent(sheet: Sheet) -> Json:
+def _independent(sheet: Sheet) -> tuple[Points, Figure]:
     found = independent_of(sheet)
     if isinstance(found, Undefined):
-        return {"independent": [found.as_json() for _ in BETAS], "ceiling": found.as_json()}
+        return [found] * len(BETAS), found
     at = np.array(BETAS) / 100 * found.curve.total
-    values = [shown(value, found.n) for value in found.curve.accuracy(at)]
-    return {"independent": values, "ceiling": shown(found.ceiling, found.n)}
+    values = [Estimate(float(value), found.n) for value in found.curve.accuracy(at)]
+    return values, Estimate(float(found.ceiling), found.n)
+
+
+FEWEST_KNOWN = 20
+
+
+@dataclass(frozen=True)
+class Unforeseen:
+    """Why no accuracy can be expected of a review."""
+
+    beta: tuple[()]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the planner expects of a review; one entry a beta.
+
+    lower_band: the lower limit that holds at all betas at once. known: labels that it rests on.
+    reviewer: how often a person is right, measured by the other votes; None if it is assumed.
+    """
+
+    beta: Sequence[int]
+    accuracy: Sequence[float]
+    lower_band: Sequence[float]
+    known: int
+    reviewer: float | None
+
+
+def expectation(
+    sheet: Sheet, review: Review | Undefined, rng: np.random.Generator
+) -> Expectation | Unforeseen:
+    if isinstance(review, Undefined):
+        return Unforeseen((), review.reason)
+    if len(review.earned) < FEWEST_KNOWN:
+        return Unforeseen((), f"{len(review.earned)} known labels are too few to plan by")
+    known = sheet.known
+    rows = known.rows if not isinstance(known, Undefined) else np.zeros(0, np.intp)
+    agree = sheet.ballots.counts.others_agree()[rows]
+    measured = np.isfinite(agree)
+    weight = review.weight[measured]
+    right = float(np.average(agree[measured], weights=weight)) if measured.any() else None
+    band = curve_band(
+        review.level,
+        review.earned,
+        np.array(BETAS, dtype=np.float64),
+        rng,
+        reviewer=None if right is None else np.where(measured, agree, right),
+        weight=review.weight,
+        question=review.question,
+        stratum=review.stratum,
+    )
+    if isinstance(band, Undefined):
+        return Unforeseen((), band.reason)
+    return Expectation(
+        BETAS, band.accuracy.tolist(), band.lower_band.tolist(), len(review.earned), right
+    )

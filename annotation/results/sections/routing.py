@@ -7,19 +7,21 @@ labels. Scores of different forms are compared by their verdicts.
 import logging
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 from django.db.models.functions import Length
 
 from annotation.models import Item, Round, RoutingScores, Selection
-from annotation.results.data.figures import Data, Json, shown, usd
+from annotation.results.data.figures import Data, Json, figure_from, optional
 from annotation.results.data.runs import OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
 from annotation.results.merge.final_labels import places_of, spread
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.methods import agreement_of
+from annotation.results.sections.methods import MICRO_USD, MethodRow
+from annotation.results.sections.review import label_agreement
 from annotation.rounds.changes import RoutingFit, open_second_stage
 from judging.core.formatting import count, decimals, set_apart
 from judging.dataset.models import frame_of
@@ -27,7 +29,7 @@ from judging.methods.agreement.accuracy import Ties, credit
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, design_total
 from judging.methods.review.auroc import AurocDifference, auroc
-from judging.methods.review.panels import Panel, accuracy_weights, cascade, equal_weights, panel
+from judging.methods.review.panels import accuracy_weights, cascade, equal_weights, panel
 from judging.methods.review.routing import (
     CATEGORY,
     Feature,
@@ -49,8 +51,8 @@ from judging.runs.forms.likelihood import pair_differences
 from judging.runs.models import Form, Run, Verdict
 
 _WHEN = {
-    "bpde": "the more its outcomes contradict each other (BPDE)",
-    "gap": "the further apart its scores are (|CS₁ − CS₂|)",
+    "bpde": "the more its samples contradict each other (BPDE)",
+    "gap": "the larger the difference between its scores (|CS₁ − CS₂|)",
     "length in favour": "when it prefers the longer response",
     "length difference": "the more the responses differ in length",
     "question length": "the longer the question",
@@ -58,35 +60,35 @@ _WHEN = {
     "conflict": "when its two orders give different labels",
     "first position": "the more often the response shown first won",
     "jury agreement": "the more the other runs agree with it",
-    "log-probability margin": "the surer its token probabilities are",
-    "PORTIA's stage": "the later the stage that settled it",
-    "likelihood in favour": "when it prefers the likelier response",
+    "log-probability margin": "the more certain its token probabilities are",
+    "PORTIA's stage": "the later the PORTIA stage that settled it",
+    "likelihood in favour": "when it prefers the response that a language model finds more likely",
 }
 
 # Odds half as large again, or a third smaller.
 NOTABLE = math.log(1.5)
 
 
-def sentence(name: str, ratio: Json) -> str:
+def sentence(name: str, ratio: Estimate) -> str:
     """As in “wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd”."""
-    value, low, high = (ratio[key] for key in ("value", "low", "high"))
+    value, low, high = ratio.value, ratio.low, ratio.high
     category = name.startswith(CATEGORY)
     shown = set_apart(name.removeprefix(CATEGORY))
     when = f"in “{shown}”" if category else _WHEN.get(name, f"with “{shown}”")
-    unit = "against the average category" if category else "per sd"
+    unit = "compared with the average category" if category else "per standard deviation"
     times = f"×{_ratio(value)} [{_ratio(low)}–{_ratio(high)}] {unit}"
     often = "more often" if value > 1 else "less often"
     if not low <= 1 <= high:
         return f"Wrong {often} {when}: {times}"
     if abs(math.log(value)) > NOTABLE:
-        return f"Perhaps wrong {often} {when}: {times}"
+        return f"Possibly wrong {often} {when}: {times}"
     return f"No clear difference {when}: {times}"
 
 
-def evidence(ratio: Json) -> float:
+def evidence(ratio: Estimate) -> float:
     """How far the odds ratio is from 1, in widths of its interval."""
-    width = math.log(ratio["high"] / ratio["low"])
-    return abs(math.log(ratio["value"])) / width if width else 0.0
+    width = math.log(ratio.high / ratio.low)
+    return abs(math.log(ratio.value)) / width if width else 0.0
 
 
 def _ratio(value: float) -> str:
@@ -241,7 +243,7 @@ def learning_places(round_: Round, sheet: Sheet) -> Codes:
 
 
 def described(found: Routing) -> Json:
-    """What is kept of a fit, for the pages and for whoever asks how examples were selected."""
+    """Return what is stored of a fit, to show how examples were selected."""
     trial, apart = found.trial, found.trial.advantage
     advantage = (
         {"value": apart.value, "standard_error": apart.standard_error}
@@ -271,96 +273,162 @@ def _scores(sheet: Sheet, scores: Floats) -> dict[int, float]:
     return dict(zip(sheet.ids[there].tolist(), scores[there].tolist(), strict=True))
 
 
-NOT_KEPT = Undefined("the round went by BPDE and kept no learned score")
-NO_JURY = Undefined("the project has no other run to ask")
+NOT_KEPT = Undefined("the round selected by BPDE, so it has no learned score")
+NO_JURY = Undefined("the project has no other run")
 
 
-def figures(analysis: Analysis) -> Json:
+@dataclass(frozen=True)
+class RoutingScoreFigures:
+    """AUROC of each score for the judge's errors."""
+
+    bpde: Figure
+    learned: Figure
+    jury: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorsByRoute:
+    """Errors in the labels spent, and what as many by BPDE's rank and at random would have found.
+
+    labels: how many those are, of a round.
+    """
+
+    labels: int | None = optional()
+    people: Figure
+    bpde: Figure
+    random: Figure
+
+
+@dataclass(frozen=True)
+class Advantage:
+    """AUROC of the learned score less that of BPDE."""
+
+    value: float
+    standard_error: float
+
+
+@dataclass(frozen=True)
+class Coefficient:
+    name: str
+    odds_ratio: Estimate
+    sentence: str
+
+
+@dataclass(frozen=True)
+class RoutingFigures:
+    """What was learned of where this judge errs. source: a round, or the known labels.
+
+    used, reason: whether the learned score selects, and why not. auroc: where it learned, by
+    cross-validation; held_out: elsewhere. next: errors that the next labels are expected to find.
+    """
+
+    source: str
+    round: int | None
+    used: bool
+    reason: str
+    n: int
+    n_wrong: float
+    ridge: float
+    advantage: Advantage | Undefined
+    notes: Sequence[str]
+    coefficients: Sequence[Coefficient]
+    auroc: RoutingScoreFigures
+    held_out: RoutingScoreFigures
+    errors_found: ErrorsByRoute
+    next: Figure
+
+
+@dataclass(frozen=True)
+class NotLearned(Undefined):
+    """A round that could not learn."""
+
+    round: int
+
+    def as_json(self) -> Json:
+        return super().as_json() | {"round": self.round}
+
+
+def figures(analysis: Analysis) -> RoutingFigures | Undefined:
     data = analysis.own("routing", read_routing)
     if isinstance(data, Undefined):
-        return {"routing": data.as_json()}
+        return data
     if "fit" in data.plain:
-        return {"routing": _of_round(analysis, data)}
+        return _of_round(analysis, data)
     if "waits" in data.plain:
         done, n = data.plain["waits"]
-        reason = f"round {data.plain['round']} is still learning: {done} of {n} are settled"
-        return {"routing": Undefined(reason).as_json()}
-    return {"routing": _of_known_labels(analysis, data)}
+        reason = f"round {data.plain['round']} is still learning: {done} of {n} items are settled"
+        return Undefined(reason)
+    return _of_known_labels(analysis, data)
 
 
-def _of_round(analysis: Analysis, data: Data) -> Json:
+def _of_round(analysis: Analysis, data: Data) -> RoutingFigures | NotLearned:
     sheet, plain = analysis.sheet, data.plain
     fit, sample = plain["fit"], data.arrays["sample"]
     if "coefficients" not in fit:
-        return Undefined(fit["reason"]).as_json() | {"round": plain["round"]}
-    return {
-        "source": "round",
-        "round": plain["round"],
-        **_learned(fit),
-        "auroc": {
-            "bpde": fit["bpde"],
-            "learned": fit["learned"],
-            "jury": _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered)),
-        },
-        "held_out": _held_out(analysis, data),
-        "errors_found": _errors_found(sheet, data),
-        "next": _next(sheet, data),
-    }
+        return NotLearned(fit["reason"], plain["round"])
+    return RoutingFigures(
+        source="round",
+        round=plain["round"],
+        **_learned(fit, _jury(sheet, analysis.others, np.flatnonzero(sample & sheet.answered))),
+        held_out=_held_out(analysis, data),
+        errors_found=_errors_found(sheet, data),
+        next=_next(sheet, data),
+    )
 
 
-def _next(sheet: Sheet, data: Data) -> Json:
+def _next(sheet: Sheet, data: Data) -> Figure:
     """Errors that the next labels are expected to find; once the cut was extended, from the
     scores alone."""
     fit, scores = data.plain["fit"], data.arrays["scores"]
     if sheet.selected.sum() <= data.plain["m"]:
-        return fit["next"]
+        return figure_from(fit["next"])
     if not fit["used"]:
-        return Undefined("the cut was extended, and BPDE is no probability").as_json()
+        return Undefined("the cut was extended, and BPDE can't predict a number of errors")
     left = np.sort(scores[~sheet.selected & np.isfinite(scores)])[::-1][:NEXT_LABELS]
-    return shown(left.sum(), len(left))
+    return Estimate(float(left.sum()), len(left))
 
 
-def _of_known_labels(analysis: Analysis, data: Data) -> Json:
+def _of_known_labels(analysis: Analysis, data: Data) -> RoutingFigures | Undefined:
     """Nothing was spent here and nothing is left to find: the labels are all there."""
     sheet, samples = analysis.sheet, analysis.samples
     rows = np.flatnonzero(sheet.labelled)
     if isinstance(samples, Undefined) or not len(rows):
-        return Undefined("no sample of the judge has a known label beside it").as_json()
+        return Undefined("no example has both a judge's sample and a known label")
     columns = columns_of(sheet, analysis.run, samples, analysis.others, data)
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     found = routing(columns, sheet.level, sheet.judged, rows, wrong, analysis.rng)
-    fit = described(found)
-    known = Undefined("the label of every example is known").as_json()
-    return {
-        "source": "known labels",
-        "round": None,
-        **_learned(fit),
-        "auroc": {
-            "bpde": fit["bpde"],
-            "learned": fit["learned"],
-            "jury": _jury(sheet, analysis.others, rows),
-        },
-        "held_out": dict.fromkeys(("bpde", "learned", "jury"), known),
-        "errors_found": dict.fromkeys(("people", "bpde", "random"), known),
-        "next": known,
+    known = Undefined("the label of every example is known")
+    return RoutingFigures(
+        source="known labels",
+        round=None,
+        **_learned(described(found), _jury(sheet, analysis.others, rows)),
+        held_out=RoutingScoreFigures(known, known, known),
+        errors_found=ErrorsByRoute(people=known, bpde=known, random=known),
+        next=known,
+    )
+
+
+def _learned(fit: Json, jury: Figure) -> Json:
+    """What a stored fit says, the coefficients with the most evidence first."""
+    kept = ("used", "reason", "n", "n_wrong", "ridge", "notes")
+    ratios = [(one["name"], Estimate(**one["odds_ratio"])) for one in fit["coefficients"]]
+    ratios.sort(key=lambda one: -evidence(one[1]))
+    gain = fit["advantage"]
+    return {name: fit[name] for name in kept} | {
+        "advantage": Undefined(gain["reason"]) if gain["value"] is None else Advantage(**gain),
+        "coefficients": [Coefficient(name, ratio, sentence(name, ratio)) for name, ratio in ratios],
+        "auroc": RoutingScoreFigures(figure_from(fit["bpde"]), figure_from(fit["learned"]), jury),
     }
 
 
-def _learned(fit: Json) -> Json:
-    kept = ("used", "reason", "n", "n_wrong", "ridge", "advantage", "notes")
-    ordered = sorted(fit["coefficients"], key=lambda one: -evidence(one["odds_ratio"]))
-    coefficients = [one | {"sentence": sentence(one["name"], one["odds_ratio"])} for one in ordered]
-    return {name: fit[name] for name in kept} | {"coefficients": coefficients}
-
-
-def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Json:
+def _jury(sheet: Sheet, others: tuple[OtherRun, ...], rows: Codes) -> Figure:
     """How well the panel's disagreement finds this run's errors."""
     if not others:
-        return NO_JURY.as_json()
+        return NO_JURY
     there = rows[sheet.judged[rows]]
     wrong = wrongness(sheet.judge[there], _labels(sheet)[there])
     apart = disagreement(sheet, others)[there]
-    return auroc(apart, wrong, question=sheet.question[there]).as_json()
+    return auroc(apart, wrong, question=sheet.question[there])
 
 
 def disagreement(sheet: Sheet, others: tuple[OtherRun, ...]) -> Floats:
@@ -373,37 +441,33 @@ def _labels(sheet: Sheet) -> np.ndarray:
     return sheet.human if sheet.everyone else sheet.answer
 
 
-def _held_out(analysis: Analysis, data: Data) -> Json:
-    """On examples whose labels taught nothing, each with what it stands for."""
+def _held_out(analysis: Analysis, data: Data) -> RoutingScoreFigures:
+    """On examples that were not learned from, each with its weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
-    names = ("bpde", "learned", "jury")
     if isinstance(known, Undefined):
-        return dict.fromkeys(names, known.as_json())
+        return RoutingScoreFigures(known, known, known)
     keep = ~data.arrays["sample"][known.rows] & sheet.judged[known.rows]
     rows, weight = known.rows[keep], known.weight[keep]
     wrong = wrongness(sheet.judge[rows], sheet.human[rows])
     scores = data.arrays["scores"]
     question = sheet.question[rows]
     by_bpde = auroc(sheet.level[rows], wrong, weight=weight, question=question)
-    found = {"bpde": by_bpde.as_json()}
     fair = np.isfinite(scores[rows])
     learned = auroc(scores[rows][fair], wrong[fair], weight=weight[fair], question=question[fair])
-    # Where BPDE was kept, the scores that the round went by are BPDE.
-    found["learned"] = (learned if data.plain["fit"]["used"] else NOT_KEPT).as_json()
-    others = analysis.others
-    if not others:
-        return found | {"jury": NO_JURY.as_json()}
-    apart = disagreement(sheet, others)[rows]
-    by_jury = auroc(apart, wrong, weight=weight, question=question)
-    return found | {"jury": by_jury.as_json()}
+    if not data.plain["fit"]["used"]:
+        # The round selected by BPDE.
+        learned = NOT_KEPT
+    by_jury: Figure = NO_JURY
+    if analysis.others:
+        apart = disagreement(sheet, analysis.others)[rows]
+        by_jury = auroc(apart, wrong, weight=weight, question=question)
+    return RoutingScoreFigures(by_bpde, learned, by_jury)
 
 
-def _errors_found(sheet: Sheet, data: Data) -> Json:
-    """Errors of the judge in all that people were asked about for the selection, and what as
-    many labels would have found by BPDE's rank and at random."""
+def _errors_found(sheet: Sheet, data: Data) -> ErrorsByRoute:
     known, m = sheet.known, int(sheet.selected.sum())
     if isinstance(known, Undefined):
-        return {"labels": m} | dict.fromkeys(("people", "bpde", "random"), known.as_json())
+        return ErrorsByRoute(labels=m, people=known, bpde=known, random=known)
     wrong = np.zeros(len(sheet))
     rows = known.rows
     wrong[rows] = np.where(sheet.judged[rows], wrongness(sheet.judge[rows], sheet.human[rows]), 1.0)
@@ -414,12 +478,12 @@ def _errors_found(sheet: Sheet, data: Data) -> Json:
         share = m / len(sheet)
         limits = (None if one is None else one * share for one in (by_chance.low, by_chance.high))
         by_chance = Estimate(by_chance.value * share, by_chance.n, *limits)
-    return {
-        "labels": m,
-        "people": shown(wrong[sheet.selected].sum(), m),
-        "bpde": _total(sheet, known, wrong * first).as_json(),
-        "random": by_chance.as_json(),
-    }
+    return ErrorsByRoute(
+        labels=m,
+        people=Estimate(float(wrong[sheet.selected].sum()), m),
+        bpde=_total(sheet, known, wrong * first),
+        random=by_chance,
+    )
 
 
 def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
@@ -431,16 +495,15 @@ def _total(sheet: Sheet, known: KnownLabels, values: Floats) -> Figure:
 
 
 SHARES = (10, 20, 30, 50)
-MICRO_USD = Decimal("0.000001")
 
 
 def members_of(analysis: Analysis) -> tuple[OtherRun, ...]:
-    """The other runs that sit on the panel beside this one."""
+    """Return the other runs on the panel."""
     least = analysis.sheet.judged.sum() / 2
     return tuple(one for one in analysis.others if one.judged.sum() >= max(least, 1))
 
 
-def jury_rows(analysis: Analysis) -> Iterator[Json]:
+def jury_rows(analysis: Analysis) -> Iterator[MethodRow]:
     """Lines of Table 4: every member the same weight, and weights by accuracy where labels of a
     random sample, or of everything, are there to weigh by."""
     members = members_of(analysis)
@@ -455,21 +518,36 @@ def jury_rows(analysis: Analysis) -> Iterator[Json]:
         if isinstance(weights, Undefined):
             continue
         found = panel(signs, there, weights)
-        yield {
-            "name": f"Jury of {len(signs)}{name}",
-            "k": None,
-            "bpc": False,
-            "beta": 0,
-            "judge_usd": usd(cost),
-            "human_usd": "0",
-            "members": [analysis.run.name, *(one.name for one in members)],
-        } | _agreement(analysis, found)
+        compared = analysis.sheet.comparison(found.sign, found.judged)
+        yield MethodRow(
+            name=f"Jury of {len(signs)}{name}",
+            k=None,
+            bpc=False,
+            beta=0,
+            judge_usd=cost,
+            members=[analysis.run.name, *(one.name for one in members)],
+            **vars(label_agreement(compared, analysis.rng)),
+        )
 
 
-def cascades(analysis: Analysis) -> list[Json]:
+@dataclass(frozen=True)
+class CascadeRow:
+    """The other run asked about the `share` percent with the largest BPDE, which are m examples.
+
+    judge_usd: of both judges; None if one price is not known.
+    """
+
+    run: str
+    share: int
+    m: int
+    judge_usd: Decimal | None
+    accuracy: Figure
+
+
+def cascades(analysis: Analysis) -> list[CascadeRow]:
     """For each other run: this one about everything, the other about the most contested."""
     known, order = analysis.sheet.known, _order(analysis)
-    rows: list[Json] = []
+    rows = []
     for other in members_of(analysis):
         earned = _earned(analysis, other)
         costs = (analysis.costs.judge_usd, other.judge_usd)
@@ -480,9 +558,8 @@ def cascades(analysis: Analysis) -> list[Json]:
                 if isinstance(known, Undefined)
                 else Estimate(found.right / float(known.weight.sum()), len(known.rows))
             )
-            cost = None if found.usd is None else usd(found.usd.quantize(MICRO_USD))
-            row = {"run": other.name, "share": share, "m": found.m, "judge_usd": cost}
-            rows.append(row | {"accuracy": reached.as_json()})
+            cost = None if found.usd is None else found.usd.quantize(MICRO_USD)
+            rows.append(CascadeRow(other.name, share, found.m, cost, reached))
     return rows
 
 
@@ -515,12 +592,8 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
     return accuracy_weights(right, labelled, leave_out=True)
 
 
-def _agreement(analysis: Analysis, found: Panel) -> Json:
-    return agreement_of(analysis.sheet, found.sign, found.judged, analysis.rng)
-
-
 def _earned(analysis: Analysis, other: OtherRun) -> Floats:
-    """(2, N): what this run's label earns, and the other's, times what the example stands for."""
+    """(2, N): what this run's label earns, and the other's, times the example's weight."""
     sheet, known = analysis.sheet, analysis.sheet.known
     earned = np.zeros((2, len(sheet)))
     if isinstance(known, Undefined):

@@ -1,21 +1,18 @@
-"""How many of the votes behind a report were given by people who had seen what the judge says."""
+"""How far labels can be trusted: blind votes, an audit's certificate, the annotator test."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from annotation.models import Item, Round, RoutingScores, Selection
-from annotation.results.data.figures import Json, shown
+from annotation.results.data.figures import optional
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import HumanLabel, places_of, spread
-from judging.methods.agreement.annotators import (
-    AlternativeAnnotatorTest,
-    alternative_annotator_test,
-)
+from judging.methods.agreement.annotators import AnnotatorComparison, alternative_annotator_test
 from judging.methods.arrays import Booleans, Codes, Floats
-from judging.methods.intervals.estimates import Figure, Undefined, clopper_pearson
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson
 from judging.methods.review.certificate import (
     Certificate,
     CertificatePlan,
@@ -27,16 +24,38 @@ from judging.methods.review.certificate import (
 from judging.runs.models import Run
 
 
-def unblinded(sheet: Sheet) -> Json:
+@dataclass(frozen=True)
+class Unblinded:
+    """Votes behind the figures; left_out, counted: those of people who had seen the judge's output,
+    by whether the figures count them."""
+
+    votes: int
+    left_out: int
+    counted: int
+
+    @property
+    def sentence(self) -> str:
+        """Empty if all votes are blind."""
+        n = self.left_out or self.counted
+        if not n:
+            return ""
+        were = f"{n} of {self.votes} votes {'was' if n == 1 else 'were'} given unblinded"
+        if self.left_out:
+            return f"{were} and {'is' if n == 1 else 'are'} left out."
+        counts = "counts" if n == 1 else "count"
+        return f"{were}, by people who had seen judge output, and {counts}."
+
+
+def unblinded(sheet: Sheet) -> Unblinded:
     """A person's vote on an example is one vote, in however many rounds it counts."""
     given: set[tuple[int, int]] = set()
     left_out: set[tuple[int, int]] = set()
     counted: set[tuple[int, int]] = set()
     for pk, say in _says(sheet):
-        given |= {(pk, vote.annotator_id) for vote in say.paid}
+        given |= {(pk, vote.annotator_id) for vote in say.votes + say.left_out}
         left_out |= {(pk, vote.annotator_id) for vote in say.left_out}
         counted |= {(pk, vote.annotator_id) for vote in say.votes if vote.unblinded}
-    return {"votes": len(given), "left_out": len(left_out), "counted": len(counted)}
+    return Unblinded(len(given), len(left_out), len(counted))
 
 
 def _says(sheet: Sheet) -> Iterator[tuple[int, HumanLabel]]:
@@ -47,23 +66,12 @@ def _says(sheet: Sheet) -> Iterator[tuple[int, HumanLabel]]:
             yield pk, say
 
 
-def sentence(found: Json) -> str:
-    """Empty where all votes are blind."""
-    n, votes = found["left_out"] or found["counted"], found["votes"]
-    if not n:
-        return ""
-    were = f"{n} of {votes} votes {'was' if n == 1 else 'were'} given unblinded"
-    if found["left_out"]:
-        return f"{were} and {'is' if n == 1 else 'are'} left out."
-    return f"{were}, after a look at what the judge says, and {'counts' if n == 1 else 'count'}."
-
-
 DEFAULT_ALPHA = 0.05
 MOST_SHOWN = 20
 # What the certified set is cut by, in words.
 SCORES = {"bpde": "a BPDE", "routing": "a learned probability of an error"}
-NO_AUDIT = Undefined("no audit: open a round with one to learn about the labels nobody checks")
-NO_PLAN = Undefined("no plan was stored before the audit began, so nothing can be certified")
+NO_AUDIT = Undefined("no audit; open a round with an audit to check the unreviewed labels")
+NO_PLAN = Undefined("no certificate was planned before the audit began, so none can be issued")
 
 
 @dataclass(frozen=True)
@@ -86,27 +94,79 @@ class Audit:
     runs: int = 1
 
 
-def certificate(sheet: Sheet, audit: Audit | Undefined) -> Json:
-    """The claim, or why it is not made."""
+@dataclass(frozen=True)
+class SimultaneousBound:
+    """Of the examples with a score of at most the threshold, the largest share that is wrong."""
+
+    threshold: float
+    n_set: int
+    n_audited: int
+    n_wrong: int
+    bound: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class CertificateFigures:
+    """The claim about the labels that nobody checked, or the reason why it is not made.
+
+    The plan, from `looks` to `resolved`, was stored before the audit began. `bounds` hold at all
+    thresholds at once. The counts are those of an issued certificate.
+    """
+
+    issued: bool
+    reason: str | None = optional()
+    epsilon: float | None = None
+    confidence: float | None = None
+    looks: Sequence[int] | None = optional()
+    score: str | None = None
+    round: int | None = optional()
+    planned_at: str | None = optional()
+    resolved: int | None = optional()
+    bounds: Sequence[SimultaneousBound] | None = optional()
+    threshold: float | None = None
+    share_from_judge: Figure
+    bound: Figure
+    n_from_judge: int | None = optional()
+    n_audited: int | None = optional()
+    n_wrong: int | None = optional()
+    unchecked_accuracy: Figure
+
+
+def certificate(
+    sheet: Sheet, audit: Audit | Undefined, unchecked_accuracy: Figure
+) -> CertificateFigures:
+    kept: dict[str, Any] = {"unchecked_accuracy": unchecked_accuracy}
+    found: Certificate | Undefined
     if isinstance(audit, Undefined):
-        return _not_issued(audit)
-    beside = {"bounds": _bounds(sheet, audit)}
-    plan = stored_plan(audit)
-    if plan is None:
-        return _not_issued(NO_PLAN) | beside
-    fixed = {
-        "epsilon": plan.epsilon,
-        "confidence": 1 - plan.alpha,
-        "looks": list(plan.looks),
-        "score": score_name(audit),
-        "round": audit.number,
-        "planned_at": audit.opened_at,
-        "resolved": audit.resolved,
-    }
-    found = best_certificate(sheet, audit, plan)
+        found = audit
+    else:
+        kept["bounds"] = _bounds(sheet, audit)
+        plan = stored_plan(audit)
+        found = NO_PLAN if plan is None else best_certificate(sheet, audit, plan)
+        if plan is not None:
+            kept |= {
+                "epsilon": plan.epsilon,
+                "confidence": 1 - plan.alpha,
+                "looks": list(plan.looks),
+                "score": score_name(audit),
+                "round": audit.number,
+                "planned_at": audit.opened_at,
+                "resolved": audit.resolved,
+            }
     if isinstance(found, Undefined):
-        return _not_issued(found) | fixed | beside
-    return fixed | beside | _issued(found, len(sheet))
+        return CertificateFigures(
+            issued=False, reason=found.reason, share_from_judge=found, bound=found, **kept
+        )
+    return CertificateFigures(
+        issued=True,
+        threshold=found.threshold,
+        share_from_judge=Estimate(found.n_from_judge / len(sheet), len(sheet)),
+        bound=Estimate(float(found.bound), found.n_audited),
+        n_from_judge=found.n_from_judge,
+        n_audited=found.n_audited,
+        n_wrong=found.n_wrong,
+        **kept,
+    )
 
 
 def audit_of(sheet: Sheet, run: Run) -> Audit | Undefined:
@@ -159,11 +219,11 @@ def best_certificate(sheet: Sheet, audit: Audit, plan: CertificatePlan) -> Certi
     if not reached:
         first = plan.looks[0]
         return Undefined(
-            f"{audit.resolved} audited examples are settled in the order drawn; "
-            f"the first look is at {first}"
+            f"{audit.resolved} audited examples are settled in the order drawn; the certificate "
+            f"is first checked at {first}"
         )
     if not len(plan.grid):
-        return Undefined("the judge gave no label to any example that was not selected")
+        return Undefined("the judge labelled none of the examples that were not selected")
     found = [certify(plan, _tallies(sheet, audit, plan.grid, look), look) for look in reached]
     issued = [one for one in found if isinstance(one, Certificate)]
     return max(issued, key=lambda one: one.n_from_judge) if issued else found[-1]
@@ -184,7 +244,18 @@ def audited_accuracy(sheet: Sheet, audit: Audit) -> Figure:
     return clopper_pearson(float((~_wrong(sheet)[rows]).sum()), len(rows))
 
 
-def alt_test(sheet: Sheet) -> Json:
+@dataclass(frozen=True)
+class AlternativeTest:
+    """omega: share of annotators against whom the judge is as good; it passes at one half."""
+
+    passes: bool
+    epsilon: float
+    omega: Figure
+    mean_rho: Figure
+    annotators: Sequence[AnnotatorComparison]
+
+
+def alt_test(sheet: Sheet) -> AlternativeTest | Undefined:
     """Only where the examples were not chosen for being hard: all of them, or the audit."""
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
@@ -195,27 +266,11 @@ def alt_test(sheet: Sheet) -> Json:
         ballots.present[rows],
         ballots.names,
     )
-    return found.as_json() if isinstance(found, Undefined) else _test(found)
-
-
-def _test(found: AlternativeAnnotatorTest) -> Json:
-    return {
-        "passes": found.passes,
-        "epsilon": found.epsilon,
-        "omega": shown(found.omega, len(found.annotators)),
-        "mean_rho": shown(found.mean_rho, len(found.annotators)),
-        "annotators": [
-            {
-                "annotator": one.annotator,
-                "n": one.n,
-                "rho_judge": one.rho_judge,
-                "rho_human": one.rho_human,
-                "p": one.p,
-                "judge_is_as_good": one.judge_is_as_good,
-            }
-            for one in found.annotators
-        ],
-    }
+    if isinstance(found, Undefined):
+        return found
+    n = len(found.annotators)
+    omega, mean_rho = Estimate(float(found.omega), n), Estimate(float(found.mean_rho), n)
+    return AlternativeTest(found.passes, float(found.epsilon), omega, mean_rho, found.annotators)
 
 
 def _score(sheet: Sheet, audit: Audit) -> Floats:
@@ -233,7 +288,7 @@ def _tallies(sheet: Sheet, audit: Audit, grid: tuple[float, ...], look: int) -> 
     return tallies(grid, _score(sheet, audit), ~sheet.selected, audited, _wrong(sheet))
 
 
-def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
+def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
     """Bounds that hold at once for every threshold shown, look planned, and run with an audit: what
     may be looked at freely."""
     scores = _score(sheet, audit)[~sheet.selected]
@@ -246,37 +301,6 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[Json]:
     limits = simultaneous_bounds(counts, DEFAULT_ALPHA, looks, audit.runs)
     rows = zip(shown_at, counts.size, counts.audited, counts.wrong, strict=True)
     return [
-        {
-            "threshold": float(t),
-            "n_set": int(size),
-            "n_audited": int(audited),
-            "n_wrong": int(wrong),
-            "bound": float(bound),
-        }
+        SimultaneousBound(float(t), int(size), int(audited), int(wrong), float(bound))
         for (t, size, audited, wrong), bound in zip(rows, limits, strict=True)
     ]
-
-
-def _issued(found: Certificate, n: int) -> Json:
-    return {
-        "issued": True,
-        "threshold": found.threshold,
-        "share_from_judge": shown(found.n_from_judge / n, n),
-        "bound": shown(found.bound, found.n_audited),
-        "n_from_judge": found.n_from_judge,
-        "n_audited": found.n_audited,
-        "n_wrong": found.n_wrong,
-    }
-
-
-def _not_issued(reason: Undefined) -> Json:
-    return {
-        "issued": False,
-        "reason": reason.reason,
-        "epsilon": None,
-        "confidence": None,
-        "score": None,
-        "threshold": None,
-        "share_from_judge": reason.as_json(),
-        "bound": reason.as_json(),
-    }

@@ -1,12 +1,14 @@
-"""Is model 1 better? Four win rates of response 1, and what trusting the judge does to them."""
+"""Is model 1 better? Win rates of response 1, overall, by length, by category and by model."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.results.data.figures import Json, lacking, shown, undefined
+from annotation.results.data.figures import HollowEstimate, Number, extended, optional
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
+from annotation.results.sections.position import two_orders
 from annotation.results.sections.review import label_agreement
 from judging.methods.agreement.accuracy import Comparison
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
@@ -30,36 +32,52 @@ from judging.methods.ranking import (
     PairResult,
     RankedModel,
     bradley_terry,
+    comparable,
     davidson,
     pairwise_results,
 )
 from judging.methods.verdicts.position import conflicts, order_labels
 
-HOLLOW = "sampling error only; the judge's bias on unreviewed examples is not in it"
 # A judge without a label says nothing for either side.
 EVEN = 0.5
 
 
-def win_rates(sheet: Sheet) -> Json:
-    """For examples like these. `judge` and `final` are hollow: they do not answer about people."""
+@dataclass(frozen=True)
+class WinRates:
+    """For examples like these. `judge` and `final` are hollow: they do not answer about people.
+
+    bias: what trusting the judge does to the win rate. width_ratio: above 1 the judge's labels
+    make the interval wider than people's alone.
+    """
+
+    judge: Figure
+    final: Figure
+    people: Figure
+    judge_and_people: Figure
+    people_with_vote_noise: Figure
+    judge_and_people_with_vote_noise: Figure
+    bias: Figure
+    width_ratio: Number | Undefined
+
+
+def win_rates(sheet: Sheet) -> WinRates:
     judge = of_labels(sheet, sheet.judge, sheet.judged)
     final = of_labels(sheet, sheet.final, sheet.has_final)
-    hollow = {"judge": _hollow(judge), "final": _hollow(final)}
+    hollow = extended(HollowEstimate, judge), extended(HollowEstimate, final)
     labels = audited_labels(sheet)
     if isinstance(labels, Undefined):
-        names = ("people", "judge_and_people", "bias", "width_ratio")
-        noisy = [f"{name}_with_vote_noise" for name in names[:2]]
-        return hollow | lacking(labels, *names, *noisy)
+        return WinRates(*hollow, *[labels] * 6)
     people, both = win_rate(labels, lam=0), win_rate(labels)
     noise = votes_noise(sheet)
-    return hollow | {
-        "people": people.as_json(),
-        "judge_and_people": both.as_json(),
-        "people_with_vote_noise": _noisy(labels, noise, lam=0),
-        "judge_and_people_with_vote_noise": _noisy(labels, noise),
-        "bias": _bias(sheet, labels).as_json(),
-        "width_ratio": _ratio(both, people),
-    }
+    return WinRates(
+        *hollow,
+        people=people,
+        judge_and_people=both,
+        people_with_vote_noise=_noisy(labels, noise, lam=0),
+        judge_and_people_with_vote_noise=_noisy(labels, noise),
+        bias=_bias(sheet, labels),
+        width_ratio=_ratio(both, people),
+    )
 
 
 def of_labels(sheet: Sheet, labels: Signs, rows: Booleans) -> Figure:
@@ -101,7 +119,7 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     if isinstance(known, Undefined):
         return known
     if sheet.basis == "gold":
-        return Undefined("known labels have no votes whose noise could be told")
+        return Undefined("known labels have no votes, so variation between voters is unknown")
     spread = sheet.ballots.counts.score_variance()
     audited = sheet.audited & ~sheet.selected
     selected = known.rows if sheet.everyone else np.flatnonzero(sheet.selected)
@@ -115,10 +133,10 @@ def votes_noise(sheet: Sheet) -> float | Undefined:
     return vote_noise(spread[selected], spread[audited], n_rest, len(sheet))
 
 
-def _noisy(labels: AuditedLabels, noise: float | Undefined, lam: float | None = None) -> Json:
+def _noisy(labels: AuditedLabels, noise: float | Undefined, lam: float | None = None) -> Figure:
     if isinstance(noise, Undefined):
-        return noise.as_json()
-    return win_rate(labels, lam=lam, noise=noise).as_json()
+        return noise
+    return win_rate(labels, lam=lam, noise=noise)
 
 
 def _judge(sheet: Sheet) -> np.ndarray:
@@ -134,16 +152,11 @@ def _bias(sheet: Sheet, labels: AuditedLabels) -> Figure:
     return Estimate(float(error.mean()), len(error), note="every label is known")
 
 
-def _hollow(found: Figure) -> Json:
-    return found.as_json() | ({"hollow": HOLLOW} if isinstance(found, Estimate) else {})
-
-
-def _ratio(both: Figure, people: Figure) -> Json:
-    """Above 1 the judge's labels make the interval wider than people's alone."""
+def _ratio(both: Figure, people: Figure) -> Number | Undefined:
     widths = [_width(one) for one in (both, people)]
     if None in widths or not widths[1]:
-        return Undefined("one of the two has no interval").as_json()
-    return shown(widths[0] / widths[1])
+        return Undefined("one of the two win rates has no interval")
+    return Number(float(widths[0] / widths[1]))
 
 
 def _width(found: Figure) -> float | None:
@@ -152,27 +165,47 @@ def _width(found: Figure) -> float | None:
     return found.high - found.low
 
 
-def length(sheet: Sheet, rng: np.random.Generator) -> Json:
+@dataclass(frozen=True)
+class PreferenceEffect:
+    """raw, equal: the win rate of response 1 as it is, and were both responses alike.
+
+    slope: γ. share_alike: of pairs that hardly differ; few_alike: under a tenth of them, so that
+    `equal_length_win_rate` is an extrapolation. separated: a ridge keeps the slope finite.
+    """
+
+    raw_win_rate: Figure
+    equal_length_win_rate: Figure
+    slope: Figure
+    share_alike: float
+    few_alike: bool
+    separated: bool
+
+
+@dataclass(frozen=True)
+class Preference:
+    """`judge` over everything judged; `human` and `bias` over the examples that both labelled."""
+
+    judge: PreferenceEffect | Undefined
+    human: PreferenceEffect | Undefined
+    bias: Figure
+
+
+def length(sheet: Sheet, rng: np.random.Generator) -> Preference:
     """By the characters of response 1 less those of response 2."""
     return preference(sheet, sheet.length.astype(np.float64), rng)
 
 
-def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Json:
-    """`judge` over everything judged; `human` and `bias` over the examples that both labelled.
-
-    difference: (N,) of response 1 less response 2; NaN where it is not known.
-    """
+def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Preference:
+    """difference: (N,) of response 1 less response 2; NaN where it is not known."""
     there = sheet.judged & ~np.isnan(difference)
     effect = covariate_effect(
         difference[there], (sheet.judge[there] + 1) / 2, rng, question=sheet.question[there]
     )
-    judge = {"judge": effect.as_json() if isinstance(effect, Undefined) else _effect(effect)}
-    if not isinstance(effect, Undefined):
-        judge["judge"]["raw_win_rate"] = of_labels(sheet, sheet.judge, there).as_json()
+    judge = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
     both = _length_bias(sheet, difference, there, rng)
     if isinstance(both, Undefined):
-        return judge | lacking(both, "human", "bias")
-    return judge | {"human": _effect(both.human), "bias": both.bias.as_json()}
+        return Preference(judge, both, both)
+    return Preference(judge, _effect(both.human, both.human.raw), both.bias)
 
 
 def _length_bias(
@@ -194,50 +227,49 @@ def _length_bias(
     )
 
 
-def _effect(found: CovariateEffect) -> Json:
-    return {
-        "raw_win_rate": found.raw.as_json(),
-        "equal_length_win_rate": found.equal.as_json(),
-        "slope": found.slope.as_json(),
-        "share_alike": found.near,
-        "few_alike": found.few_comparable,
-        "separated": found.separated,
-    }
+def _effect(found: CovariateEffect, raw: Figure) -> PreferenceEffect:
+    return PreferenceEffect(
+        raw, found.equal, found.slope, found.near, found.few_comparable, found.separated
+    )
 
 
 # The rest has too few examples each to say anything.
 MOST = 50
 
 
+@dataclass(frozen=True)
+class CategoryFigures:
+    category: str
+    n: int
+    accuracy: Figure
+    kappa: Figure
+    conflict_rate: Figure
+    judge_win_rate: Figure
+
+
 def by_category(
     sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator
-) -> list[Json]:
+) -> list[CategoryFigures]:
     """The largest categories first; examples without one are `(none)`."""
     names, code, sizes = np.unique(sheet.category, return_inverse=True, return_counts=True)
-    compared = sheet.comparison(sheet.judge, sheet.judged)
+    compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
     largest = np.argsort(-sizes, kind="stable")[:MOST]
-    return [
-        {"category": str(names[c]) or "(none)", "n": int(sizes[c])}
-        | _category(sheet, samples, compared, code == c, rng)
-        for c in largest
-    ]
-
-
-def _category(
-    sheet: Sheet,
-    samples: SampleArrays | Undefined,
-    compared: Comparison | Undefined,
-    inside: Booleans,
-    rng: np.random.Generator,
-) -> Json:
-    part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
-    found = label_agreement(part, rng)
-    return {
-        "accuracy": found.accuracy.as_json(),
-        "kappa": found.kappa.as_json(),
-        "conflict_rate": _conflict_rate(sheet, samples, inside),
-        "judge_win_rate": of_labels(sheet, sheet.judge, inside & sheet.judged).as_json(),
-    }
+    rows = []
+    for c in largest:
+        inside = code == c
+        part = compared if isinstance(compared, Undefined) else _within(sheet, compared, inside)
+        found = label_agreement(part, rng)
+        rows.append(
+            CategoryFigures(
+                category=str(names[c]) or "(none)",
+                n=int(sizes[c]),
+                accuracy=found.accuracy,
+                kappa=found.kappa,
+                conflict_rate=_conflict_rate(sheet, samples, inside),
+                judge_win_rate=of_labels(sheet, sheet.judge, inside & sheet.judged),
+            )
+        )
+    return rows
 
 
 def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison | Undefined:
@@ -248,57 +280,110 @@ def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison 
     return compared.at(rows)
 
 
-def _conflict_rate(sheet: Sheet, samples: SampleArrays | Undefined, inside: Booleans) -> Json:
+def _conflict_rate(sheet: Sheet, samples: SampleArrays | Undefined, inside: Booleans) -> Figure:
     if isinstance(samples, Undefined):
-        return samples.as_json()
-    if samples.orders < 2:
-        return undefined("this run asked in one order only")
+        return samples
     labels, there = order_labels(samples.difference[inside], samples.valid[inside])
-    return conflicts(labels, there, sheet.question[inside]).conflict_rate.as_json()
+    return conflicts(labels, there, sheet.question[inside]).conflict_rate
 
 
-def models(sheet: Sheet, rng: np.random.Generator) -> Json:
+@dataclass(frozen=True)
+class ModelPair:
+    """Final labels of the examples that compare two models, turned to the first one."""
+
+    model_1: str
+    model_2: str
+    win: int
+    tie: int
+    lose: int
+    win_rate: Figure
+
+
+@dataclass(frozen=True)
+class ModelStrength:
+    """strength: log-odds with mean 0. win_rate: expected against the other models."""
+
+    model: str
+    strength: Figure
+    win_rate: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class Davidson:
+    """The ranking with ties as outcomes of their own. tie: ν of the model."""
+
+    tie: Figure | None = optional()
+    ranking: Sequence[ModelStrength]
+    reason: str | None = optional()
+
+
+@dataclass(frozen=True)
+class ModelApart:
+    """A model that can't be ranked with the others yet, and why."""
+
+    model: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRanking:
     """Pairs in the order of import, and the Bradley-Terry ranking, a tie half a win each.
 
-    `davidson` has the same with ties as outcomes of their own.
+    apart: the models that are not yet comparable.
+    same_places: whether each model is always response 1, or always response 2.
+    reason: why there is no ranking.
     """
+
+    pairwise: Sequence[ModelPair]
+    apart: Sequence[ModelApart]
+    same_places: bool
+    davidson: Davidson
+    ranking: Sequence[ModelStrength]
+    reason: str | None = optional()
+
+
+def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
     given = (sheet.model_1[rows], sheet.model_2[rows], sheet.final[rows])
     asked = {"question": sheet.question[rows]}
-    ranking = bradley_terry(sheet.models, *given, rng, **asked)
-    with_ties = davidson(sheet.models, *given, rng, **asked)
-    pairs = pairwise_results(sheet.models, *given)
-    found: Json = {
-        "pairwise": [
-            {
-                "model_1": one.model_1,
-                "model_2": one.model_2,
-                "win": one.wins,
-                "tie": one.ties,
-                "lose": one.losses,
-                "win_rate": _win_rate(sheet, rows, one).as_json(),
-            }
-            for one in pairs
+    # A model that no label compares yet doesn't keep the others from a ranking.
+    places, met = np.unique(np.stack(given[:2]), return_inverse=True)
+    names = [sheet.models[place] for place in places]
+    among = (*met.reshape(2, -1), given[2])
+    ranking = bradley_terry(names, *among, rng, **asked)
+    with_ties = davidson(names, *among, rng, **asked)
+    compared = comparable(names, *among)
+    apart = () if isinstance(compared, Undefined) else compared.apart
+    unmet = [name for name in sheet.models if name and name not in names] if names else []
+    return ModelRanking(
+        pairwise=[
+            ModelPair(
+                pair.model_1,
+                pair.model_2,
+                pair.wins,
+                pair.ties,
+                pair.losses,
+                _win_rate(sheet, rows, pair),
+            )
+            for pair in pairwise_results(sheet.models, *given)
         ],
-        "same_places": len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
-        "davidson": {"ranking": [], "reason": with_ties.reason}
+        apart=[ModelApart(model, reason) for model, reason in apart]
+        + [ModelApart(model, "no label compares it yet") for model in unmet],
+        same_places=len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
+        davidson=Davidson(ranking=(), reason=with_ties.reason)
         if isinstance(with_ties, Undefined)
-        else {"tie": with_ties.tie.as_json(), "ranking": _ranked(with_ties.ranked)},
-    }
-    if isinstance(ranking, Undefined):
-        return found | {"ranking": [], "reason": ranking.reason}
-    return found | {"ranking": _ranked(ranking)}
+        else Davidson(tie=with_ties.tie, ranking=_ranked(with_ties.ranked)),
+        **{"ranking": (), "reason": ranking.reason}
+        if isinstance(ranking, Undefined)
+        else {"ranking": _ranked(ranking)},
+    )
 
 
-def _ranked(models: Sequence[RankedModel]) -> list[Json]:
+def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:
     return [
-        {
-            "model": one.model,
-            "strength": one.strength.as_json(),
-            "win_rate": shown(one.win_rate, one.n),
-        }
+        ModelStrength(one.model, one.strength, Estimate(float(one.win_rate), one.n))
         for one in models
     ]
 

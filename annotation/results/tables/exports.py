@@ -1,4 +1,15 @@
-"""The labels export: one row an example, with all that is needed to merge it again."""
+"""Exports of labels, votes, samples and preferences: CSV or JSON lines, in constant memory.
+
+Each table is a tuple of columns and a generator of rows:
+
+- labels: one row per example, with everything that is needed to merge it again;
+- votes: one row per vote, with why it was asked for and how the pair was shown;
+- samples: one row per sample, with scores turned back to responses 1 and 2;
+- preferences: the better and the worse response, as trainers such as TRL's DPO read them.
+
+`export` writes a table, piece by piece, and puts the file and its hash on record. Columns are
+public: their names, their order and their meaning stay.
+"""
 
 import csv
 import hashlib
@@ -10,19 +21,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
-from django.db.models import OuterRef, QuerySet
+from django.db import IntegrityError, transaction
+from django.db.models import OuterRef
 
-from annotation.models import Annotation, Annotator, Protocol, RoutingScores
+from annotation.models import Annotator, Protocol, RoutingScores, Vote
 from annotation.results.merge.final_labels import Merged, merged
+from annotation.votes.files import CRITERION
+from annotation.votes.imports import vote_id
 from judging.core.errors import UserError
 from judging.core.queries import count_of
-from judging.core.text import ESCAPE_COLUMN, ESCAPED, escape_cell
+from judging.core.text import ESCAPE_COLUMN, escape_cell, escape_row
 from judging.dataset.models import Label
-from judging.llm.prompts.templates import order, stage_of
+from judging.llm.prompts.templates import PromptVariant
+from judging.methods.agreement.votes import JUDGE_SOURCES, LabelSource
 from judging.projects import access
 from judging.projects.models import Export, Project
 from judging.runs.models import Form, Parse, Run, Verdict, subject_field
@@ -37,29 +53,27 @@ LABEL_COLUMNS = (
 
 
 def label_rows(project: Project, run: Run | None, *, names: bool) -> Iterator[dict[str, Any]]:
-    """Every example in import order. Without `names` a deciding person is a pseudonym."""
+    """Every example in import order. Without `names`, a deciding person is a pseudonym."""
     people = Annotator.objects.filter(project=project, user__isnull=False)
     pseudonyms = {one.user.username: one.pseudonym for one in people.select_related("user")}
     learned = _learned_scores(run)
-    for one in merged(project, run):
-        row = _row(one, run, pseudonyms, names=names)
-        if one.example.pk in learned:
-            row["routing_score"] = learned[one.example.pk]
+    for final in merged(project, run):
+        row = _label_row(final, run, pseudonyms, names=names)
+        if final.example.pk in learned:
+            row["routing_score"] = learned[final.example.pk]
         yield row
 
 
 def _learned_scores(run: Run | None) -> dict[int, float]:
-    """By example, what the newest round of the run that learned went by."""
+    """Return the scores by which the run's newest round that learned selected, by example id."""
     kept = RoutingScores.objects.filter(round__run=run).order_by("-round__number").first()
-    if run is None or kept is None:
-        return {}
-    return dict(zip(kept.examples, kept.scores, strict=True))
+    return dict(zip(kept.examples, kept.scores, strict=True)) if run and kept else {}
 
 
-def _row(
-    one: Merged, run: Run | None, pseudonyms: dict[str, str], *, names: bool
+def _label_row(
+    final: Merged, run: Run | None, pseudonyms: dict[str, str], *, names: bool
 ) -> dict[str, Any]:
-    example, verdict, people = one.example, one.verdict, one.people
+    example, verdict, people = final.example, final.verdict, final.people
     counts = people.counts if people and people.votes else {}
     decider = people.adjudicator if people else ""
     if decider and not names:
@@ -73,12 +87,12 @@ def _row(
         "votes_tie": counts.get("tie"),
         "votes_lose": counts.get("lose"),
         "n_votes": people.n_votes if people else 0,
-        "human_label": one.human_label,
-        "final_label": one.label,
-        "source": one.source,
-        "rule": one.rule,
+        "human_label": final.human_label,
+        "final_label": final.label,
+        "source": final.source,
+        "rule": final.rule,
         "adjudicator": decider or None,
-        "human_usd": one.human_usd,
+        "human_usd": final.human_usd,
     }
     if verdict is not None:
         row |= {
@@ -100,22 +114,31 @@ VOTE_COLUMNS = (
     "active_seconds", "submitted_at", "round", "protocol", "example_votes_n", "selection",
     "probability", "source",
 )  # fmt: skip
-# The last of all, behind the criteria: whoever reads columns by their place finds them there.
+# After the criteria, the mark as the last one, so that scripts that read columns by position keep
+# working.
+IDENTITY = ("vote_id", "protocol_fingerprint")
 UNBLINDED = "unblinded"
 
 
 def vote_columns(project: Project) -> tuple[str, ...]:
-    """The fixed columns, one for each criterion that any protocol asked, and the mark."""
-    fixed = (*VOTE_COLUMNS, UNBLINDED)
+    """Return the fixed columns, one for each criterion of any protocol, and the last ones."""
     criteria: dict[str, None] = {}
     for asked in Protocol.objects.filter(project=project).order_by("number"):
-        criteria |= dict.fromkeys(str(name) for name in asked.criteria if name not in fixed)
-    return (*VOTE_COLUMNS, *criteria, UNBLINDED)
+        criteria |= dict.fromkeys(f"{CRITERION}{name}" for name in asked.criteria)
+    return (*VOTE_COLUMNS, *criteria, *IDENTITY, UNBLINDED)
 
 
 def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
-    """Every vote, by example in import order."""
-    for vote in _votes(project).iterator(chunk_size=500):
+    """Yield every vote, by example in import order."""
+    same = Vote.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
+    votes = (
+        Vote.objects.filter(example__project=project)
+        .select_related("example", "annotator", "protocol", "item__round", "item__selection")
+        .annotate(n_votes=count_of(same, "example"))
+        .defer("example__question", "example__response_1", "example__response_2")
+        .order_by("example__number", "example", "pk")
+    )
+    for vote in votes.iterator(chunk_size=500):
         person = vote.annotator
         row = {
             "external_id": vote.example.external_id,
@@ -133,23 +156,11 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
             "probability": vote.item.probability,
             "source": vote.source,
             UNBLINDED: vote.unblinded,
+            "vote_id": vote_id(project, vote.pk),
+            "protocol_fingerprint": vote.protocol.digest,
         }
-        yield row | {
-            name: value
-            for name, value in (vote.answer.get("criteria") or {}).items()
-            if name not in row
-        }
-
-
-def _votes(project: Project) -> QuerySet[Annotation]:
-    same = Annotation.objects.filter(example=OuterRef("example"), protocol=OuterRef("protocol"))
-    return (
-        Annotation.objects.filter(example__project=project)
-        .select_related("example", "annotator", "protocol", "item__round", "item__selection")
-        .annotate(n_votes=count_of(same, "example"))
-        .defer("example__question", "example__response_1", "example__response_2")
-        .order_by("example__number", "example", "pk")
-    )
+        criteria = vote.answer.get("criteria") or {}
+        yield row | {f"{CRITERION}{name}": value for name, value in criteria.items()}
 
 
 SAMPLE_COLUMNS = (
@@ -160,8 +171,8 @@ SAMPLE_COLUMNS = (
 )  # fmt: skip
 
 
-# Where each column stands, seen from a reading of the sample. Values are read, not models: of the
-# five that a row would take, a row shows a few fields.
+# The field of each column, seen from a parse of the sample. Values are read instead of the five
+# models that a row would take, because a row shows only a few fields of each.
 _CALL = {
     "part": "sample__call__part",
     "model": "sample__call__model",
@@ -175,8 +186,11 @@ _READ = _CALL | {name: f"sample__{name}" for name in _SAMPLE} | {name: name for 
 
 
 def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
-    """Every sample and every attempt. A call's prompt tokens and USD stand on its first sample,
-    so that the columns add up to the run's totals."""
+    """Yield every sample, with every attempt.
+
+    Only a call's first sample has its prompt tokens and USD, so that the columns add up to the
+    run's totals.
+    """
     subject = f"sample__call__{subject_field(run)}"
     parses = (
         Parse.objects.filter(current=True, sample__call__run=run)
@@ -193,9 +207,9 @@ def sample_rows(run: Run) -> Iterator[dict[str, Any]]:
 def _derived(row: dict[str, Any], index: int, run: Run) -> dict[str, Any]:
     part = row["part"]
     return {
-        "order": None if run.form == Form.POINTWISE else order(part),
-        "stage": stage_of(part) if run.stages else None,
-        "permutation": part if part.startswith("X") else None,
+        "order": None if run.form == Form.POINTWISE else PromptVariant.parse(part).order,
+        "stage": PromptVariant.parse(part).stage if run.stages else None,
+        "permutation": PromptVariant.parse(part).permutation,
         "model": row["model"] or run.model,
         "prompt_tokens": row["prompt_tokens"] if index == 0 else 0,
         "usd": row["usd"] if index == 0 else 0,
@@ -209,87 +223,96 @@ PREFERENCE_COLUMNS = (
 
 @dataclass
 class PreferencePairs:
-    """Rows, and in `contradictory` the external ids of what contradicts itself."""
+    """The rows of the preferences. Ties, both-bad and pairs of equal texts hold no preference.
+
+    If a pair occurs twice with opposite labels, neither is exported. `contradictory` holds the
+    external ids of all such pairs, once the rows were read.
+    """
 
     project: Project
     run: Run | None
     contradictory: list[str] = field(default_factory=list)
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Two passes, so that only a hash of each pair is held in memory."""
-        refused = self._refused()
-        for one in merged(self.project, self.run):
-            if has_preference(one) and _pair(one) not in refused:
-                yield _preferences_table_row(one)
+        """Yield the rows in a second pass, so that memory holds only a hash of each pair."""
+        refused = self._find_contradictory()
+        for final in self._preferences():
+            if _pair_hash(final) not in refused:
+                yield _preference_row(final)
 
-    def _refused(self) -> set[bytes]:
-        seen: dict[bytes, set[bytes]] = defaultdict(set)
+    def _find_contradictory(self) -> set[bytes]:
+        chosen: dict[bytes, set[bytes]] = defaultdict(set)
         ids: dict[bytes, list[str]] = defaultdict(list)
-        for one in merged(self.project, self.run):
-            if has_preference(one):
-                seen[_pair(one)].add(_digest(_texts(one)[1]))
-                ids[_pair(one)].append(one.example.external_id)
-        refused = {pair for pair, chosen in seen.items() if len(chosen) > 1}
+        for final in self._preferences():
+            pair = _pair_hash(final)
+            chosen[pair].add(_hash(_texts(final)[1]))
+            ids[pair].append(final.example.external_id)
+        refused = {pair for pair, texts in chosen.items() if len(texts) > 1}
         self.contradictory = [name for pair in refused for name in ids[pair]]
         return refused
 
+    def _preferences(self) -> Iterator[Merged]:
+        return filter(_has_preference, merged(self.project, self.run))
 
-def has_preference(one: Merged) -> bool:
-    if one.label not in (Label.WIN, Label.LOSE) or one.example.response_1 == one.example.response_2:
+
+def _has_preference(final: Merged) -> bool:
+    example = final.example
+    if final.label not in (Label.WIN, Label.LOSE) or example.response_1 == example.response_2:
         return False
-    votes = one.people.votes if one.people and one.source != "judge" else ()
-    return 2 * sum(vote.both_bad for vote in votes) <= len(votes) if votes else True
+    votes = final.people.votes if final.people and final.source != LabelSource.JUDGE else ()
+    # More than half of the voters finding both bad prefer neither.
+    return not votes or 2 * sum(vote.both_bad for vote in votes) <= len(votes)
 
 
-def _texts(one: Merged) -> tuple[str, str, str]:
-    """Question, chosen, rejected."""
-    example = one.example
-    texts = (example.response_1, example.response_2)
-    chosen, rejected = texts if one.label == Label.WIN else texts[::-1]
-    return example.question, chosen, rejected
+def _texts(final: Merged) -> tuple[str, str, str]:
+    """Return the question, the chosen and the rejected response."""
+    texts = (final.example.response_1, final.example.response_2)
+    chosen, rejected = texts if final.label == Label.WIN else texts[::-1]
+    return final.example.question, chosen, rejected
 
 
-def _pair(one: Merged) -> bytes:
-    """The same for a pair in either order."""
-    question, chosen, rejected = _texts(one)
-    return _digest(question, *sorted((chosen, rejected)))
+def _pair_hash(final: Merged) -> bytes:
+    """Return the same hash for a pair in either order."""
+    question, chosen, rejected = _texts(final)
+    return _hash(question, *sorted((chosen, rejected)))
 
 
-def _digest(*texts: str) -> bytes:
+def _hash(*texts: str) -> bytes:
     return hashlib.sha256("\0".join(texts).encode()).digest()
 
 
-def _preferences_table_row(one: Merged) -> dict[str, Any]:
-    prompt, chosen, rejected = _texts(one)
-    reviewed = one.source not in ("judge", "policy:judge")
+def _preference_row(final: Merged) -> dict[str, Any]:
+    prompt, chosen, rejected = _texts(final)
+    reviewed = final.source not in JUDGE_SOURCES
+    share = _share_of_votes(final) if reviewed else _share_of_samples(final.verdict, final.label)
     return {
         "prompt": prompt,
         "chosen": chosen,
         "rejected": rejected,
-        "source": one.source,
+        "source": final.source,
         "reviewed": reviewed,
-        "p_chosen": _share_of_votes(one) if reviewed else share_of_samples(one.verdict, one.label),
-        "bpde": one.verdict.bpde if one.verdict else None,
-        "external_id": one.example.external_id,
+        "p_chosen": share,
+        "bpde": final.verdict.bpde if final.verdict else None,
+        "external_id": final.example.external_id,
     }
 
 
-def _share_of_votes(one: Merged) -> float | None:
-    votes = one.people.votes if one.people else ()
-    return sum(vote.label == one.label for vote in votes) / len(votes) if votes else None
+def _share_of_votes(final: Merged) -> float | None:
+    votes = final.people.votes if final.people else ()
+    return sum(vote.label == final.label for vote in votes) / len(votes) if votes else None
 
 
-def share_of_samples(verdict: Verdict | None, label: str | None) -> float | None:
-    """Share of this outcome within each order, averaged over the orders, as BPDE's shares are."""
+def _share_of_samples(verdict: Verdict | None, label: str | None) -> float | None:
+    """Return the outcome's share within each order, averaged over the orders like BPDE's shares."""
     orders = verdict.outcomes.values() if verdict else ()
-    valid = [[one for one in order if one] for order in orders]
+    valid = [[outcome for outcome in order if outcome] for order in orders]
     if not valid or not all(valid):
         return None
     return sum(order.count(label) / len(order) for order in valid) / len(valid)
 
 
 def as_cell(value: Any) -> str:
-    """Text for CSV. Floats by their shortest exact text, decimals without an exponent."""
+    """Return a CSV cell: floats as their shortest exact text, empty for what isn't known."""
     value = as_json(value)
     if value is None:
         return ""
@@ -299,7 +322,7 @@ def as_cell(value: Any) -> str:
 
 
 def as_json(value: Any) -> Any:
-    """For JSON lines: decimals as text, since a JSON number is read as a float elsewhere."""
+    """Return a JSON value. Decimals become text, since a JSON number is read as a float."""
     if isinstance(value, Decimal):
         text = f"{value:f}"
         return text.rstrip("0").rstrip(".") if "." in text else text
@@ -310,7 +333,11 @@ def as_json(value: Any) -> Any:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write it meanwhile. Raises UserError where that can't be; then nothing is left."""
+    """Give a path to write to, which replaces `path` at the end. No partial file is ever left.
+
+    Raises:
+        UserError: The file can't be written.
+    """
     try:
         if path.is_dir():
             raise UserError(f"{path} is a folder. Name the file too; nothing was written.")
@@ -332,9 +359,14 @@ MOST_NAMED = 1000
 
 @dataclass(frozen=True)
 class ExportRequest:
-    """What to export. `escape` protects spreadsheets; JSON lines are never changed.
+    """What to export.
 
-    Preferences are JSON lines whatever `format` says: nothing that trains reads them from a table.
+    Attributes:
+        what: One of `KINDS`.
+        format: One of `FORMATS`. Preferences are always JSON lines, since trainers read no CSV.
+        names: Write names of people instead of pseudonyms.
+        escape: Protect spreadsheets from cells that they would compute. JSON lines are never
+            changed.
     """
 
     what: str = "labels"
@@ -352,45 +384,40 @@ class ExportRequest:
 
 
 def export(
-    project: Project, run: Run | None, user: AbstractUser | None, wanted: ExportRequest
+    project: Project, run: Run | None, user: AbstractUser | None, request: ExportRequest
 ) -> Iterator[bytes]:
-    """The file, piece by piece in constant memory. Its hash is put on record with the last piece.
+    """Return the file, piece by piece. The last piece puts it and its hash on record.
 
-    Raises UserError before the first piece when there is nothing to export.
+    Raises:
+        UserError: There is nothing to export. Raised before the first piece.
     """
-    if wanted.what not in KINDS or wanted.format not in FORMATS:
+    if request.what not in KINDS or request.format not in FORMATS:
         raise UserError(f"Export one of {', '.join(KINDS)} as {' or '.join(FORMATS)}.")
-    if wanted.what == "samples" and run is None:
+    if request.what == "samples" and run is None:
         raise UserError("Samples belong to a run, and this project has none yet.")
-    if wanted.what == "preferences":
-        found = PreferencePairs(project, run)
-        lines = _lines(PREFERENCE_COLUMNS, found.rows(), wanted)
-        return _recorded(project, run, user, wanted, lines, found)
-    columns, rows = _table(project, run, wanted)
-    return _recorded(project, run, user, wanted, _lines(columns, rows, wanted))
+    preferences = PreferencePairs(project, run) if request.what == "preferences" else None
+    columns: Sequence[str] = LABEL_COLUMNS
+    if preferences is not None:
+        columns, rows = PREFERENCE_COLUMNS, preferences.rows()
+    elif request.what == "votes":
+        columns, rows = vote_columns(project), vote_rows(project, names=request.names)
+    elif request.what == "samples" and run is not None:
+        columns, rows = SAMPLE_COLUMNS, sample_rows(run)
+    else:
+        rows = label_rows(project, run, names=request.names)
+    return _recorded(project, run, user, request, _lines(columns, rows, request), preferences)
 
 
-def file_name(project: Project, run: Run | None, wanted: ExportRequest) -> str:
+def file_name(project: Project, run: Run | None, request: ExportRequest) -> str:
     """`vicuna-run2-labels.csv`."""
-    part = f"-run{run.number}" if run and wanted.what != "votes" else ""
-    return f"{project.slug}{part}-{wanted.what}.{wanted.format}"
-
-
-def _table(
-    project: Project, run: Run | None, wanted: ExportRequest
-) -> tuple[Sequence[str], Iterator[dict[str, Any]]]:
-    if wanted.what == "votes":
-        rows = vote_rows(project, names=wanted.names)
-        return vote_columns(project), rows
-    if wanted.what == "samples" and run is not None:
-        return SAMPLE_COLUMNS, sample_rows(run)
-    return LABEL_COLUMNS, label_rows(project, run, names=wanted.names)
+    part = f"-run{run.number}" if run and request.what != "votes" else ""
+    return f"{project.slug}{part}-{request.what}.{request.format}"
 
 
 def _lines(
-    columns: Sequence[str], rows: Iterable[dict[str, Any]], wanted: ExportRequest
+    columns: Sequence[str], rows: Iterable[dict[str, Any]], request: ExportRequest
 ) -> Iterator[str]:
-    if wanted.format == "jsonl":
+    if request.format == "jsonl":
         for row in rows:
             ordered = {name: as_json(row.get(name)) for name in columns}
             yield json.dumps(ordered, ensure_ascii=False) + "\n"
@@ -404,71 +431,62 @@ def _lines(
         writer.writerow(cells)
         return buffer.getvalue()
 
-    # The names of criteria are a person's text as well.
-    yield line([*map(escape_cell, columns), ESCAPE_COLUMN] if wanted.escaped else columns)
+    # Criteria are named by people, so that the head is escaped as well.
+    yield line([*map(escape_cell, columns), ESCAPE_COLUMN] if request.escaped else columns)
     for row in rows:
         cells = [as_cell(row.get(name)) for name in columns]
-        if wanted.escaped:
-            cells = [*map(escape_cell, cells), ESCAPED]
+        if request.escaped:
+            cells = escape_row(cells)
         yield line(cells)
-
-
-class _Sent:
-    """What was handed over so far."""
-
-    def __init__(self) -> None:
-        self.digest, self.n_lines = hashlib.sha256(), 0
-
-    def pieces(self, lines: Iterator[str]) -> Iterator[bytes]:
-        piece: list[str] = []
-        for text in lines:
-            piece.append(text)
-            # The first line goes off at once: what a large project takes to gather comes after it.
-            if len(piece) >= _ROWS_A_PIECE or not self.n_lines:
-                yield self._piece(piece)
-                piece = []
-        yield self._piece(piece)
-
-    def _piece(self, lines: list[str]) -> bytes:
-        data = "".join(lines).encode()
-        self.digest.update(data)
-        self.n_lines += len(lines)
-        return data
 
 
 def _recorded(
     project: Project,
     run: Run | None,
     user: AbstractUser | None,
-    wanted: ExportRequest,
+    request: ExportRequest,
     lines: Iterator[str],
-    preferences: PreferencePairs | None = None,
+    preferences: PreferencePairs | None,
 ) -> Iterator[bytes]:
-    sent = _Sent()
+    digest, n_lines = hashlib.sha256(), 0
 
-    def tell(action: str) -> dict[str, Any]:
-        n_rows = max(0, sent.n_lines - (wanted.format == "csv"))
-        facts = {"rows": n_rows, "sha256": sent.digest.hexdigest(), "names": wanted.names}
-        access.record_event(project, user, action, file_name(project, run, wanted), **facts)
+    def record(action: str) -> dict[str, Any]:
+        n_rows = max(0, n_lines - (request.format == "csv"))
+        facts = {"rows": n_rows, "sha256": digest.hexdigest(), "names": request.names}
+        access.record_event(project, user, action, file_name(project, run, request), **facts)
         return facts
 
     try:
-        yield from sent.pieces(lines)
+        # The first line goes out at once: a large project takes a while to read the rest.
+        for size in chain([1], repeat(_ROWS_A_PIECE)):
+            piece = list(islice(lines, size))
+            if not piece:
+                break
+            data = "".join(piece).encode()
+            digest.update(data)
+            n_lines += len(piece)
+            yield data
     except BaseException:
-        # Whoever breaks off keeps what was sent before.
-        tell("export broken off")
+        # A reader who breaks off keeps what was sent before.
+        record("export broken off")
         raise
-    options: dict[str, Any] = {"names": wanted.names, "escape": wanted.escaped}
+    options: dict[str, Any] = {"names": request.names, "escape": request.escaped}
     if preferences is not None:
         options["contradictory"] = preferences.contradictory[:MOST_NAMED]
-    facts = tell("exported")
-    Export.objects.create(
-        project=project,
-        run=run,
-        what=wanted.what,
-        format=wanted.format,
-        options=options,
-        n_rows=facts["rows"],
-        sha256=facts["sha256"],
-        created_by=user,
-    )
+    try:
+        with transaction.atomic():
+            facts = record("exported")
+            # On SQLite, only the end of a transaction would miss what was deleted meanwhile.
+            refreshed = Project.objects.get(pk=project.pk)
+            Export.objects.create(
+                project=refreshed,
+                run=run,
+                what=request.what,
+                format=request.format,
+                options=options,
+                n_rows=facts["rows"],
+                sha256=facts["sha256"],
+                created_by=user,
+            )
+    except (IntegrityError, Project.DoesNotExist):
+        raise UserError("The project was deleted during the export, which is incomplete.") from None

@@ -1,4 +1,4 @@
-"""backup [FILE]: write the database and the uploads into one file."""
+"""`manage.py backup`: write the database and the uploads into one file."""
 
 from pathlib import Path
 from typing import Any
@@ -12,8 +12,8 @@ from judging.core.commands import FairJudgeCommand
 
 class Command(FairJudgeCommand):
     help = (
-        "Write the database and the uploads into one file, while the site may be running. It holds "
-        "password hashes; the secret key is not in it, so links and logins end with a restore."
+        "Write the database and the uploads into one file. The site may be running. The file "
+        "contains password hashes, but not the secret key. Restoring it ends links and logins."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

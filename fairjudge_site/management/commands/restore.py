@@ -1,4 +1,4 @@
-"""restore FILE: put a backup in the place of everything there is."""
+"""`manage.py restore`: replace the database and the uploads by a backup."""
 
 import sys
 from pathlib import Path
@@ -9,31 +9,27 @@ from django.core.management.base import CommandParser
 from fairjudge_site.backups import restore
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):
-    help = "Put a backup in the place of everything there is. Stop the site and its workers first."
+    help = "Replace the database and the uploads by a backup. Stop the site and its workers first."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("file", type=Path, help="made by `backup`")
+        parser.add_argument("file", type=Path, help="a file made by `backup`")
         parser.add_argument("--yes", action="store_true", help="replace projects without asking")
 
     def handle(self, *args: Any, **options: Any) -> None:
         n_projects = Project.objects.count()
         if n_projects and not options["yes"]:
-            self._confirm(n_projects)
+            self._confirm(number_of(n_projects, "project"))
         restore(options["file"])
-        self.stdout.write(f"Restored from {options['file']}: {_projects(Project.objects.count())}.")
+        restored = number_of(Project.objects.count(), "project")
+        self.stdout.write(f"Restored from {options['file']}: {restored}.")
 
-    def _confirm(self, n_projects: int) -> None:
+    def _confirm(self, projects: str) -> None:
         if not sys.stdin.isatty():
-            raise UserError(
-                f"This replaces {_projects(n_projects)}. Say --yes to do it. Nothing was changed."
-            )
-        if input(f"This replaces {_projects(n_projects)}. Type yes to go on: ").strip() != "yes":
+            raise UserError(f"This replaces {projects}. Nothing was changed. To do it, add --yes.")
+        if input(f"This replaces {projects}. Type yes to go on: ").strip() != "yes":
             raise UserError("Nothing was changed.")
-
-
-def _projects(number: int) -> str:
-    return f"{number} project" + ("" if number == 1 else "s")

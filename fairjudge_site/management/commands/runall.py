@@ -1,4 +1,4 @@
-"""`manage.py runall`: web, workers and local judge, started and stopped together."""
+"""`manage.py runall`: start and stop the web server, the workers and the local judge together."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from django.conf import settings
 from django.core.management import CommandError, call_command
 
 from annotation.results.demo import wait_for_run_and_open_round
-from fairjudge_site.processes import Part, Supervisor
+from fairjudge_site.processes import Child, Part, Supervisor
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.core.processes import status_at
@@ -24,20 +24,20 @@ NAMES = ("web", "runs", "quick", "judge")
 
 
 class Command(FairJudgeCommand):
-    help = "Run the web pages, the workers and the local judge until Ctrl-C."
+    help = "Run the web server, the workers and the local judge until Ctrl-C."
 
     def add_arguments(self, parser: Any) -> None:
         parser.add_argument(
             "--only",
             action="append",
             choices=NAMES,
-            help="run this part alone; may be given several times",
+            help="run only this part; you can repeat the option",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         names = options["only"] or NAMES
-        supervisor = Supervisor(self.say)
-        # The judge stops last, so that the runs that are asking it can stop without loss.
+        supervisor = Supervisor(self.say, settings.FAIRJUDGE_DATA)
+        # The judge stops last, so that runs that wait for its answers can record them.
         with ExitStack() as judge, ExitStack() as parts, stopped_by_signals():
             if "web" in names:
                 check_free(settings.FAIRJUDGE_BIND)
@@ -45,35 +45,38 @@ class Command(FairJudgeCommand):
             parts.callback(supervisor.stop)
             for name in names:
                 if name != "judge":
-                    supervisor.start(Part(name, command_of(name)))
+                    supervisor.run(name, command_of(name))
             if "judge" in names:
                 self.start_judge(judge, supervisor, needed=len(names) == 1)
             if "web" in names:
                 self.wait_for_pages(supervisor)
                 if settings.FAIRJUDGE_DEMO:
                     threading.Thread(target=wait_for_run_and_open_round, daemon=True).start()
-            while (ended := supervisor.ended()) is None:
+            while supervisor.look_after():
                 time.sleep(0.2)
             raise CommandError(
-                f"The part {ended} ended by itself; its last lines above say why. The others were "
-                "stopped with it. What was recorded is kept; start again with: manage.py runall"
+                "No part runs any more. The last lines above say why. What was recorded is kept. "
+                "Start again with: manage.py runall"
             )
 
     def start_judge(self, started: ExitStack, supervisor: Supervisor, needed: bool) -> None:
-        """Everything but judging with `local` works without the local judge."""
+        """Start the local judge. Without it, everything works except judging with `local`."""
+
+        def start() -> Child | None:
+            # What is left of the one that died goes first.
+            started.close()
+            return started.enter_context(local_judge(settings.FAIRJUDGE_DATA, self.say)).server
+
         try:
-            judge = started.enter_context(local_judge(settings.FAIRJUDGE_DATA, self.say))
+            supervisor.keep(Part("judge", start))
         except UserError as error:
             if needed:
                 raise
             self.say(f"The local judge is not running: {error}")
-            return
-        if judge.server is not None:
-            supervisor.watch("judge", judge.server)
 
     def wait_for_pages(self, supervisor: Supervisor) -> None:
         address = settings.FAIRJUDGE_BIND.replace("0.0.0.0", "127.0.0.1")
-        while supervisor.ended() is None:
+        while supervisor.look_after() and not supervisor.gave_up("web"):
             if status_at(address, "/login/", timeout=5) is not None:
                 self.say(f"FairJudge is at {settings.FAIRJUDGE_URL} (Ctrl-C stops it)")
                 return
@@ -89,6 +92,7 @@ def command_of(name: str) -> list[str]:
         gunicorn = [sys.executable, "-m", "gunicorn", "fairjudge_site.wsgi"]
         return [
             *gunicorn,
+            "--worker-class=fairjudge_site.server.Worker",
             f"--bind={settings.FAIRJUDGE_BIND}",
             "--workers=2",
             "--threads=8",
@@ -97,7 +101,7 @@ def command_of(name: str) -> list[str]:
             "--no-control-socket",
         ]
     # Threads, since a run is one long loop that waits for answers, and a stop reaches them all.
-    # Messages are JSON, so that Celery's warning to superusers, who could be fed pickles, is moot.
+    # Celery warns superusers of pickled messages. FairJudge's messages are JSON.
     python = [sys.executable, "-W", "ignore:You're running the worker with superuser"]
     return [
         *python,
@@ -126,14 +130,14 @@ def check_free(address: str) -> None:
             trial.bind((host, int(port)))
         except OSError as error:
             raise UserError(
-                f"{address} cannot be listened on ({error.strerror}). Nothing was started. Stop "
-                "what uses it, or set FAIRJUDGE_URL and FAIRJUDGE_BIND to another port."
+                f"The site can't listen on {address} ({error.strerror}). Nothing was started. Stop "
+                "the program that uses it, or set FAIRJUDGE_URL and FAIRJUDGE_BIND to another port."
             ) from None
 
 
 @contextmanager
 def stopped_by_signals() -> Iterator[None]:
-    """Ctrl-C, a closed terminal and SIGTERM end the block the same way, which is no failure."""
+    """Let Ctrl-C, a closed terminal and SIGTERM end the block without an error."""
 
     def stop(number: int, frame: Any) -> NoReturn:
         for name in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -153,4 +157,4 @@ def stopped_by_signals() -> Iterator[None]:
 
 
 class Stopped(BaseException):
-    """Someone asked for the end."""
+    """Raised by a signal that asks the process to end."""

@@ -1,4 +1,4 @@
-"""Forms of the import pages: the files, and which column is which field."""
+"""Pages that import pairs: upload, preview with problems and mapping, confirm, progress, undo."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ from judging.core.models import Worker
 from judging.dataset import writing
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
-from judging.dataset.records import FIELDS, IGNORE
+from judging.dataset.records import FIELDS, IGNORE, Codes, codes_of, readings, spelled
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.writing import refuse_invalid, undo
 from judging.projects.access import Access, project_for
@@ -61,7 +61,7 @@ class UploadForm(forms.Form):
 
 
 class MappingForm(forms.Form):
-    """One choice a column. What is left as it was recognised is not part of the mapping."""
+    """One choice for each column. What stays as it was recognised is not part of the mapping."""
 
     def __init__(self, summary: Mapping[str, Any], data: Any = None) -> None:
         super().__init__(data)
@@ -70,11 +70,21 @@ class MappingForm(forms.Form):
             for field, columns in summary["columns"].items()
             for column in [columns, *columns.split(" + ")]
         }
-        both = [c for c in summary["names"] if summary["columns"].get("model_1") == c
-                and summary["columns"].get("model_2") == c]  # fmt: skip
+        read = summary["columns"]
         self.columns = {}
+        labels = summary.get("labels", {})
+        if labels:
+            meanings = readings(labels.keys())
+            meanings += [codes for codes in [labels] if codes not in meanings]
+            self.fields["labels"] = forms.ChoiceField(
+                label="What do the codes of gold labels mean?",
+                choices=[("", "Choose…"), *((spelled(m), in_words(m)) for m in meanings)],
+                initial="" if summary.get("readings") else spelled(labels),
+                required=False,
+            )
         for number, column in enumerate(summary["names"][:MOST_COLUMNS]):
-            if column in both:
+            # A column that names both models is no field's alone.
+            if column == read.get("model_1") == read.get("model_2"):
                 continue
             name = f"column-{number}"
             self.columns[name] = column
@@ -84,8 +94,17 @@ class MappingForm(forms.Form):
                 initial=sources.get(column, IGNORE),
             )
 
+    @property
+    def labels(self) -> dict[str, str] | None:
+        """What was said about the codes of the column that holds the gold labels."""
+        said, changed = self.cleaned_data.get("labels"), set(self.changed_data)
+        columns = {self.fields[name].initial for name in changed & self.columns.keys()}
+        columns |= {self.cleaned_data[name] for name in changed & self.columns.keys()}
+        other_column = "gold_label" in columns and "labels" not in changed
+        return codes_of(said) if said and not other_column else None
+
     def mapping(self, before: Mapping[str, str]) -> dict[str, str]:
-        """What was mapped before, and what the form changes."""
+        """Return what was mapped before, with the form's changes."""
         changed = {
             column: self.cleaned_data[name]
             for name, column in self.columns.items()
@@ -94,17 +113,20 @@ class MappingForm(forms.Form):
         return {**before, **changed}
 
 
+def in_words(codes: Codes) -> str:
+    words = {"win": "response 1 is better", "lose": "response 2 is better", "tie": "tie"}
+    return ", ".join(f"{code}: {words[label]}" for code, label in codes.items())
+
+
 PAGE = 50
 
 
 def import_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Import]:
-    """The import, of a project whose examples the user may change."""
+    """Return an import of a project whose examples the user may change."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     imports = Import.objects.select_related("project", "created_by")
-    found = get_object_or_404(
-        imports, project=access.project, number=number, kind=Import.Kind.EXAMPLES
-    )
-    return access, found
+    kind = Import.Kind.EXAMPLES
+    return access, get_object_or_404(imports, project=access.project, number=number, kind=kind)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -115,108 +137,114 @@ def imports(request: HttpRequest, slug: str) -> HttpResponse:
         paths = store(form.cleaned_data["files"])
         file_format = form.cleaned_data["file_format"]
         try:
-            found = record_import(access.project, access.user, paths, file_format=file_format)
+            imported = record_import(access.project, access.user, paths, file_format=file_format)
         except UserError as error:
             discard(paths)
             form.add_error("files", str(error))
         else:
-            return redirect("import_detail", slug, found.number)
+            return redirect("import_detail", slug, imported.number)
     past = Import.objects.filter(project=access.project, kind=Import.Kind.EXAMPLES)
     page = Paginator(past.order_by("-number"), PAGE).get_page(request.GET.get("page"))
-    context = access.under("examples")
-    context |= {"form": form, "page": page}
+    context = {**access.under("examples"), "form": form, "page": page}
     return render(request, "judging/imports/list.html", context, status=422 if form.errors else 200)
 
 
 @require_GET
 def import_detail(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """The whole page, or, while it is written, the part of it that changes."""
-    access, found = import_for(request, slug, number)
-    return _detail(request, access, writing.look_after(found))
+    """Show the whole page or, while the import is written, the part of it that changes."""
+    access, imported = import_for(request, slug, number)
+    return _detail(request, access, writing.look_after(imported))
 
 
 @require_POST
 def import_check(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Read the file again with another mapping of its columns."""
-    access, found = import_for(request, slug, number)
-    form = MappingForm(found.summary, request.POST)
-    if not form.is_valid():
-        return _detail(request, access, found, form, status=422)
+    access, imported = import_for(request, slug, number)
+    form = MappingForm(imported.summary, request.POST)
     try:
-        check_again(found, found.format, form.mapping(found.mapping))
+        if form.is_valid():
+            check_again(imported, imported.format, form.mapping(imported.mapping), form.labels)
+            return redirect("import_detail", slug, number)
     except UserError as error:
         form.add_error(None, str(error))
-        return _detail(request, access, found, form, status=422)
-    return redirect("import_detail", slug, number)
+    return _detail(request, access, imported, form, status=422)
 
 
 @require_POST
 def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """Confirm a checked import, or resume an interrupted one."""
-    access, found = import_for(request, slug, number)
-    skip = found.skip_invalid or "skip_invalid" in request.POST
+    access, imported = import_for(request, slug, number)
+    skip = imported.skip_invalid or "skip_invalid" in request.POST
     try:
-        refuse_invalid(found, skip)
-        writing.begin(found, skip_invalid=skip)
+        refuse_invalid(imported, skip)
+        writing.begin(imported, skip_invalid=skip)
     except UserError as error:
-        messages.error(request, str(error))
-        return _detail(request, access, found, status=422)
+        return _refusal(request, access, imported, error)
     return redirect("import_detail", slug, number)
 
 
 @require_POST
 def import_undo(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Take an import back; a finished one asks for its name first."""
-    access, found = import_for(request, slug, number)
+    """Undo an import; to undo a finished one, its name must be typed first."""
+    access, imported = import_for(request, slug, number)
     name = f"import {number}"
-    if found.state == Import.State.DONE and request.POST.get("confirm") != name:
-        messages.error(request, f"Nothing was changed. Type “{name}” to undo it.")
-        return _detail(request, access, found, status=422)
     try:
-        undo(found, access.user)
+        if imported.state == Import.State.DONE and request.POST.get("confirm") != name:
+            raise UserError(f"Nothing was changed. Type “{name}” to undo it.")
+        undo(imported, access.user)
     except UserError as error:
-        messages.error(request, str(error))
-        return _detail(request, access, found, status=422)
+        return _refusal(request, access, imported, error)
     messages.success(request, f"Import {number} is undone.")
     return redirect("imports", slug)
 
 
 @require_GET
 def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> FileResponse:
-    """The refused rows of a file, as they stood in it."""
-    _, found = import_for(request, slug, number)
-    copies = refused_files_of(found)
+    """Download the refused rows of a file, unchanged."""
+    _, imported = import_for(request, slug, number)
+    copies = refused_files_of(imported)
     if index >= len(copies):
         raise Http404("No such file.")
-    return FileResponse(copies[index].open("rb"), as_attachment=True, filename=copies[index].name)
+    # One type whatever its name: a browser would run `x.js` or show `x.html` as this site's own.
+    return FileResponse(
+        copies[index].open("rb"),
+        as_attachment=True,
+        filename=copies[index].name,
+        content_type="application/octet-stream",
+    )
+
+
+def _refusal(
+    request: HttpRequest, access: Access, imported: Import, error: UserError
+) -> HttpResponse:
+    messages.error(request, str(error))
+    return _detail(request, access, imported, status=422)
 
 
 def _detail(
     request: HttpRequest,
     access: Access,
-    found: Import,
+    imported: Import,
     form: MappingForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    summary = found.summary
-    by_column = "faireval" not in (found.format, summary.get("format")) and summary.get("names")
-    if form is None and found.state == Import.State.CHECKED and by_column:
+    summary, being_written = imported.summary, imported.state == Import.State.WRITING
+    # FairEval's three files have no columns to map.
+    by_column = "faireval" not in (imported.format, summary.get("format")) and summary.get("names")
+    if form is None and imported.state == Import.State.CHECKED and by_column:
         form = MappingForm(summary)
+    writers = Worker.objects.alive().filter(queues__contains="quick")
     context = {
         **access.under("examples"),
-        "import": found,
+        "import": imported,
         "summary": summary,
-        "settled": found.n_written + found.n_known + found.n_conflicts,
+        "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
-        "refused_files": [path.name for path in refused_files_of(found)],
-        "worker_missing": found.state == Import.State.WRITING and worker_is_missing(),
+        "refused_files": [path.name for path in refused_files_of(imported)],
+        "worker_missing": being_written and not writers.exists(),
     }
     part = request.htmx and request.htmx.target == "import-state"  # type: ignore[attr-defined]
-    if part and found.state != Import.State.WRITING:
+    if part and not being_written:
         return HttpResponseClientRefresh()
     template = "_detail_state.html" if part else "detail.html"
     return render(request, f"judging/imports/{template}", context, status=status)
-
-
-def worker_is_missing() -> bool:
-    return not Worker.objects.alive().filter(queues__contains="quick").exists()

@@ -1,4 +1,4 @@
-"""Single responses and what people scored them: what there is, importing, taking back."""
+"""The page of single responses and people's scores: what there is, importing, undoing."""
 
 from django import forms
 from django.contrib import messages
@@ -19,14 +19,14 @@ from judging.projects.models import Role
 class ScoresForm(forms.Form):
     file = forms.FileField(
         label="File of scores",
-        help_text="One row a score: input, output, criterion, rater, score; model and external_id "
-        "where they are known.",
+        help_text="One score per row: input, output, criterion, rater, score; model and "
+        "external_id if they are known.",
     )
     file_format = forms.ChoiceField(
         label="Format", choices=[(name, FORMAT_NAMES[name]) for name in FORMATS], initial="auto"
     )
     rater = forms.CharField(
-        label="Rater", required=False, max_length=200, help_text="Where no column says who scored."
+        label="Rater", required=False, max_length=200, help_text="Who scored, if no column says it."
     )
 
 
@@ -36,15 +36,14 @@ def scores(request: HttpRequest, slug: str) -> HttpResponse:
     form = ScoresForm(request.POST or None, request.FILES or None)
     if request.method == "POST" and form.is_valid():
         paths = store([form.cleaned_data["file"]])
-        given = {name: form.cleaned_data[name] for name in ("file_format", "rater")}
+        options = {name: form.cleaned_data[name] for name in ("file_format", "rater")}
         try:
-            found = import_scores(access.project, access.user, paths[0], **given)
+            added = import_scores(access.project, access.user, paths[0], **options)
         except UserError as error:
             form.add_error("file", str(error))
         else:
-            messages.success(
-                request, f"{found.items} new items and {found.scores} new scores were imported."
-            )
+            sentence = f"{added.items} new items and {added.scores} new scores were imported."
+            messages.success(request, sentence)
             return redirect("scores", slug)
         finally:
             discard(paths)

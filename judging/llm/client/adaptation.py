@@ -1,7 +1,12 @@
-"""How an endpoint differs, and the body of a request that it will accept."""
+"""How an endpoint differs, and a request in the form that it accepts.
+
+`body` writes a request for what is known of the endpoint. When the endpoint refuses it, `learn`
+reads in the refusal which parameter it named and what it takes instead, and `fit` how many tokens
+the prompt leaves for the reply in the model's context.
+"""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Literal, Self
 
@@ -11,13 +16,13 @@ from judging.llm.prices import fewest_tokens
 
 TokensField = Literal["max_tokens", "max_completion_tokens"]
 SchemaMode = Literal["json_schema", "plain_schema", "json_object", "none"]
-# A reply that is allowed fewer holds no verdict.
+# A shorter reply holds no verdict.
 FEWEST_TOKENS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class EndpointCapabilities:
-    """What one model at one endpoint takes. The defaults are what OpenAI's first API took."""
+    """What one model at one endpoint accepts. The defaults are those of OpenAI's first API."""
 
     max_n: int | None = None
     tokens_field: TokensField = "max_tokens"
@@ -31,13 +36,14 @@ class EndpointCapabilities:
     usage_of_one_choice: bool = False
 
     def reply_tokens(self, request: JudgeRequest) -> int:
-        """The most tokens that the request may allow each reply."""
+        """Return the most tokens that the request may allow each reply."""
         most = min(request.max_tokens, self.max_tokens or request.max_tokens)
         if request.fits is not None:
             return min(most, request.fits)
         if self.context is None:
             return most
-        # The prompt's length is an estimate: where much hangs on it, the server is to count.
+        # The prompt's length is an estimate. If it would cost half of the reply, the server is
+        # asked for everything, and its refusal then says the true length.
         left = self.context - request.prompt_tokens
         return left if most // 2 < left < most else most
 
@@ -46,48 +52,48 @@ class EndpointCapabilities:
 
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
-        known = {f.name for f in fields(cls)}
-        return cls(**{k: v for k, v in data.items() if k in known})  # type: ignore[arg-type]
+        names = {f.name for f in fields(cls)}
+        return cls(**{k: v for k, v in data.items() if k in names})  # type: ignore[arg-type]
 
     def notes(self) -> tuple[str, ...]:
-        """One sentence for each difference, for the run's page."""
-        return tuple(sentence for differs, sentence in self._differences() if differs)
-
-    def _differences(self) -> Iterator[tuple[bool, str]]:
-        most = "one choice" if self.max_n == 1 else f"{self.max_n} choices"
-        yield self.max_n is not None, f"The server gives at most {most} a request."
-        yield (
-            self.tokens_field != "max_tokens",
-            "The server takes max_completion_tokens in place of max_tokens.",
+        """Return one sentence for each difference, for the run's page."""
+        choices = "one choice" if self.max_n == 1 else f"{self.max_n} choices"
+        differences = (
+            (self.max_n, f"The server gives at most {choices} per request."),
+            (
+                self.tokens_field != "max_tokens",
+                "The server takes max_completion_tokens instead of max_tokens.",
+            ),
+            (
+                self.max_tokens,
+                f"The model writes at most {self.max_tokens} tokens per sample. If the run allows "
+                "more, replies are cut off there.",
+            ),
+            (
+                self.context,
+                f"The model's context holds {self.context} tokens. If a prompt leaves fewer than "
+                "the run allows per sample, the reply gets what is left.",
+            ),
+            (
+                not self.temperature,
+                "The model's temperature is fixed: the run's temperature was not used.",
+            ),
+            (
+                not self.system_role,
+                "The model takes no system message: it was put before the first user message.",
+            ),
+            (self.schema != "json_schema", SCHEMA_NOTES[self.schema]),
+            (not self.logprobs, "The model gives no log-probabilities."),
+            (
+                self.max_top_logprobs is not None,
+                f"The server gives at most {self.max_top_logprobs} top log-probabilities.",
+            ),
+            (
+                self.usage_of_one_choice,
+                "The server reports the tokens of one choice only. The others are estimated.",
+            ),
         )
-        yield (
-            self.max_tokens is not None,
-            f"The model writes at most {self.max_tokens} tokens a sample: where the run allows "
-            "more, replies are cut off there.",
-        )
-        yield (
-            self.context is not None,
-            f"The model's context holds {self.context} tokens: where a prompt leaves less of it "
-            "than the run allows a sample, the reply gets what is left.",
-        )
-        yield (
-            not self.temperature,
-            "The model's temperature is fixed: the run's temperature was not used.",
-        )
-        yield (
-            not self.system_role,
-            "The model takes no system message: it was put before the first user message.",
-        )
-        yield self.schema != "json_schema", SCHEMA_NOTES[self.schema]
-        yield not self.logprobs, "The model gives no log-probabilities."
-        yield (
-            self.max_top_logprobs is not None,
-            f"The server gives at most {self.max_top_logprobs} top log-probabilities.",
-        )
-        yield (
-            self.usage_of_one_choice,
-            "The server reports the tokens of one choice only: the others are estimated.",
-        )
+        return tuple(sentence for differs, sentence in differences if differs)
 
 
 SCHEMA_NOTES: dict[SchemaMode, str] = {
@@ -100,7 +106,7 @@ SCHEMA_NOTES: dict[SchemaMode, str] = {
 
 
 def body(request: JudgeRequest, learned: EndpointCapabilities) -> dict[str, object]:
-    """The JSON that is sent: nothing in it that this endpoint is known to refuse."""
+    """Return the JSON to send, without anything that this endpoint is known to refuse."""
     messages = request.messages if learned.system_role else _folded(request.messages)
     sent: dict[str, object] = {
         "model": request.model,
@@ -131,13 +137,14 @@ BOUNDS = {"minLength", "maxLength", "minimum", "maximum", "pattern", "minItems",
 
 
 def _unbounded(schema: object) -> object:
-    """The schema's structure without its bounds."""
+    """Return the schema without its bounds."""
     if isinstance(schema, Mapping):
         return {name: _unbounded(v) for name, v in schema.items() if name not in BOUNDS}
     return [_unbounded(v) for v in schema] if isinstance(schema, list) else schema
 
 
 def _folded(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Put what system messages say before the first user message."""
     system = [m.content for m in messages if m.role == "system"]
     others = [m for m in messages if m.role != "system"]
     if not system:
@@ -166,7 +173,7 @@ NAMED = {
     "temperature": r"\btemperature\b",
     "messages": r"\bsystem\b.{0,80}\brole|\brole.{0,120}\bsystem\b|only user and assistant roles"
     r"|roles must alternate|(developer|system) (instruction|message|prompt)",
-    # A letter alone, and not as in n't.
+    # The letter alone, and not the one of n't.
     "n": r"(?<![\w\\])n(?![\w-]|['\u2019]t)|n_cmpl|n_parallel"
     r"|(multiple|number of|one) (completion )?(choice|completion|candidate)|num_return_sequences"
     r"|candidatecount",
@@ -177,9 +184,9 @@ STATED_MOST = re.compile(
     r"|no more than|up to|<=|not exceed|between \d+ and|\[\d+, ?)[:\s]*[`'\"]?(\d+)",
     re.IGNORECASE,
 )
-# The parameter itself, whatever its value.
+# Refusals of a parameter itself, not of its value.
 UNKNOWN = r"unknown|unrecogni[sz]ed|unexpected|deprecated|extra (fields|inputs)|not support"
-# A temperature out of range is the caller's mistake, and is not to be mended by another one.
+# A temperature out of range is the caller's mistake, and leaving it out would hide that.
 FIXED = re.compile(
     r"support|only the default|fixed|not (allowed|permitted|enabled)|only [\d.]+ is|may only be"
     r"|must be (set to )?1(\.0)?($|[^\d.]|\.(?!\d))|" + UNKNOWN,
@@ -197,7 +204,7 @@ ONLY_ONE = re.compile(
     r"only (?:one|1)\b|must be (?:one|1)\b|= ?1\b|n ?> ?1|multiple", re.IGNORECASE
 )
 
-# A cap on the reply's tokens, by whichever name; a number is no part of a model's name.
+# A cap on the reply's tokens under any name. The number may not be a part of a model's name.
 REPLY_TOKENS = re.compile(
     r"max_?(?:completion_?|output_?|new_?)?tokens|maximum tokens|(?:completion|output) tokens",
     re.IGNORECASE,
@@ -213,7 +220,7 @@ PLAIN_NUMBER = re.compile(r"(?<![\w.,-])(\d{1,3}(?:,\d{3})+|\d+)(?![\w-]|[.,]\d)
 def learn(
     learned: EndpointCapabilities, request: JudgeRequest, failure: AttemptFailure
 ) -> EndpointCapabilities | None:
-    """What a refusal teaches, or None when it names nothing that can be asked differently."""
+    """Return what a refusal teaches, or None if it names nothing that can be asked differently."""
     if not _is_refusal(failure):
         return None
     sent = body(request, learned)
@@ -227,14 +234,14 @@ def learn(
 
 
 def _is_refusal(failure: AttemptFailure) -> bool:
-    """Whether the server won't take what was sent; some say so as if they had failed."""
+    """Return True if the server refuses what was sent. Some say so as if they had failed."""
     if failure.kind in (FailureKind.BAD_REQUEST, FailureKind.AUTH):
         return failure.http_status in (400, 403, 422, 501)
     return failure.http_status == 500 and FAILED_ON.search(failure.message) is not None
 
 
 def _tokens_cap(failure: AttemptFailure, sent: object) -> int | None:
-    """The most tokens for a reply that the message names, where it says that these are too many."""
+    """Return the most tokens per reply that the message names, if it calls those sent too many."""
     message = failure.message
     named = failure.parameter or message
     if REPLY_TOKENS.search(named) is None or TOO_MANY.search(message) is None:
@@ -248,17 +255,17 @@ def _tokens_cap(failure: AttemptFailure, sent: object) -> int | None:
 
 
 def _named(failure: AttemptFailure, sent: Mapping[str, object]) -> list[str]:
-    """The parameters that a refusal is about: the one that it points at, or those in its text."""
+    """Return the parameters that a refusal is about: the one it points at, or those in its text."""
     message = failure.message
     if failure.parameter is not None:
         root = re.split(r"[.\[]", failure.parameter)[0]
         if root in sent:
-            # It may be about the system role, about the word JSON, or about the texts themselves.
+            # It may mean the system role, a missing word "JSON", or the texts themselves.
             named = ["response_format", "messages"] if root == "messages" else [root]
             return [name for name in named if name == root or PATTERNS[name].search(message)]
     if REFUSAL.search(message) is None:
         return []
-    return [name for name, found in PATTERNS.items() if name in sent and found.search(message)]
+    return [name for name, words in PATTERNS.items() if name in sent and words.search(message)]
 
 
 def _adapted(
@@ -291,8 +298,10 @@ def _adapted(
 
 
 def _next_mode(mode: SchemaMode, message: str) -> SchemaMode:
-    """One step down: to a schema without bounds where the message is about what is in it, and to
-    nothing where the server knows no such parameter."""
+    """Return the next simpler mode.
+
+    A message about a bound leads to a schema without bounds; an unknown parameter leads to none.
+    """
     if mode == "json_schema" and any(bound in message for bound in BOUNDS):
         return "plain_schema"
     if NO_SUCH_ARGUMENT.search(message):
@@ -301,7 +310,7 @@ def _next_mode(mode: SchemaMode, message: str) -> SchemaMode:
 
 
 def _lower(message: str, asked: int) -> int:
-    """The most that the message allows, or half of what was asked when it doesn't say."""
+    """Return the most that the message allows, or half of what was asked if it doesn't say."""
     stated = [int(number) for number in STATED_MOST.findall(message)]
     fitting = [number for number in stated if 1 <= number < asked]
     if fitting:
@@ -309,15 +318,15 @@ def _lower(message: str, asked: int) -> int:
     return 1 if ONLY_ONE.search(message) else max(1, asked // 2)
 
 
-# Each names the context, and the prompt or what prompt and reply would be together. vLLM's later
-# ones count a prompt only until it leaves no room for the reply.
+# Each names the context, and the prompt alone or prompt and reply together. Later versions of vLLM
+# stop counting a prompt as soon as it leaves no room for the reply.
 STATEMENTS = tuple(
     re.compile(pattern, re.IGNORECASE)
     for pattern in (
         # OpenAI, Azure, DeepSeek, OpenRouter, llama-cpp-python, and vLLM until 0.8.
         r"maximum context length is (?P<context>\d+) tokens\W+however,? you requested (?:about )?"
         r"(?P<total>\d+) tokens \(.{1,80}?(?P<reply>\d+) (?:in|for) the +(?:completion|output)\)",
-        # vLLM since then.
+        # vLLM since 0.8.
         r"maximum context length is (?P<context>\d+) tokens and your request has "
         r"(?P<prompt>\d+) input tokens",
         r"maximum context length is (?P<context>\d+) tokens\W+however,? you requested "
@@ -338,13 +347,13 @@ STATEMENTS = tuple(
 def fit(
     request: JudgeRequest, learned: EndpointCapabilities, failure: AttemptFailure
 ) -> tuple[EndpointCapabilities, JudgeRequest] | None:
-    """Ask for a reply that fits beside the prompt; None where the prompt alone is too long."""
+    """Ask for a reply that fits after the prompt. Returns None if the prompt alone is too long."""
     if failure.kind is not FailureKind.TOO_LONG:
         return None
-    found = next(filter(None, (p.search(failure.message) for p in STATEMENTS)), None)
-    if found is None:
+    statement = next(filter(None, (p.search(failure.message) for p in STATEMENTS)), None)
+    if statement is None:
         return None
-    stated = {name: int(number) for name, number in found.groupdict().items()}
+    stated = {name: int(number) for name, number in statement.groupdict().items()}
     sent = learned.reply_tokens(request)
     left = _room(stated, request, sent)
     if not FEWEST_TOKENS <= left < sent:
@@ -353,6 +362,7 @@ def fit(
 
 
 def _room(stated: dict[str, int], request: JudgeRequest, sent: int) -> int:
+    """Return the tokens that the prompt leaves in the context, as stated or as guessed."""
     context = stated["context"]
     if "prompt" in stated:
         return context - stated["prompt"]
@@ -360,6 +370,6 @@ def _room(stated: dict[str, int], request: JudgeRequest, sent: int) -> int:
         return context - (stated["total"] - stated["reply"])
     if context - sum(fewest_tokens(m.content) for m in request.messages) < FEWEST_TOKENS:
         return 0
-    # The prompt was not counted to its end: by our own estimate, or else a good deal less.
+    # The server didn't count the prompt to its end. Take our own estimate if it is plausible.
     guessed = context - request.prompt_tokens
     return guessed if sent // 4 <= guessed < sent else sent // 4

@@ -1,4 +1,4 @@
-"""Many requests handed in together at half the price: the Batch API of OpenAI and others."""
+"""Many requests submitted together at half the price: the Batch API of OpenAI and others."""
 
 import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from judging.llm.client.adaptation import EndpointCapabilities, body
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, classify_answer
-from judging.llm.client.limits import Patience, RetryPolicy, insist
+from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
 from judging.llm.client.messages import JudgeRequest, Reply
-from judging.llm.client.transport import LENIENT, OpenAiClient, Opened, read_completion
+from judging.llm.client.transport import LENIENT, OpenAiClient, read_answer
 from judging.llm.endpoint import Endpoint
 
 if TYPE_CHECKING:
@@ -22,13 +22,12 @@ MOST_REQUESTS = 50_000
 PATH: Final = "/v1/chat/completions"
 # Under this name a batch carries our own mark, by which it is found again.
 MARK = "fairjudge"
-# What the service says of a request that it did not begin.
+# The service's codes for a request that it did not begin.
 NOT_DONE = ("batch_expired", "batch_cancelled")
 COMPLETED = "completed"
 # Our own word for a batch that its service no longer knows.
 GONE = "gone"
 FINISHED = (COMPLETED, "failed", "expired", "cancelled", GONE)
-USUAL_RETRY = RetryPolicy()
 
 
 class BatchError(Exception):
@@ -41,7 +40,7 @@ class BatchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchState:
-    """How far a batch is, as its service says."""
+    """How far a batch is, according to its service."""
 
     id: str
     status: str
@@ -55,11 +54,11 @@ class BatchState:
 
     @property
     def finished(self) -> bool:
-        """Nothing more will be done; what was done until then is in the files."""
+        """True if the service does nothing more. What it did until then is in the files."""
         return self.status in FINISHED
 
 
-class BatchClient(Opened):
+class BatchClient(OpenAiClient):
     """Submits, polls and collects batches of one endpoint."""
 
     def __init__(
@@ -68,29 +67,23 @@ class BatchClient(Opened):
         key: str | None,
         *,
         learned: Mapping[str, EndpointCapabilities] | None = None,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
     ) -> None:
-        self._package = OpenAiClient(endpoint, key)
+        super().__init__(endpoint, key)
         self._learned = dict(learned or {})
         self._retry = retry
 
-    async def open(self) -> None:
-        await self._package.open()
-
-    async def close(self) -> None:
-        await self._package.close()
-
     async def submit(self, mark: str, requests: Mapping[str, JudgeRequest]) -> BatchState:
-        """Hand in the requests by their custom IDs, once however often this is called.
+        """Submit the requests by their custom IDs, once however often this is called.
 
-        `mark` names the batch. One that carries it already is returned instead: it was handed in
-        by a call that was cut off before it could be written down.
+        `mark` names the batch. A batch that has this mark already is returned instead: it was
+        submitted by a call that was cut off before it could be recorded.
         """
         if not 0 < len(requests) <= MOST_REQUESTS:
             raise ValueError(f"A batch holds 1 to {MOST_REQUESTS} requests.")
         lines = "".join(self._line(name, request) for name, request in requests.items())
         content = lines.encode()
-        client = self._package.client
+        client = self.client
 
         async def upload() -> str:
             return (await client.files.create(file=("batch.jsonl", content), purpose="batch")).id
@@ -110,10 +103,10 @@ class BatchClient(Opened):
         return await self._ask(create)
 
     async def poll(self, batch_id: str, mark: str) -> BatchState:
-        """`gone` where the service lists its batches and has none of that ID and mark."""
+        """Return the batch's state: `gone` if its service knows neither the ID nor the mark."""
 
         async def retrieve() -> BatchState:
-            return _state(await self._package.client.batches.retrieve(batch_id))
+            return _state(await self.client.batches.retrieve(batch_id))
 
         try:
             return await self._ask(retrieve)
@@ -124,21 +117,21 @@ class BatchClient(Opened):
 
     async def cancel(self, batch_id: str) -> BatchState:
         async def end() -> BatchState:
-            return _state(await self._package.client.batches.cancel(batch_id))
+            return _state(await self.client.batches.cancel(batch_id))
 
         return await self._ask(end)
 
     async def find(self, mark: str) -> BatchState | None:
-        """The batch of that name, where one was handed in and its answer was lost on the way."""
+        """Return the batch with this mark, if one was submitted and its answer was lost."""
         return await self._ask(lambda: self._marked(mark))
 
     async def collect(
         self, state: BatchState, requests: Mapping[str, JudgeRequest]
     ) -> dict[str, Reply | CallFailure]:
-        """What the output file and the error file hold, by custom ID.
+        """Return what the output file and the error file hold, by custom ID.
 
-        Requests that are missing here were not done (expired, cancelled): hand them in again. A
-        file that the service no longer has holds nothing.
+        Requests that are missing here were not done (expired, cancelled): submit them again. A
+        file that the service no longer has counts as empty.
         """
         outcomes: dict[str, Reply | CallFailure] = {}
         for file_id in filter(None, (state.error_file, state.output_file)):
@@ -151,7 +144,7 @@ class BatchClient(Opened):
     def _outcome(
         self, entry: Mapping[str, Any], request: JudgeRequest
     ) -> Reply | CallFailure | None:
-        """None for a request that was not done."""
+        """Read one line of a file. Returns None for a request that was not done."""
         answer, error = entry.get("response"), entry.get("error")
         if isinstance(answer, dict):
             return self._read(answer, request)
@@ -163,7 +156,7 @@ class BatchClient(Opened):
 
     async def _file(self, file_id: str) -> str:
         try:
-            content = await self._ask(lambda: self._package.client.files.content(file_id))
+            content = await self._ask(lambda: self.client.files.content(file_id))
         except BatchError as error:
             if error.failure.kind is FailureKind.NOT_FOUND:
                 return ""
@@ -177,15 +170,11 @@ class BatchClient(Opened):
 
     def _read(self, answer: Mapping[str, Any], request: JudgeRequest) -> Reply | CallFailure:
         headers = {"x-request-id": str(answer.get("request_id") or "")}
-        given = answer.get("body")
-        text = given if isinstance(given, str) else json.dumps(given)
-        status = _number(answer.get("status_code"), 200 if isinstance(given, dict) else 500)
+        content = answer.get("body")
+        text = content if isinstance(content, str) else json.dumps(content)
+        status = _status(answer.get("status_code"), 200 if isinstance(content, dict) else 500)
         learned = self._learned.get(request.model, EndpointCapabilities())
-        outcome: Reply | AttemptFailure
-        if 200 <= status < 300:
-            outcome = read_completion(text, headers, request, learned)
-        else:
-            outcome = classify_answer(status, headers, text)
+        outcome = read_answer(status, text, headers, request, learned)
         patience = Patience(self._retry, requests=1)
         if isinstance(outcome, Reply):
             return patience.reply(outcome)
@@ -193,7 +182,7 @@ class BatchClient(Opened):
         return patience.failure(outcome)
 
     async def _marked(self, mark: str) -> BatchState | None:
-        async for batch in self._package.client.batches.list(limit=100):
+        async for batch in self.client.batches.list(limit=100):
             if (batch.metadata or {}).get(MARK) == mark:
                 return _state(batch)
         return None
@@ -204,7 +193,7 @@ class BatchClient(Opened):
         async def attempt(patience: Patience) -> Result | AttemptFailure:
             patience.sending()
             seconds = max(0.0, min(self._retry.request, patience.left))
-            return await self._package.guarded(ask(), seconds)
+            return await self.guarded(ask(), seconds)
 
         outcome = await insist(attempt, patience)
         if isinstance(outcome, AttemptFailure):
@@ -223,13 +212,13 @@ def _entries(text: str) -> Iterator[dict[str, Any]]:
             yield entry
 
 
-def _number(value: object, otherwise: int) -> int:
-    """An HTTP status, which some write as text."""
+def _status(value: object, otherwise: int) -> int:
+    """Read an HTTP status, which some services write as text."""
     return int(text) if (text := str(value)).isdecimal() and len(text) == 3 else otherwise
 
 
 def _state(batch: "Batch") -> BatchState:
-    """Raises AttributeError where the answer is no batch."""
+    """Read a batch. Raises AttributeError if the answer is none."""
     counts = batch.request_counts
     errors = (batch.errors.data if batch.errors else None) or []
     return BatchState(

@@ -1,4 +1,8 @@
-"""What went wrong with a request, in words that decide what to do. Nothing here waits."""
+"""What went wrong with a request: failures, their kinds, and how servers word them.
+
+The kind decides what happens next: the call is repeated, its samples end with a status, or the run
+pauses. Nothing here waits or repeats.
+"""
 
 import json
 import re
@@ -26,7 +30,7 @@ class FailureKind(StrEnum):
 
     @property
     def pauses_run(self) -> bool:
-        """Every other call would fail alike until a person does something."""
+        """True if every other call would fail too until a person does something."""
         return self in (FailureKind.QUOTA, FailureKind.AUTH, FailureKind.NOT_FOUND)
 
     @property
@@ -40,12 +44,12 @@ class FailureKind(StrEnum):
 
     @property
     def status(self) -> str:
-        """The status of the samples that this call was to bring."""
+        """The status of the samples that this call should have returned."""
         return self.value if self in (FailureKind.TOO_LONG, FailureKind.FILTERED) else "error"
 
     @property
     def advice(self) -> str:
-        """What a person can do about it; nothing where it passes by itself."""
+        """What a person can do; empty if the failure passes by itself."""
         return ADVICE.get(self, "")
 
 
@@ -60,7 +64,7 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call that brought nothing. `message` holds no key and may be shown."""
+    """A call that returned nothing. `message` holds no key and may be shown."""
 
     kind: FailureKind
     message: str
@@ -73,7 +77,7 @@ class CallFailure:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """One request that brought nothing. `parameter` is the one that the server names."""
+    """One request that returned nothing. `parameter` is the one that the server names."""
 
     kind: FailureKind
     message: str
@@ -116,13 +120,13 @@ QUOTA = re.compile(
     r"|usage limits? (has |have )?(been )?exceeded",
     re.IGNORECASE,
 )
-# Gemini says "exceeded your current quota" of a minute's limit too, and when to come back.
+# Gemini calls a minute's limit an exceeded quota too, but then says when to come back.
 PASSING = re.compile(r"retryDelay|retry in \d", re.IGNORECASE)
-# When to come back, where Google says it in no header and not always in the message.
+# Google says when to come back in no header, and not always in the message.
 STATED_DELAY = re.compile(r'"retryDelay": "([\d.]+s)"')
-# Some say it without a 429.
+# Some servers say it without a 429.
 TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
-# A request above a whole minute's tokens is refused as a rate limit, for ever.
+# A request larger than a whole minute's tokens is refused as a rate limit each time.
 NEVER_FITS = re.compile(r"request too large", re.IGNORECASE)
 NO_MODEL = re.compile(
     r"model_not_found|deploymentnotfound|model.{0,80}(does not exist|not found)"
@@ -161,7 +165,7 @@ def classify_answer(status: int, headers: Mapping[str, str], body: str) -> Attem
 
 
 def _kind(status: int, text: str) -> FailureKind:
-    # Further on, a message may repeat what was sent.
+    # Later in its message, a server may quote the texts that were sent.
     opening = text[:SAID_FIRST]
     if status in (400, 402, 403, 412, 413, 422, 429) and QUOTA.search(text):
         return FailureKind.RATE_LIMIT if PASSING.search(text) else FailureKind.QUOTA
@@ -208,19 +212,19 @@ class ErrorBody:
             code = str(error.get("code") or error.get("type") or "")
             parameter = error.get("param") or _located(detail)
         else:
-            # A web page comes from something in front of the endpoint, and explains nothing.
+            # A web page comes from a proxy in front of the endpoint, and explains nothing.
             explains = isinstance(error, str) and not error.lstrip().startswith("<")
             message, code, parameter = (error if explains else ""), "", None
         return cls(
             message=storable(" ".join(message.split())[:LONGEST_MESSAGE]),
             code=code,
-            # LiteLLM writes out that there is none.
+            # LiteLLM writes the word None.
             parameter=parameter if isinstance(parameter, str) and parameter != "None" else None,
             everything=json.dumps(error, ensure_ascii=False)[:4000],
         )
 
     def status(self, http_status: int) -> int:
-        """Some gateways answer 200 and put the true status into the body."""
+        """Return the true status, which some gateways put into the body of a 200."""
         if http_status < 300 and self.code.isdecimal() and 400 <= int(self.code) < 600:
             return int(self.code)
         if http_status < 300 and QUOTA.search(self.everything):
@@ -229,7 +233,7 @@ class ErrorBody:
 
 
 def _located(detail: object) -> str | None:
-    """The field that a FastAPI validation error points at."""
+    """Return the field that a FastAPI validation error points at."""
     if isinstance(detail, list) and detail and isinstance(detail[0], dict):
         location = detail[0].get("loc")
         if isinstance(location, list) and len(location) > 1:
@@ -238,5 +242,5 @@ def _located(detail: object) -> str | None:
 
 
 def sentence(message: str) -> str:
-    """What the server said, ended as a sentence."""
+    """Return a server's message, ended as a sentence."""
     return message if message.endswith((".", "!", "?")) else f"{message}."

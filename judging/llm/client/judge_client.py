@@ -8,6 +8,7 @@ from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, sentence
 from judging.llm.client.limits import (
+    DEFAULT_RETRY,
     Limits,
     Patience,
     Pause,
@@ -22,28 +23,27 @@ from judging.llm.client.messages import JudgeRequest, Message, Reply
 from judging.llm.client.transport import OpenAiClient, Opened, Transport
 from judging.llm.endpoint import Endpoint
 
-USUAL_LIMITS = Limits()
-USUAL_RETRY = RetryPolicy()
+DEFAULT_LIMITS = Limits()
 # A request meets at most as many refusals as it has parameters to adapt, some of them twice.
 MOST_ADAPTATIONS = 12
 
 
 class JudgeClient(Opened):
-    """Asks one endpoint, within its limits. Made inside the coroutine that uses it.
+    """Asks one endpoint, within its limits. Create it inside the coroutine that uses it.
 
-    A model of which nothing is known is asked alone first, and a model that can't be had (no
-    account, no key, no such model) is not asked again: later calls get the same failure, with
-    `requests` = 0.
+    The first request to an unknown model goes alone, so that its refusals are met once and not by
+    every call at the same time. A model that can't be used (no credit, no key, no such model) is
+    not asked again: later calls get the same failure, with `requests` = 0.
     """
 
     def __init__(
         self,
         endpoint: Endpoint,
         key: str | None,
-        limits: Limits = USUAL_LIMITS,
+        limits: Limits = DEFAULT_LIMITS,
         *,
         shared: SharedLimits | None = None,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         learned: Mapping[str, EndpointCapabilities] | None = None,
     ) -> None:
         self.endpoint = endpoint
@@ -56,7 +56,7 @@ class JudgeClient(Opened):
         self._scouts: dict[str, asyncio.Event] = {}
         self._hopeless: dict[str, AttemptFailure] = {}
         self._answered: set[str] = set()
-        # Requests that have left and are not answered.
+        # Requests that are sent and not answered yet.
         self.under_way = 0
 
     async def open(self) -> None:
@@ -71,14 +71,16 @@ class JudgeClient(Opened):
 
     @property
     def concurrency(self) -> int:
-        """How many requests may be under way now."""
+        """The most requests that may be under way now."""
         return self._window.size
 
     async def paused(self) -> Pause:
-        """For how long the endpoint has asked everybody to stay away, and in which words."""
+        """Return for how long the endpoint wants no requests, and what it said."""
         return await self._shared.paused()
 
     async def complete(self, request: JudgeRequest) -> Reply | CallFailure:
+        """Return the reply, or why there is none after all retries."""
+
         async def attempt(patience: Patience) -> Reply | AttemptFailure:
             return await self._scouted(request, patience)
 
@@ -87,7 +89,7 @@ class JudgeClient(Opened):
         return await persist(attempt, self._retry)
 
     async def _scouted(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
-        """The first request to an unknown model goes alone."""
+        """Attempt; if nothing is known of the model, all others wait for this attempt."""
         model = request.model
         if model in self._learned or model in self._scouts:
             return await self._attempt(request, patience)
@@ -118,9 +120,10 @@ class JudgeClient(Opened):
             self._window.give_back()
 
     async def _note(self, failure: AttemptFailure, model: str, seen: int) -> None:
-        """What a failure means for the other calls, before anybody gets this one's place.
+        """Tell the other calls of a failure, before one of them gets this call's place.
 
-        `seen`: how many halvings were known when the request left.
+        Args:
+            seen: The number of halvings when the request left.
         """
         if failure.kind.pauses_run:
             self._hopeless[model] = failure
@@ -141,7 +144,7 @@ class JudgeClient(Opened):
         return request.prompt_tokens + request.n * request.max_tokens
 
     async def _turn(self, tokens: int, patience: Patience) -> AttemptFailure | None:
-        """Wait for the pause to end and for this request's place in the minute."""
+        """Wait for the end of the pause and for this request's place in the minute."""
         try:
             async with asyncio.timeout(patience.left if patience.requests else None):
                 wait = await self._shared.reserve(self.limits, tokens)
@@ -154,9 +157,9 @@ class JudgeClient(Opened):
         return None
 
     async def _adapting(self, request: JudgeRequest, patience: Patience) -> Reply | AttemptFailure:
-        """Send, and send again what the server refused in the way that it asks for.
+        """Send, and send again in the form that a refusal asks for.
 
-        What was learned counts once a request so adapted has been answered.
+        What was learned is kept only once the adapted request has been answered.
         """
         known = learned = self.learned(request.model)
         refused: set[tuple[EndpointCapabilities, int | None]] = set()
@@ -187,14 +190,16 @@ class JudgeClient(Opened):
         return self._in_context(request.model, failure)
 
     def _keep(self, model: str, known: EndpointCapabilities, learned: EndpointCapabilities) -> None:
-        """Put what this call learned to what others learned meanwhile."""
+        """Add what this call learned to what others have learned meanwhile."""
         before, after = known.to_json(), learned.to_json()
         new = {name: value for name, value in after.items() if value != before[name]}
         self._learned[model] = EndpointCapabilities.from_json(self.learned(model).to_json() | new)
 
     def _in_context(self, model: str, failure: AttemptFailure) -> AttemptFailure:
-        """A refusal of a key or a model that has answered before is about this request's text
-        alone, unless the status is for nothing else. An account may well run out meanwhile.
+        """Take a refusal of a key or model that has answered before for one of this text alone.
+
+        The statuses 401 and 404 stay what they are. So does a lack of credit, which may come at
+        any time.
         """
         about_all = failure.kind in (FailureKind.AUTH, FailureKind.NOT_FOUND)
         if about_all and failure.http_status in (400, 403) and model in self._answered:
@@ -205,7 +210,7 @@ class JudgeClient(Opened):
 def _also_learned(
     request: JudgeRequest, learned: EndpointCapabilities, reply: Reply
 ) -> EndpointCapabilities:
-    """What an answer shows without a refusal: n ignored, the tokens of one choice reported."""
+    """Return what an answer shows without a refusal: n ignored, one choice's tokens reported."""
     if len(reply.choices) < min(request.n, learned.max_n or request.n):
         learned = replace(learned, max_n=len(reply.choices))
     if reply.usage.one_choice:
@@ -214,19 +219,19 @@ def _also_learned(
 
 
 LISTING_SECONDS = 20.0
-# As many as the strictest server that gives any.
+# The most that the strictest server allows, of those that give any.
 TOP_LOGPROBS = 20
 MOST_NAMED = 10
 
 
 class ListingError(Exception):
-    """The models can't be listed, or none can be chosen; the message says what to do."""
+    """The models can't be listed, or none can be chosen. The message says what to do."""
 
 
 async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
-    """The names of the models that the endpoint says it serves, in its own order."""
-    async with OpenAiClient(endpoint, key) as package:
-        page = await package.guarded(package.client.models.list(), LISTING_SECONDS)
+    """Return the names of the models that the endpoint lists, in its own order."""
+    async with OpenAiClient(endpoint, key) as openai_client:
+        page = await openai_client.guarded(openai_client.client.models.list(), LISTING_SECONDS)
     if isinstance(page, AttemptFailure):
         raise ListingError(
             f"The endpoint {endpoint.name} did not list its models. {sentence(page.with_status)} "
@@ -237,7 +242,7 @@ async def list_models(endpoint: Endpoint, key: str | None) -> tuple[str, ...]:
 
 
 def only_model(models: tuple[str, ...]) -> str:
-    """The model to use when none was named: the only one there is."""
+    """Return the model to use if none was named. Raises ListingError unless there is one only."""
     if len(models) == 1:
         return models[0]
     if not models:
@@ -248,7 +253,7 @@ def only_model(models: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class LogprobSupport:
-    """Whether a model gives log-probabilities, and of how many tokens in a place."""
+    """Whether a model gives log-probabilities, and for how many tokens at each place."""
 
     supported: bool
     top: int = 0
@@ -256,7 +261,7 @@ class LogprobSupport:
 
 
 async def probe_logprobs(client: JudgeClient, model: str) -> LogprobSupport:
-    """Ask for one token with its log-probabilities and look at what comes back."""
+    """Ask for one token with its log-probabilities, and see what comes back."""
     request = JudgeRequest(
         messages=(Message("user", "Answer with the letter A or B: A"),),
         model=model,

@@ -1,31 +1,37 @@
-"""log P(text | context) of a given text, from whichever way an endpoint tells it.
+"""log P(text | context) of a text, in the way in which an endpoint gives it.
 
-Three ways are known. Completions with `echo` give the prompt's own tokens with their
+FairJudge knows three ways. Completions with `echo` return the prompt's own tokens with their
 log-probabilities (vLLM, older OpenAI models). vLLM also has `prompt_logprobs`. llama.cpp's server
-ignores both, but a grammar that admits exactly the text's token ids makes it write that text, with
-the log-probabilities of the unconstrained distribution; a grammar of literal text would be
-tokenized anew and be wrong.
+ignores both. A grammar that admits exactly the text's token ids makes it write that text, with the
+log-probabilities of the unconstrained distribution. A grammar of the literal text would allow
+other tokens for the same letters, and give wrong values.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from judging.llm.client.errors import AttemptFailure, FailureKind
-from judging.llm.client.limits import Patience, RetryPolicy, insist
-from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient, Opened
+from judging.llm.client.limits import DEFAULT_RETRY, Patience, RetryPolicy, insist
+from judging.llm.client.transport import LEAST_LOGPROB, OpenAiClient
 from judging.llm.endpoint import Endpoint
 
-USUAL_RETRY = RetryPolicy()
-NOT_TOLD = "The endpoint gives no log-probabilities of a text that it is given."
-# Met with llama.cpp's server on texts in scripts of which its model has no whole letters.
+NOT_TOLD = "The endpoint gives no log-probabilities for a prompt."
+# llama.cpp's server fails like this on scripts whose letters its model has no whole tokens for.
 PARTS_OF_A_LETTER = "The server can't be made to write a text whose tokens are parts of a letter."
+UNSPELLED = (
+    "The tokens that the endpoint returned don't spell the text, so their log-probabilities "
+    "can't be added up."
+)
+BEGINNING = re.compile(r"<[^<>\s]{1,40}>|\[(?:CLS|BOS)\]")
+PART_OF_A_LETTER = re.compile(r"bytes:(?:\\x[0-9a-fA-F]{2})+")
 PROBE = ("Say one word.\n\n", "Yes, one.")
 
 
 @dataclass(frozen=True, slots=True)
 class TextScore:
-    """In nats, over the text's own tokens; `prompt_tokens` is what the request is billed by."""
+    """log P in nats over the text's own tokens; the request is billed by `prompt_tokens`."""
 
     log_likelihood: float
     tokens: int
@@ -36,19 +42,18 @@ ScoreOutcome = TextScore | AttemptFailure
 Way = Callable[[str, str, str, float], Awaitable[ScoreOutcome]]
 
 
-class LikelihoodClient(Opened):
-    """Made inside the coroutine that uses it. `way` is the name of one found before."""
+class LikelihoodClient(OpenAiClient):
+    """Made inside the coroutine that uses it. `way` is the name of a way that was found before."""
 
     def __init__(
         self,
         endpoint: Endpoint,
         key: str | None,
         *,
-        retry: RetryPolicy = USUAL_RETRY,
+        retry: RetryPolicy = DEFAULT_RETRY,
         way: str = "",
     ) -> None:
-        self._endpoint = endpoint
-        self._package = OpenAiClient(endpoint, key)
+        super().__init__(endpoint, key)
         self._retry = retry
         self._ways: dict[str, Way] = {
             "echo": self._by_echo,
@@ -57,21 +62,17 @@ class LikelihoodClient(Opened):
         }
         self.way = way
 
-    async def open(self) -> None:
-        await self._package.open()
-
-    async def close(self) -> None:
-        await self._package.close()
-
     async def find_way(self, model: str) -> AttemptFailure | None:
-        """The first way in which this endpoint tells a text's likelihood, or why none does."""
+        """Find and keep the first way that works here. Returns why if none does."""
         last: AttemptFailure | None = None
         for name, way in self._ways.items():
             outcome = await self._persist(way, model, *PROBE)
             if isinstance(outcome, TextScore):
                 self.way = name
                 return None
-            last = outcome
+            # That a way gives wrong tokens says more than that another one is not there.
+            if last is None or last.message != UNSPELLED:
+                last = outcome
             if outcome.kind.pauses_run and outcome.kind is not FailureKind.NOT_FOUND:
                 break
         return last
@@ -87,44 +88,36 @@ class LikelihoodClient(Opened):
         return await insist(attempt, Patience(self._retry))
 
     async def _post(self, path: str, body: Mapping[str, Any], seconds: float) -> Any:
-        posting = self._package.client.post(path, body=dict(body), cast_to=object)
-        return await self._package.guarded(posting, seconds)
+        return await self.guarded(self.client.post(path, body=dict(body), cast_to=object), seconds)
+
+    async def _complete_nothing(
+        self, model: str, prompt: str, seconds: float, **parameters: Any
+    ) -> Any:
+        """Ask for one token after the prompt. Only what is said of the prompt is used."""
+        asked = {"model": model, "prompt": prompt, "max_tokens": 1, "temperature": 0}
+        return await self._post("/completions", asked | parameters, seconds)
 
     async def _by_echo(self, model: str, context: str, text: str, seconds: float) -> ScoreOutcome:
-        asked = {
-            "model": model,
-            "prompt": context + text,
-            "max_tokens": 1,
-            "temperature": 0,
-            "echo": True,
-            "logprobs": 1,
-        }
-        answer = await self._post("/completions", asked, seconds)
+        prompt = context + text
+        answer = await self._complete_nothing(model, prompt, seconds, echo=True, logprobs=1)
         return answer if isinstance(answer, AttemptFailure) else read_echo(answer, context, text)
 
     async def _by_prompt_logprobs(
         self, model: str, context: str, text: str, seconds: float
     ) -> ScoreOutcome:
-        asked = {
-            "model": model,
-            "prompt": context + text,
-            "max_tokens": 1,
-            "temperature": 0,
-            "prompt_logprobs": 0,
-        }
-        answer = await self._post("/completions", asked, seconds)
+        answer = await self._complete_nothing(model, context + text, seconds, prompt_logprobs=0)
         return answer if isinstance(answer, AttemptFailure) else read_prompt_logprobs(answer, text)
 
     async def _by_grammar(
         self, model: str, context: str, text: str, seconds: float
     ) -> ScoreOutcome:
-        root = self._endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
+        root = self.endpoint.base_url.partition("?")[0].rstrip("/").removesuffix("/v1")
         asked = {"content": text, "add_special": False, "parse_special": False}
         answer = await self._post(f"{root}/tokenize", asked, seconds)
         if isinstance(answer, AttemptFailure):
             return answer
         ids = answer.get("tokens") if isinstance(answer, dict) else None
-        if not isinstance(ids, list) or not all(isinstance(one, int) for one in ids) or not ids:
+        if not isinstance(ids, list) or not all(isinstance(token, int) for token in ids) or not ids:
             return not_told()
         body = {
             "model": model,
@@ -132,12 +125,12 @@ class LikelihoodClient(Opened):
             "max_tokens": len(ids),
             "temperature": 0,
             "logprobs": 1,
-            "grammar": "root ::= " + " ".join(f"<[{one}]>" for one in ids),
+            "grammar": "root ::= " + " ".join(f"<[{token}]>" for token in ids),
         }
         answer = await self._post("/completions", body, seconds)
         if isinstance(answer, AttemptFailure):
             return not_told(PARTS_OF_A_LETTER) if "grammar" in answer.message else answer
-        return read_forced(answer, ids)
+        return read_forced(answer, ids, text)
 
 
 def not_told(message: str = NOT_TOLD) -> AttemptFailure:
@@ -145,46 +138,77 @@ def not_told(message: str = NOT_TOLD) -> AttemptFailure:
 
 
 def read_echo(answer: Any, context: str, text: str) -> ScoreOutcome:
-    """The tokens of the prompt that lie behind the context."""
+    """Score the tokens of the prompt that follow the context.
+
+    Offsets are not used: some servers count a sign for the beginning of a text, or bytes.
+    """
     choice = _choice(answer)
     logprobs = choice.get("logprobs") or {}
     if not isinstance(logprobs, dict):
         return not_told()
-    offsets, values = logprobs.get("text_offset") or [], logprobs.get("token_logprobs") or []
-    if len(offsets) != len(values) or not str(choice.get("text") or "").startswith(context + text):
-        return not_told()
-    end = len(context) + len(text)
-    starts = [*offsets[1:], end]
-    own = [
-        value
-        for start, after, value in zip(offsets, starts, values, strict=True)
-        if start < end and after > len(context)
-    ]
-    return _total(own, answer)
+    tokens, values = logprobs.get("tokens") or [], logprobs.get("token_logprobs") or []
+    if not tokens or len(tokens) != len(values):
+        return not_told(UNSPELLED if values else NOT_TOLD)
+    pieces = [_bytes_of(token) for token in tokens]
+    if BEGINNING.fullmatch(str(tokens[0])) and not (context + text).startswith(str(tokens[0])):
+        pieces[0] = b""
+    before, own, length = context.encode(), text.encode(), 0
+    ends = []
+    for piece in pieces:
+        length += len(piece)
+        ends.append(length)
+    first, last = len(before), len(before) + len(own)
+    spelled = b"".join(pieces).startswith(before + own)
+    if not spelled or last not in ends or (first and first not in ends):
+        return not_told(UNSPELLED)
+    start = len(ends) - ends[::-1].index(first) if first else 0
+    return _total(values[start : ends.index(last) + 1], answer)
 
 
 def read_prompt_logprobs(answer: Any, text: str) -> ScoreOutcome:
-    """The last tokens of the prompt that make up the text; each place names its own token first."""
+    """Score the last tokens of the prompt, which must spell the text.
+
+    Each place lists its own token first.
+    """
     places = _choice(answer).get("prompt_logprobs") or _of(answer).get("prompt_logprobs") or []
     own: list[Any] = []
-    letters = 0
+    left = text.encode()
     for place in reversed(places):
-        if letters >= len(text):
+        if not left:
             break
-        found = next(iter(place.values()), None) if isinstance(place, dict) else None
-        if not isinstance(found, dict):
-            return not_told()
-        letters += len(str(found.get("decoded_token") or ""))
-        own.append(found.get("logprob"))
-    return _total(own, answer) if letters >= len(text) else not_told()
+        token = next(iter(place.values()), None) if isinstance(place, dict) else None
+        if not isinstance(token, dict):
+            return not_told(UNSPELLED if own else NOT_TOLD)
+        piece = _bytes_of(token.get("decoded_token") or "")
+        if not left.endswith(piece):
+            return not_told(UNSPELLED)
+        left = left[: len(left) - len(piece)]
+        own.append(token.get("logprob"))
+    return not_told(UNSPELLED if own else NOT_TOLD) if left else _total(own, answer)
 
 
-def read_forced(answer: Any, ids: Sequence[int]) -> ScoreOutcome:
-    """What the server was made to write: exactly these tokens, or it ignored the grammar."""
+def read_forced(answer: Any, ids: Sequence[int], text: str) -> ScoreOutcome:
+    """Score what the server was made to write: other tokens mean that it ignored the grammar.
+
+    A model may write a space before the first word of a text.
+    """
     content = (_choice(answer).get("logprobs") or {}).get("content") or []
-    if [one.get("id") for one in content] != list(ids):
+    if [token.get("id") for token in content] != list(ids):
         return not_told()
-    return _total([one.get("logprob") for one in content], answer)
+    written = b"".join(_bytes_of(token.get("bytes") or token.get("token")) for token in content)
+    if text.encode() not in (written, written.removeprefix(b" ")):
+        return not_told(UNSPELLED)
+    return _total([token.get("logprob") for token in content], answer)
+
+
+def _bytes_of(token: Any) -> bytes:
+    """Return a token as UTF-8. OpenAI writes parts of a letter as "bytes:\\xe2\\x80"."""
+    if isinstance(token, list):
+        return bytes(octet for octet in token if isinstance(octet, int) and 0 <= octet < 256)
+    text = str(token or "")
+    if PART_OF_A_LETTER.fullmatch(text):
+        return bytes.fromhex(text.removeprefix("bytes:").replace("\\x", ""))
+    return text.encode(errors="replace")
 
 
 def _of(answer: Any) -> dict[str, Any]:
@@ -198,7 +222,7 @@ def _choice(answer: Any) -> dict[str, Any]:
 
 
 def _total(own: Sequence[Any], answer: Any) -> ScoreOutcome:
-    if not own or not all(isinstance(one, int | float) and one >= LEAST_LOGPROB for one in own):
+    if not own or not all(isinstance(p, int | float) and p >= LEAST_LOGPROB for p in own):
         return not_told()
     usage = _of(answer).get("usage") or {}
     billed = usage.get("prompt_tokens") if isinstance(usage, dict) else None

@@ -1,10 +1,19 @@
-"""What an endpoint may be asked: its limits, and the memory that its callers share."""
+"""When a request may be sent, and when it is sent again. Nothing else waits for an endpoint.
+
+- `persist` and `insist` repeat a call by a `RetryPolicy`; the SDK's own retries are off.
+- `asked_wait` reads how long a server asks to be left alone.
+- `Window` bounds the requests under way: it halves after a refusal, and grows again.
+- `SharedLimits` is what all callers of one endpoint have in common: a pause, the requests and
+  tokens of the minute, and the refusals. `ProcessLimits` keeps it for one process, `RedisLimits`
+  for all workers, in the Redis that carries their queue.
+"""
 
 import asyncio
 import hashlib
 import logging
 import random
 import re
+import resource
 import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,12 +25,291 @@ from typing import Any, Protocol, TypeVar
 from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind
 from judging.llm.client.messages import Reply
 
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 SECONDS_PER_MINUTE = 60.0
+
+
+class GaveUp(Exception):
+    """Raised in place of a turn when the owner of the shared limits sends nothing more.
+
+    `possibly_billed` counts the call's earlier requests that were cut off after they were sent.
+    """
+
+    possibly_billed = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How long and how often a call is tried.
+
+    `deadline` bounds a call from its first request on, waits included; `request` bounds each try.
+    A call waits for a rate limit as long as the deadline lasts. Other failures get `tries`
+    requests. A reply that can't be read may have been billed, so it gets only `unread_tries`.
+    """
+
+    deadline: float = 600.0
+    request: float = 300.0
+    tries: int = 8
+    unread_tries: int = 3
+    first_wait: float = 0.5
+    longest_wait: float = 30.0
+
+    def tries_of(self, kind: FailureKind) -> int | None:
+        if kind is FailureKind.RATE_LIMIT:
+            return None
+        return self.unread_tries if kind is FailureKind.BAD_REPLY else self.tries
+
+    def backoff(self, failures: int, draw: float) -> float:
+        """Return an exponential wait, between half and the whole step so that callers spread out.
+
+        Args:
+            draw: A random number from 0 to 1.
+        """
+        step = min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30))
+        return step * (0.5 + draw / 2)
+
+
+DEFAULT_RETRY = RetryPolicy()
+
+
+@dataclass(slots=True)
+class Patience:
+    """One call's clock and its counts. The clock starts when the first request leaves."""
+
+    policy: RetryPolicy
+    started: float | None = None
+    requests: int = 0
+    possibly_billed: int = 0
+    failures: Counter[FailureKind] = field(default_factory=Counter)
+
+    def sending(self) -> None:
+        self.requests += 1
+        if self.started is None:
+            self.started = time.monotonic()
+
+    @property
+    def elapsed(self) -> float:
+        return 0.0 if self.started is None else time.monotonic() - self.started
+
+    @property
+    def left(self) -> float:
+        return self.policy.deadline - self.elapsed
+
+    def wait_after(self, failure: AttemptFailure) -> float | None:
+        """Count the failure. Returns the seconds before the next request, or None to give up."""
+        self.failures[failure.kind] += 1
+        self.possibly_billed += failure.possibly_billed
+        if not failure.kind.worth_repeating:
+            return None
+        tries = self.policy.tries_of(failure.kind)
+        if tries is not None and self.failures[failure.kind] >= tries:
+            return None
+        wait = self.policy.backoff(self.failures[failure.kind], random.random())
+        if failure.kind is not FailureKind.RATE_LIMIT:
+            # A rate limit holds for all callers: each waits for it in its turn (SharedLimits).
+            wait = max(wait, asked_wait(failure.headers) or 0.0)
+        return wait if wait < self.left else None
+
+    def reply(self, reply: Reply) -> Reply:
+        return replace(
+            reply,
+            requests=self.requests,
+            possibly_billed=self.possibly_billed,
+            duration_ms=round(self.elapsed * 1000),
+        )
+
+    def failure(self, failure: AttemptFailure) -> CallFailure:
+        return CallFailure(
+            kind=failure.kind,
+            message=failure.message,
+            http_status=failure.http_status,
+            requests=self.requests,
+            possibly_billed=self.possibly_billed,
+            duration_ms=round(self.elapsed * 1000),
+            request_id=failure.request_id,
+        )
+
+
+async def persist(
+    attempt: Callable[[Patience], Awaitable[Reply | AttemptFailure]], policy: RetryPolicy
+) -> Reply | CallFailure:
+    """Attempt until there is a reply, a failure that repeating can't cure, or no time left."""
+    patience = Patience(policy)
+    try:
+        outcome = await insist(attempt, patience)
+    except GaveUp as stop:
+        stop.possibly_billed = patience.possibly_billed
+        raise
+    if isinstance(outcome, AttemptFailure):
+        return patience.failure(outcome)
+    return patience.reply(outcome)
+
+
+async def insist(
+    attempt: Callable[[Patience], Awaitable[Result | AttemptFailure]], patience: Patience
+) -> Result | AttemptFailure:
+    """Attempt like `persist`, for callers that count requests themselves or read other results."""
+    while True:
+        outcome = await attempt(patience)
+        if not isinstance(outcome, AttemptFailure):
+            return outcome
+        wait = patience.wait_after(outcome)
+        if wait is None:
+            return outcome
+        await asyncio.sleep(wait)
+
+
+LONGEST_PAUSE = 120.0
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
+SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
+# "Please try again in 1m30s", "Retry after 10 seconds".
+STATED = re.compile(
+    r"(?:try again|retry)(?: after| in) (\d[\d.]*(?:\s?(?:ms|[hms])[\d.]*)*)", re.IGNORECASE
+)
+# Larger numbers are moments: seconds or milliseconds since 1970.
+EPOCH_SECONDS = 1e9
+EPOCH_MILLISECONDS = 1e12
+
+
+def asked_wait(
+    headers: Mapping[str, str], message: str = "", now: float | None = None
+) -> float | None:
+    """Return the seconds until the server wants to be asked again, or None if it doesn't say.
+
+    At most LONGEST_PAUSE, since some servers name the reset of a whole day's limit.
+    """
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    now = time.time() if now is None else now
+    wait = _retry_after(lower, now)
+    if wait is None:
+        wait = _window_reset(lower, now)
+    if wait is None and (stated := STATED.search(message)):
+        wait = duration(stated[1].replace(" ", "").rstrip("."), now)
+    return None if wait is None else min(max(wait, 0.0), LONGEST_PAUSE)
+
+
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    # A date is in the server's time, so it is compared with the server's clock if that is known.
+    server_now = _moment(headers.get("date", "")) or now
+    return duration(value, server_now)
+
+
+def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Read the reset of the exhausted limit, or the nearest reset if none is named exhausted."""
+    resets: dict[str, float] = {}
+    for name, value in headers.items():
+        match = re.fullmatch(r"(?:x-|anthropic-)?ratelimit-(?:(.+)-)?reset(?:-(.+))?", name)
+        wait = duration(value, now) if match else None
+        if match and wait is not None:
+            resets[match[1] or match[2] or ""] = wait
+    exhausted = [wait for limit, wait in resets.items() if _remaining(headers, limit) == 0]
+    if exhausted:
+        return max(exhausted)
+    return min(resets.values(), default=None)
+
+
+def _remaining(headers: Mapping[str, str], limit: str) -> float | None:
+    names = (
+        f"x-ratelimit-remaining-{limit}" if limit else "x-ratelimit-remaining",
+        f"anthropic-ratelimit-{limit}-remaining",
+        f"ratelimit-remaining-{limit}" if limit else "ratelimit-remaining",
+    )
+    return next((n for name in names if (n := _number(headers.get(name))) is not None), None)
+
+
+def duration(value: str, now: float) -> float | None:
+    """Read `7`, `1.5`, `1m30s`, `20ms`, an HTTP or ISO date, or a moment since 1970."""
+    number = _number(value)
+    if number is not None:
+        if number >= EPOCH_MILLISECONDS:
+            return number / 1000 - now
+        return number - now if number >= EPOCH_SECONDS else number
+    spans = SPAN.findall(value)
+    if spans and SPAN.sub("", value).strip() == "":
+        return sum(float(amount) * UNITS[unit] for amount, unit in spans)
+    moment = _moment(value)
+    return None if moment is None else moment - now
+
+
+def _number(value: str | None) -> float | None:
+    if value is None or re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value.strip()) is None:
+        return None
+    return float(value)
+
+
+def _moment(value: str) -> float | None:
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = read(value)
+        except (ValueError, TypeError, IndexError):
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None
+
+
+class Window:
+    """How many of this client's requests may be under way: all of them, until a refusal.
+
+    All callers of an endpoint count its refusals together, and each halves its window when the
+    count has grown. Then each success opens one more place, up to the limit.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = limit
+        self.in_use = 0
+        self._halvings: int | None = None
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    def follow(self, halvings: int) -> None:
+        """Halve the window if the count has grown. The first count only sets where to start."""
+        if self._halvings is not None and halvings > self._halvings:
+            self.size = max(1, self.size // 2)
+        self._halvings = halvings
+
+    async def take(self) -> None:
+        if self.in_use >= self.size or self._waiting:
+            await self._turn()
+        else:
+            self.in_use += 1
+
+    def give_back(self) -> None:
+        self.in_use -= 1
+        self._admit()
+
+    def succeeded(self) -> None:
+        if self.size < self.limit:
+            self.size += 1
+            self._admit()
+
+    async def _turn(self) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                # The place was given just before the caller was cancelled: pass it on.
+                self.give_back()
+            raise
+
+    def _admit(self) -> None:
+        while self._waiting and self.in_use < self.size:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self.in_use += 1
+                turn.set_result(None)
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Requests under way at most, and requests and tokens a minute where they are bounded."""
+    """The most requests under way, and the most requests and tokens a minute; None: no bound."""
 
     concurrency: int = 8
     rpm: int | None = None
@@ -33,56 +321,64 @@ class Limits:
                 raise ValueError("A limit is at least 1.")
 
 
+# The database, the log, the queue, and what modules open while they work.
+OTHER_FILES = 100
+
+
+def room_for(connections: int) -> int:
+    """How many connections this process may have open at once, next to its other files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return max(1, min(connections, soft - OTHER_FILES))
+
+
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Seconds for which everybody stays away from the endpoint, and what it said."""
+    """The seconds for which all callers leave the endpoint alone, and what it said."""
 
     seconds: float = 0.0
     why: str = ""
 
 
-class GaveUp(Exception):
-    """Whoever shares the limits sends nothing more; raised in place of a turn.
-
-    So many of the call's requests before were cut off, and may have been billed.
-    """
-
-    possibly_billed = 0
-
-
 class SharedLimits(Protocol):
-    """One endpoint's pause, its place in the minute and its refusals, common to all who ask it."""
+    """One endpoint's pause, its next place in the minute and its refusals, for all callers."""
 
     @property
     def halvings(self) -> int:
-        """How often callers had halved their windows when the last request was booked."""
+        """The number of halvings when the last request was booked."""
 
     async def halve(self, seen: int) -> int:
-        """A request was refused that left when so many halvings were known; how many are now.
+        """Report a refusal. Returns the number of halvings now.
 
-        It makes one more unless somebody has halved since: one burst halves once.
+        Args:
+            seen: The number when the refused request left. If another caller has halved since,
+                nothing is added, so that one burst of refusals halves once.
         """
 
     async def reserve(self, limits: Limits, tokens: int) -> float:
-        """Book one request of so many tokens; seconds until it may be sent."""
+        """Book a place for one request. Returns the seconds until it may be sent."""
 
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
         """Give back tokens that were booked and not used."""
 
     async def pause(self, seconds: float, why: str = "") -> None:
-        """Keep everybody away; a shorter pause never cuts a longer one."""
+        """Keep all callers away. A shorter pause never cuts a longer one."""
 
     async def paused(self) -> Pause:
-        """The pause that is left, if any."""
+        """Return the rest of the pause, if there is one."""
 
     async def close(self) -> None: ...
 
 
 class ProcessLimits:
-    """The shared memory of one process.
+    """The shared limits of one process.
 
-    Requests are spaced evenly: at R a minute one leaves every 60/R seconds, so that no window of a
-    minute ever holds more than R. A request of T tokens likewise takes up T × 60/TPM seconds.
+    Requests are spaced evenly: at R a minute one leaves every 60/R seconds, so that no minute,
+    wherever it begins, holds more than R. A request of T tokens takes up T × 60/TPM seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -127,8 +423,6 @@ class ProcessLimits:
     async def close(self) -> None:
         """Nothing is held open."""
 
-
-logger = logging.getLogger(__name__)
 
 # Redis's own clock counts, in microseconds, so that the workers' clocks need not agree.
 NOW = """
@@ -183,7 +477,7 @@ PAUSED = (
 return {math.max(0, moment(KEYS[1]) - now), redis.call('GET', KEYS[2]) or ''}
 """
 )
-# KEYS: halvings. ARGV: those that were known when the refused request left, milliseconds to keep.
+# KEYS: halvings. ARGV: the halvings when the refused request left, milliseconds to keep.
 HALVE = """
 local count = tonumber(redis.call('GET', KEYS[1]) or '0')
 if count == tonumber(ARGV[1]) then
@@ -192,16 +486,16 @@ if count == tonumber(ARGV[1]) then
 end
 return count
 """
-# Later than any call ends, so that no worker takes an old refusal for a new one.
+# Longer than any call lasts, so that no worker takes an old refusal for a new one.
 REMEMBERED_MS = 6 * 3600 * 1000
 MICRO = 1_000_000
 
 
 class RedisLimits:
-    """One endpoint's pause, its requests and tokens a minute and its refusals, for all workers.
+    """The shared limits of all workers.
 
-    Where Redis can't be reached, this worker goes on with its own memory: a rate limit that is
-    not shared costs refusals, and a run that stops costs the run.
+    If Redis can't be reached, this worker goes on with limits of its own: a rate limit that is
+    not shared costs some refusals, and stopping would cost the run.
     """
 
     def __init__(self, url: str, base_url: str) -> None:
@@ -236,7 +530,7 @@ class RedisLimits:
         request_span = SECONDS_PER_MINUTE / limits.rpm if limits.rpm else 0.0
         token_span = tokens * SECONDS_PER_MINUTE / limits.tpm if limits.tpm else 0.0
         keys = [self._pause, self._requests, self._tokens, self._halvings]
-        answer = await self._run(RESERVE, keys, micro(request_span), micro(token_span))
+        answer = await self._run(RESERVE, keys, _micro(request_span), _micro(token_span))
         if answer is None:
             return alone
         wait, self.halvings = answer
@@ -246,11 +540,11 @@ class RedisLimits:
         await self._alone.settle(limits, unused_tokens)
         if limits.tpm:
             given_back = unused_tokens * SECONDS_PER_MINUTE / limits.tpm
-            await self._run(SETTLE, [self._tokens], micro(given_back))
+            await self._run(SETTLE, [self._tokens], _micro(given_back))
 
     async def pause(self, seconds: float, why: str = "") -> None:
         await self._alone.pause(seconds, why)
-        await self._run(PAUSE, [self._pause, self._why], micro(seconds), why)
+        await self._run(PAUSE, [self._pause, self._why], _micro(seconds), why)
 
     async def paused(self) -> Pause:
         alone = await self._alone.paused()
@@ -264,7 +558,7 @@ class RedisLimits:
         await self._redis.aclose()
 
     async def _run(self, script: str, keys: list[str], *values: int | str) -> Any:
-        """The script's answer, or None where Redis can't be reached."""
+        """Return the script's answer, or None if Redis can't be reached."""
         try:
             return await self._redis.eval(script, len(keys), *keys, *map(str, values))
         except (self._failure, OSError) as error:
@@ -274,263 +568,5 @@ class RedisLimits:
             return None
 
 
-def micro(seconds: float) -> int:
+def _micro(seconds: float) -> int:
     return round(seconds * MICRO)
-
-
-LONGEST_PAUSE = 120.0
-UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
-SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
-# As in "Please try again in 1m30s" and "Retry after 10 seconds".
-STATED = re.compile(
-    r"(?:try again|retry)(?: after| in) (\d[\d.]*(?:\s?(?:ms|[hms])[\d.]*)*)", re.IGNORECASE
-)
-# Larger numbers are moments: seconds or milliseconds since 1970.
-EPOCH_SECONDS = 1e9
-EPOCH_MILLISECONDS = 1e12
-
-
-def asked_wait(
-    headers: Mapping[str, str], message: str = "", now: float | None = None
-) -> float | None:
-    """Seconds until the server wants to be asked again, capped; None when it doesn't say."""
-    lower = {name.lower(): value.strip() for name, value in headers.items()}
-    now = time.time() if now is None else now
-    wait = _retry_after(lower, now)
-    if wait is None:
-        wait = _window_reset(lower, now)
-    if wait is None and (stated := STATED.search(message)):
-        wait = duration(stated[1].replace(" ", "").rstrip("."), now)
-    return None if wait is None else min(max(wait, 0.0), LONGEST_PAUSE)
-
-
-def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    # A date is in the server's time: its own clock, when it tells it, is the one to compare with.
-    server_now = _moment(headers.get("date", "")) or now
-    return duration(value, server_now)
-
-
-def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
-    """The reset of the exhausted limit; of the nearest one when the server doesn't say which."""
-    resets: dict[str, float] = {}
-    for name, value in headers.items():
-        match = re.fullmatch(r"(?:x-|anthropic-)?ratelimit-(?:(.+)-)?reset(?:-(.+))?", name)
-        wait = duration(value, now) if match else None
-        if match and wait is not None:
-            resets[match[1] or match[2] or ""] = wait
-    exhausted = [wait for limit, wait in resets.items() if _remaining(headers, limit) == 0]
-    if exhausted:
-        return max(exhausted)
-    return min(resets.values(), default=None)
-
-
-def _remaining(headers: Mapping[str, str], limit: str) -> float | None:
-    names = (
-        f"x-ratelimit-remaining-{limit}" if limit else "x-ratelimit-remaining",
-        f"anthropic-ratelimit-{limit}-remaining",
-        f"ratelimit-remaining-{limit}" if limit else "ratelimit-remaining",
-    )
-    return next((n for name in names if (n := _number(headers.get(name))) is not None), None)
-
-
-def duration(value: str, now: float) -> float | None:
-    """Read `7`, `1.5`, `1m30s`, `20ms`, an HTTP or ISO date, or a moment since 1970."""
-    number = _number(value)
-    if number is not None:
-        if number >= EPOCH_MILLISECONDS:
-            return number / 1000 - now
-        return number - now if number >= EPOCH_SECONDS else number
-    spans = SPAN.findall(value)
-    if spans and SPAN.sub("", value).strip() == "":
-        return sum(float(amount) * UNITS[unit] for amount, unit in spans)
-    moment = _moment(value)
-    return None if moment is None else moment - now
-
-
-def _number(value: str | None) -> float | None:
-    if value is None or re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value.strip()) is None:
-        return None
-    return float(value)
-
-
-def _moment(value: str) -> float | None:
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            moment = read(value)
-        except (ValueError, TypeError, IndexError):
-            continue
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
-
-
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class RetryPolicy:
-    """`deadline` bounds a call from its first request on, waits included; `request` each try.
-
-    A rate limit is waited out as long as the deadline lasts; other troubles get `tries` requests,
-    and a reply that can't be read, which may have been billed, gets `unread_tries`.
-    """
-
-    deadline: float = 600.0
-    request: float = 300.0
-    tries: int = 8
-    unread_tries: int = 3
-    first_wait: float = 0.5
-    longest_wait: float = 30.0
-
-    def tries_of(self, kind: FailureKind) -> int | None:
-        if kind is FailureKind.RATE_LIMIT:
-            return None
-        return self.unread_tries if kind is FailureKind.BAD_REPLY else self.tries
-
-    def backoff(self, failures: int, draw: float) -> float:
-        """Exponential, between half and the whole of the step, so that callers spread out."""
-        step = min(self.longest_wait, self.first_wait * 2.0 ** min(failures - 1, 30))
-        return step * (0.5 + draw / 2)
-
-
-@dataclass(slots=True)
-class Patience:
-    """One call's clock and tally. The clock starts when its first request leaves."""
-
-    policy: RetryPolicy
-    started: float | None = None
-    requests: int = 0
-    possibly_billed: int = 0
-    failures: Counter[FailureKind] = field(default_factory=Counter)
-
-    def sending(self) -> None:
-        self.requests += 1
-        if self.started is None:
-            self.started = time.monotonic()
-
-    @property
-    def elapsed(self) -> float:
-        return 0.0 if self.started is None else time.monotonic() - self.started
-
-    @property
-    def left(self) -> float:
-        return self.policy.deadline - self.elapsed
-
-    def wait_after(self, failure: AttemptFailure) -> float | None:
-        """Seconds before the next request, or None to give up."""
-        self.failures[failure.kind] += 1
-        self.possibly_billed += failure.possibly_billed
-        if not failure.kind.worth_repeating:
-            return None
-        tries = self.policy.tries_of(failure.kind)
-        if tries is not None and self.failures[failure.kind] >= tries:
-            return None
-        wait = self.policy.backoff(self.failures[failure.kind], random.random())
-        if failure.kind is not FailureKind.RATE_LIMIT:
-            # A rate limit's wait is everybody's, and is waited for before the next request.
-            wait = max(wait, asked_wait(failure.headers) or 0.0)
-        return wait if wait < self.left else None
-
-    def reply(self, reply: Reply) -> Reply:
-        return replace(
-            reply,
-            requests=self.requests,
-            possibly_billed=self.possibly_billed,
-            duration_ms=round(self.elapsed * 1000),
-        )
-
-    def failure(self, failure: AttemptFailure) -> CallFailure:
-        return CallFailure(
-            kind=failure.kind,
-            message=failure.message,
-            http_status=failure.http_status,
-            requests=self.requests,
-            possibly_billed=self.possibly_billed,
-            duration_ms=round(self.elapsed * 1000),
-            request_id=failure.request_id,
-        )
-
-
-async def persist(
-    attempt: Callable[[Patience], Awaitable[Reply | AttemptFailure]], policy: RetryPolicy
-) -> Reply | CallFailure:
-    """Attempt until there is a reply, a failure that repeating can't mend, or no time left."""
-    patience = Patience(policy)
-    try:
-        outcome = await insist(attempt, patience)
-    except GaveUp as stop:
-        stop.possibly_billed = patience.possibly_billed
-        raise
-    if isinstance(outcome, AttemptFailure):
-        return patience.failure(outcome)
-    return patience.reply(outcome)
-
-
-async def insist(
-    attempt: Callable[[Patience], Awaitable[Result | AttemptFailure]], patience: Patience
-) -> Result | AttemptFailure:
-    while True:
-        outcome = await attempt(patience)
-        if not isinstance(outcome, AttemptFailure):
-            return outcome
-        wait = patience.wait_after(outcome)
-        if wait is None:
-            return outcome
-        await asyncio.sleep(wait)
-
-
-class Window:
-    """Starts wide open. Slow start comes only after a first refusal.
-
-    All who ask an endpoint count its refusals together, and each halves its window when the count
-    has grown. After that each success opens one more place, up to the limit.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.size = limit
-        self.in_use = 0
-        self._halvings: int | None = None
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    def follow(self, halvings: int) -> None:
-        """Halve where somebody has since the last look; what was before the first one is past."""
-        if self._halvings is not None and halvings > self._halvings:
-            self.size = max(1, self.size // 2)
-        self._halvings = halvings
-
-    async def take(self) -> None:
-        if self.in_use >= self.size or self._waiting:
-            await self._turn()
-        else:
-            self.in_use += 1
-
-    def give_back(self) -> None:
-        self.in_use -= 1
-        self._admit()
-
-    def succeeded(self) -> None:
-        if self.size < self.limit:
-            self.size += 1
-            self._admit()
-
-    async def _turn(self) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back()
-            raise
-
-    def _admit(self) -> None:
-        while self._waiting and self.in_use < self.size:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self.in_use += 1
-                turn.set_result(None)

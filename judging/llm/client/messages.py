@@ -1,4 +1,4 @@
-"""One message of a conversation with a judge."""
+"""What a judge is asked and what it answers, before and after any endpoint's peculiarities."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ class Message:
 
 @dataclass(frozen=True)
 class JudgeRequest:
-    """`schema` is a bare JSON schema; `top_logprobs` asks for the log-probabilities too.
+    """`schema` is a bare JSON schema; `top_logprobs` asks for log-probabilities too.
 
-    `fits`: where the model's context was too small, the tokens that this prompt leaves for a reply.
+    `fits` is set once the model's context proved too small: the tokens left for each reply.
     """
 
     messages: tuple[Message, ...]
@@ -38,13 +38,13 @@ class JudgeRequest:
 
     @cached_property
     def prompt_tokens(self) -> int:
-        """An estimate: the endpoint's own count is known only from its reply."""
+        """An estimate, since the endpoint's own count comes only with its reply."""
         return estimate_prompt([message.content for message in self.messages])
 
 
 @dataclass(frozen=True, slots=True)
 class TokenLogprobs:
-    """One token of the reply, and the likeliest tokens in its place, likeliest first."""
+    """One token of the reply, and the likeliest tokens at its place, likeliest first."""
 
     token: str
     logprob: float
@@ -53,7 +53,7 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One completion. `reasoning` is what the endpoint keeps apart, and is never parsed."""
+    """One completion. The endpoint returned `reasoning` separately, and it is never parsed."""
 
     text: str | None
     finish_reason: str
@@ -73,9 +73,9 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """`asked` choices were asked for; a server that caps or ignores n gives fewer.
+    """The answer to a call. A server that caps or ignores n gives fewer choices than `asked`.
 
-    Of the `requests` that the call took, `possibly_billed` were cut off after they were sent.
+    Of the call's `requests`, `possibly_billed` were cut off after they were sent.
     """
 
     choices: tuple[Choice, ...]

@@ -1,243 +1,275 @@
-"""What a judge repeats from a response, where it shows: in quotation marks, or word for word.
+"""A judge's reply before and after it is read.
 
-All positions are in folded text; every function takes time linear in the reply.
+- `Parsed` is what was read in a reply, by position, and `turn_back` is the one place that turns it
+  back to responses 1 and 2. Failure is a status and never a value.
+- `read_answer` returns the part of a reply that can hold a verdict: without thinking, and with
+  quotations blanked. A judge may repeat a verdict that a response contains.
+- `declines` recognises a refusal, in the languages that judges reply in.
+
+All positions are in folded text, and every function takes time linear in the reply.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
 from functools import cached_property, lru_cache
 
+from judging.core.enums import LabelledEnum
+from judging.llm.parsing.copies import Span, find_copies, has_own_words
 from judging.llm.prompts.marks import (
-    INVISIBLE,
+    BOX,
+    END_OF_TURN,
+    MENTION_AFTER,
+    MENTION_BEFORE,
+    RESTART_MARK,
     STRONG_SCORE,
     THINK_TAG,
     VERDICT_MARK,
-    VERDICT_MARKS,
     fold,
     holds_verdict_mark,
-    visible,
+)
+from judging.llm.prompts.templates import SLOT, JudgeForm, PromptVariant, Template
+from judging.methods.verdicts.verdicts import (
+    Label,
+    outcome_of,
+    score_pair_from_probability,
+    score_pair_from_scores,
 )
 
-Span = tuple[int, int]
 
-_CLOSERS = {
-    "\u201c": "\u201d",
-    "\u201e": "\u201c",
-    "\u2018": "\u2019",
-    "\u00ab": "\u00bb",
-    "\u300c": "\u300d",
-    "\u300e": "\u300f",
-}
-_STRAIGHT = "\"'`"
-_QUOTE = re.compile("\n\n|[\n" + _STRAIGHT + "".join({*_CLOSERS, *_CLOSERS.values()}) + "]")
-_BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
-# A line that holds a verdict in quotation marks and nothing else is the judge's own.
-_OWN_LINE = re.compile(
-    r"[ \t*_#-]*(?:(?:so|thus|therefore|hence|overall|in conclusion)\b[ \t,:]*)?"
-    r"(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment|choice|answer)"
-    r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
-)
-# A fenced block under a line that names one of the two is what that one wrote, unless the line
-# speaks of the verdict.
-_FENCE = re.compile(r"^[ \t]*`{3}", re.MULTILINE)
-_NAMES_ONE = re.compile(
-    r"\bassistant[ \t*_`#]*[12ab]\b|\b(?:response|answer)[ \t*_`#]*[12ab]\b"
-    r"|\b(?:first|second)[ \t]+(?:assistant|response|answer|one)\b"
-)
-_OF_THE_VERDICT = re.compile(r"\b(?:my|final|verdict|scores?|ratings?|evaluation|better|output)\b")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
-_OBJECT = re.compile(r"\{[^{}]*\}")
-_EVIDENCE_KEY = re.compile(r"\"(?:evaluation[_ ])?evidence\"[ \t]*:")
-_WORD = re.compile(r"\S+")
-_END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
+class Status(LabelledEnum):
+    """How a sample ended. All but the first are failures, which have no value."""
 
-_ATTRIBUTED = re.compile(
-    r"\b(?:assistant|response|answer)\b[^.!?\n\[]{0,40}?"
-    r"\b(?:said|says|wrote|writes|contains|includes|included|claims|claimed|states|stated"
-    r"|(?:end(?:s|ed)|finish(?:es|ed)|clos(?:es|ed))[ \t]+(?:in|with|by))"
-    r"[ \t:,]{1,4}(?:the[ \t]+)?$"
-)
-
-LONGEST_LABEL = 60
-LONGEST_LEAD = 200
-
-# How much of its surroundings tells a mark in a response from the same mark of the judge.
-CONTEXT = 60
-SHORTEST_COPY = 20
-# Letters beside its marks that make a line known again; "The" and "is" come with the marks.
-_OWN_WORDS = 6
+    VALID = "valid"
+    UNPARSED = "unparsed"
+    TRUNCATED = "truncated"
+    REFUSED = "refused"
+    FILTERED = "filtered"
+    TOO_LONG = "too_long"
+    ERROR = "error"
 
 
-def delimited_spans(folded: str) -> Iterator[Span]:
-    """Quotations that hold a verdict's mark: in quotation marks, in backticks, in block quotes."""
-    for start, end in _in_quotes(folded):
-        if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
-            yield start, end
-    blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
-    if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
-        yield from blocks
+class Preferred(StrEnum):
+    """The better response, by position."""
+
+    FIRST = "first"
+    SECOND = "second"
+    TIE = "tie"
 
 
-def attributed_spans(folded: str) -> Iterator[Span]:
-    """Marks that a sentence lays in the mouth of one of the two: "Response B ends with [[B]]"."""
-    for pattern in (VERDICT_MARK, STRONG_SCORE):
-        for mark in pattern.finditer(folded):
-            if _ATTRIBUTED.search(folded, max(0, mark.start() - LONGEST_LEAD), mark.start()):
-                yield mark.span()
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What was read in a reply, by position as the judge saw it. The form decides what is set.
 
-
-def fenced_spans(folded: str) -> Iterator[Span]:
-    """Fenced blocks that are announced as what one of the assistants wrote."""
-    fences = [match.start() for match in _FENCE.finditer(folded)]
-    for start, end in zip(fences[::2], fences[1::2], strict=False):
-        lead = folded[max(0, start - LONGEST_LEAD) : start].rstrip().rpartition("\n")[2]
-        if _NAMES_ONE.search(lead) and not _OF_THE_VERDICT.search(lead):
-            yield start, end
-
-
-def _in_quotes(folded: str) -> Iterator[Span]:
-    """Straight marks pair within a line, others within a paragraph; an apostrophe is none."""
-    opened, closer = None, ""
-    for match in _QUOTE.finditer(folded):
-        mark, start, end = match[0], match.start(), match.end()
-        if mark[0] == "\n":
-            if mark == "\n\n" or closer in _STRAIGHT:
-                opened = None
-        elif opened is not None:
-            if mark == closer and not folded[end : end + 1].isalnum():
-                yield opened, start
-                opened = None
-        elif mark in _CLOSERS:
-            opened, closer = end, _CLOSERS[mark]
-        elif mark in _STRAIGHT and not folded[start - 1 : start].isalnum():
-            opened, closer = end, mark
-
-
-def _is_own_line(folded: str, start: int, end: int) -> bool:
-    """Whether the quotation at start:end is all that its line holds, but for "verdict:"."""
-    before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
-    whole = before[1] or start <= LONGEST_LABEL
-    return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))
-
-
-def copied_spans(folded: str, quoted: Sequence[str]) -> Iterator[Span]:
-    """Where the reply repeats, word for word, what could be read as a verdict in `quoted`.
-
-    White space and invisible signs may differ. A passage is the whole text, unless it is as short
-    as a verdict; or a line with words beside its mark; or lines of marks alone together with what
-    stands before or after them; or a sentence or an object with words beside its mark.
+    Attributes:
+        p_first: The probability of the response shown first.
+        mass: The probability of both option IDs together, or of all scores on the scale.
+        bounded: True if the likeliest tokens left out an ID, so that `p_first` is only a bound, or
+            didn't tell two scores apart, so that `rating` is the sampled score.
     """
-    collapsed = " ".join(visible(folded).split())
-    found = [passage for text in quoted for passage in _passages(text) if passage in collapsed]
-    places = _places(folded) if found else []
-    for passage in found:
-        start = collapsed.find(passage)
-        while start >= 0:
-            end = start + len(passage)
-            yield places[start], places[end - 1] + 1
-            start = collapsed.find(passage, end)
+
+    status: Status
+    evidence: str = ""
+    first: Decimal | None = None
+    second: Decimal | None = None
+    verdict: Preferred | None = None
+    rating: Decimal | None = None
+    p_first: float | None = None
+    mass: float | None = None
+    bounded: bool = False
 
 
-@lru_cache(maxsize=64)
-def _passages(text: str) -> frozenset[str]:
-    """A pair is judged in many samples, one after another."""
-    return frozenset(_find_passages(fold(visible(text))))
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read in a reply, turned back to responses 1 and 2.
+
+    Only `p_first` stays with the position.
+    """
+
+    status: Status
+    evidence: str = ""
+    score_1: Decimal | None = None
+    score_2: Decimal | None = None
+    rating: Decimal | None = None
+    p_first: float | None = None
+    mass: float | None = None
+    outcome: Label | None = None
 
 
-def _find_passages(text: str) -> Iterator[str]:
-    whole = " ".join(text.split())
-    marked = holds_verdict_mark(text)
-    if marked or len(whole) >= SHORTEST_COPY:
-        yield whole
-    if not marked:
-        return
-    lines = [" ".join(line.split()) for line in text.splitlines() if line.strip()]
-    bare: list[str] = []
-    before = ""
-    for line in [*lines, ""]:
-        if line and holds_verdict_mark(line) and not _has_own_words(line):
-            bare.append(line)
-            continue
-        if bare:
-            run = " ".join(bare)
-            if before:
-                yield f"{before[-CONTEXT:]} {run}".strip()
-            if line:
-                yield f"{run} {line[:CONTEXT]}".strip()
-            bare = []
-        if holds_verdict_mark(line):
-            yield line
-            yield from _sentences(line)
-        before = line
+_LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
 
 
-def _sentences(line: str) -> Iterator[str]:
-    """Of a line with words of its own, the sentences and objects that have some too."""
-    for part in (*_SENTENCE_END.split(line), *_OBJECT.findall(line)):
-        if part != line and holds_verdict_mark(part) and _has_own_words(part):
-            yield part.strip()
+def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
+    """Return what was read by position as values of responses 1 and 2."""
+    if template.form is JudgeForm.POINTWISE:
+        return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
+    variant = PromptVariant.parse(part)
+    rating, outcome = parsed.rating, _outcome(parsed, template)
+    if variant.swapped:
+        rating = None if rating is None else template.scale.turned(rating)
+        outcome = outcome and outcome.turned
+    score_1, score_2 = variant.shown(parsed.first, parsed.second)
+    return Reading(
+        parsed.status,
+        parsed.evidence,
+        score_1=score_1,
+        score_2=score_2,
+        rating=rating,
+        p_first=parsed.p_first,
+        mass=parsed.mass,
+        outcome=outcome,
+    )
 
 
-def _has_own_words(line: str) -> bool:
-    for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY):
-        line = pattern.sub("", line)
-    return sum(character.isalpha() for character in line) >= _OWN_WORDS
+def _outcome(parsed: Parsed, template: Template) -> Label | None:
+    """Return the outcome as if the response shown first were response 1."""
+    if parsed.verdict is not None:
+        return _LABELS[parsed.verdict]
+    if parsed.first is not None and parsed.second is not None:
+        return _label_of_scores(parsed.first, parsed.second)
+    if parsed.p_first is not None:
+        pair = score_pair_from_probability(Fraction(parsed.p_first))
+        return outcome_of(pair, 2 * template.band)
+    if parsed.rating is not None:
+        rating = parsed.rating
+        return outcome_of(score_pair_from_scores(rating, template.scale.turned(rating)))
+    return None
 
 
-def _places(text: str) -> list[int]:
-    """Where each character comes from of what is visible, with its white space collapsed."""
-    hidden = {match.start() for match in INVISIBLE.finditer(text)}
-    places: list[int] = []
-    for word in _WORD.finditer(text):
-        shown = [place for place in range(*word.span()) if place not in hidden]
-        if places and shown:
-            places.append(word.start() - 1)
-        places.extend(shown)
-    return places
+# A scale has few scores, and comparing two exactly takes as long as finding them in a reply.
+@lru_cache(maxsize=1000)
+def _label_of_scores(first: Decimal, second: Decimal) -> Label:
+    return outcome_of(score_pair_from_scores(first, second))
 
 
 _LINE_BREAK = re.compile("\r\n|[\r\v\f\x85\u2028\u2029]")
 
-# Stands for each character of a quotation; no pattern matches it.
+# Replaces each character of a quotation. No pattern matches it.
 BLANK = "\x00"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Texts of one length: as written; folded, without what repeats a quoted text; and `own`,
-    without what stands in quotation marks or is taken back."""
+    """What a judge wrote up to the end of its turn, without its thinking, in texts of one length.
+
+    `written` is as it came. `folded` is folded, and what repeats a quoted text is blank. In `own`,
+    what is in quotation marks or was taken back is blank too. `ended` is true if the judge wrote
+    the end of its turn, so that a cut came after the reply. `offset` is where `written` begins in
+    the reply, None if it is not one piece of it.
+    """
 
     written: str
     folded: str
+    ended: bool = False
+    offset: int | None = 0
+    bare: tuple[Span, ...] = ()
+    in_blocks: bool = False
 
     @cached_property
     def own(self) -> str:
-        spans = [*delimited_spans(self.folded), *attributed_spans(self.folded)]
+        spans = [*_in_quotation_marks(self.folded), *attributed_spans(self.folded)]
+        for start, end in block_quotes(self.folded):
+            if not (self.in_blocks and _is_own_block(self.folded, start, end)):
+                spans.append((start, end))
         own = _blanked(self.folded, spans)
         if any(word in own for word in _WITHDRAWING):
             ends = [match.end() for match in _TAKES_BACK.finditer(own)]
             own = _blanked(own, [(0, end) for end in ends[-1:]])
         return own
 
+    def views(self) -> Iterator["Answer"]:
+        """Yield what may hold the verdict, the likeliest first.
 
-def read_answer(reply: str, quoted: Sequence[str] = ()) -> Answer:
+        A block quote counts if nothing else does and no response holds it. A line that is only a
+        verdict, and is also in a response, counts if the reply has no other verdict.
+        """
+        strict = replace(self, folded=_blanked(self.folded, self.bare))
+        yield strict
+        if any(block_quotes(strict.folded)):
+            yield replace(strict, in_blocks=True)
+        if self.bare:
+            yield self
+
+
+def read_answer(reply: str, quoted: Sequence[str] = (), template: str = "") -> Answer:
+    """Return the part of a reply that can hold a verdict.
+
+    Args:
+        quoted: Texts that the reply may repeat.
+        template: The text of the template. The reply ends where a model begins it again.
+    """
+    length = len(reply)
     if "\r" in reply or not reply.isascii():
         reply = _LINE_BREAK.sub("\n", reply)
-    written = without_thinking(reply)
+    written, turn = _turn(reply)
+    ended = turn < len(reply)
+    whole = len(reply) == length and reply.endswith(written, 0, turn)
+    offset = turn - len(written) if whole else None
     folded = fold(written)
-    spans = [*copied_spans(folded, quoted), *fenced_spans(folded)]
-    return Answer(written, _blanked(folded, spans))
+    if "_of_box" in folded:
+        folded = BOX.sub(lambda match: "*" * len(match[0]), folded)
+    copies = find_copies(folded, quoted)
+    folded = _blanked(folded, [*copies.certain, *fenced_spans(folded)])
+    end = _restart(folded, template)
+    if end is not None:
+        written, folded, ended = written[:end], folded[:end], True
+    return Answer(written, folded, ended, offset, copies.bare)
+
+
+@lru_cache(maxsize=64)
+def _openings(template: str) -> re.Pattern[str] | None:
+    """Return what begins the template again: its lines before the last response, and the label
+    of its first slot."""
+    folded = fold(template)
+    slots = [*SLOT.finditer(template)]
+    if not slots:
+        return None
+    before = folded[: slots[-1].start()].split("\n")
+    lines = [re.escape(line.strip()) + r"[ \t]*$" for line in before if len(line) >= LONG_LINE]
+    label = folded[: slots[0].start()].rpartition("\n")[2].strip()
+    if label.endswith(":") and sum(map(str.isalpha, label)) >= LEAST_LABEL:
+        lines.append(re.escape(label))
+    lines = [line for line in lines if "{" not in line]
+    return re.compile(rf"^[ \t]*(?:{'|'.join(lines)})", re.MULTILINE) if lines else None
+
+
+LONG_LINE = 40
+LEAST_LABEL = 5
+
+
+def _restart(folded: str, template: str) -> int | None:
+    """Return where the model begins the template again."""
+    patterns = [RESTART_MARK, _openings(template)]
+    found = [match.start() for pattern in patterns if pattern and (match := pattern.search(folded))]
+    return min(found, default=None)
 
 
 def without_thinking(reply: str) -> str:
-    """What follows an opening tag that is never closed is thinking, and so is what precedes a
-    closing tag that was never opened. A tag right after a quotation mark is only mentioned."""
+    return _turn(reply)[0]
+
+
+def _turn(reply: str) -> tuple[str, int]:
+    """Return the reply without what is between the tags of thinking, up to the end of its turn.
+
+    Everything after an opening tag without an end is thinking, and so is everything before a
+    closing tag without a beginning. A tag right after a quotation mark is only mentioned, and so
+    is the end of a turn within a sentence. The second value is where the turn ended.
+    """
     folded = fold(reply)
     kept: list[str] = []
     depth = last = 0
-    for tag in THINK_TAG.finditer(folded):
+    tags = sorted(
+        [*THINK_TAG.finditer(folded), *END_OF_TURN.finditer(folded)], key=lambda tag: tag.start()
+    )
+    for tag in tags:
         if folded[tag.start() - 1 : tag.start()] in QUOTES:
+            continue
+        if tag.re is END_OF_TURN:
+            if depth == 0 and _ends_turn(folded, tag):
+                return "".join(kept) + reply[last : tag.start()], tag.start()
             continue
         if tag["open"] is not None:
             if depth == 0:
@@ -248,11 +280,30 @@ def without_thinking(reply: str) -> str:
         else:
             kept.clear()
         last = tag.end()
-    return "".join(kept) + (reply[last:] if depth == 0 else "")
+    return "".join(kept) + (reply[last:] if depth == 0 else ""), len(reply)
 
+
+def _ends_turn(folded: str, tag: re.Match[str]) -> bool:
+    """Return False if something must come first, or if the sign is only mentioned.
+
+    The final channel of a model with channels follows the end of its thoughts.
+    """
+    line = folded[max(0, tag.start() - LONGEST_LEAD) : tag.start()].rpartition("\n")[2]
+    if tag[0] == "</s>" and "<s>" in line:
+        return False
+    if _HARMONY.match(folded, tag.start()) or not _NOT_SPACE.search(folded, 0, tag.start()):
+        return False
+    before = folded[max(0, tag.start() - 10) : tag.start()]
+    return not (MENTION_BEFORE.search(before) and MENTION_AFTER.match(folded, tag.end()))
+
+
+_NOT_SPACE = re.compile(r"\S")
+_HARMONY = re.compile(
+    r"(?:<\|end\|>\s*)?<\|start\|>assistant[^<>]{0,40}<\|channel\|>(?:final|analysis|commentary)"
+)
 
 _WITHDRAWING = ("withdraw", "retract", "back", "disregard", "ignore", "discard")
-# "I withdraw these scores": what stands before is no verdict any more.
+# "I withdraw these scores": what comes before is no longer a verdict.
 _TAKES_BACK = re.compile(
     r"(?:(?:^|[.!?\n,;:])[ \t*_]*"
     r"(?:(?:but|so|and|wait|sorry|actually|no|hence)\b[ \t,.!]+){0,3}"
@@ -282,7 +333,7 @@ def _blank(text: str) -> str:
     return "\n".join(BLANK * len(line) for line in text.split("\n"))
 
 
-# Only the opening is looked at: further on, a judge may speak of a response that declines.
+# Only the opening counts: later, a judge may describe a response that declines.
 OPENING = 250
 
 _ENGLISH = re.compile(
@@ -297,7 +348,7 @@ _ENGLISH = re.compile(
     r"|as an ai\b.{0,80}?\bi (?:can(?:'t|not)|am unable|won't|do not|don't))",
     re.DOTALL,
 )
-# How a reply opens that declines in another language; in small letters.
+# Openings of replies that decline in other languages, in small letters.
 _OTHERS = (
     *("lo siento", "lamento", "no puedo", "desculp", "sinto muito", "não posso"),
     *("je suis désol", "désolé", "je ne peux pas", "mi dispiace", "non posso", "îmi pare rău"),
@@ -312,13 +363,124 @@ _OTHERS = (
     *("申し訳", "すみません", "ごめん", "죄송", "미안"),
     *("آسف", "أعتذر", "عذرا", "لا أستطيع", "متأسف", "מצטער", "क्षमा", "माफ", "मुझे खेद"),
 )
-# Who declines is a response and not the judge, where one of these stands before.
+# After one of these words, it is a response that declines and not the judge.
 _SPEAKS_OF_ONE = re.compile(r"assistant|response|answer|[\"\u201c\u00ab]")
 
 
 def declines(folded: str) -> bool:
+    """Return True if a reply without a verdict declines to judge."""
     opening = folded[:OPENING].replace("\u2019", "'").lstrip(" \t\r\n*_#>{\"'\u00a1")
     english = _ENGLISH.search(opening)
     if english is not None and not _SPEAKS_OF_ONE.search(opening, 0, english.start()):
         return True
     return opening.startswith(_OTHERS)
+
+
+_CLOSERS = {
+    "\u201c": "\u201d",
+    "\u201e": "\u201c",
+    "\u2018": "\u2019",
+    "\u00ab": "\u00bb",
+    "\u300c": "\u300d",
+    "\u300e": "\u300f",
+}
+_STRAIGHT = "\"'`"
+_QUOTE = re.compile("\n\n|[\n" + _STRAIGHT + "".join({*_CLOSERS, *_CLOSERS.values()}) + "]")
+_BLOCK_QUOTE = re.compile(r"^[ \t]*>.*$", re.MULTILINE)
+# A line that is nothing but a verdict in quotation marks is the judge's own.
+_OWN_LINE = re.compile(
+    r"[ \t*_#-]*(?:(?:so|thus|therefore|hence|overall|in conclusion)\b[ \t,:]*)?"
+    r"(?:(?:my|the)[ \t]+)?(?:(?:final[ \t]+)?(?:verdict|decision|judge?ment|choice|answer)"
+    r"(?:[ \t]+is)?[ \t*_]*:?[ \t*_]*)?$",
+)
+# A fenced block under a line that names one response quotes it, unless the line is about a verdict.
+_FENCE = re.compile(r"^[ \t]*`{3}", re.MULTILINE)
+_NAMES_ONE = re.compile(
+    r"\bassistant[ \t*_`#]*[12ab]\b|\b(?:response|answer)[ \t*_`#]*[12ab]\b"
+    r"|\b(?:first|second)[ \t]+(?:assistant|response|answer|one)\b"
+)
+_OF_THE_VERDICT = re.compile(r"\b(?:my|final|verdict|scores?|ratings?|evaluation|better|output)\b")
+_END_OF_LINE = re.compile(r"[ \t*_.]*(?:\n|$)")
+
+_ATTRIBUTED = re.compile(
+    r"\b(?:assistant|response|answer)\b[^.!?\n\[]{0,40}?"
+    r"\b(?:said|says|wrote|writes|contains|includes|included|claims|claimed|states|stated"
+    r"|(?:end(?:s|ed)|finish(?:es|ed)|clos(?:es|ed))[ \t]+(?:in|with|by))"
+    r"[ \t:,]{1,4}(?:the[ \t]+)?$"
+)
+
+LONGEST_LABEL = 60
+LONGEST_LEAD = 200
+
+
+def _in_quotation_marks(folded: str) -> Iterator[Span]:
+    """Yield quotations of a verdict's mark in quotation marks or backticks."""
+    for start, end in _in_quotes(folded):
+        if holds_verdict_mark(folded, start, end) and not _is_own_line(folded, start, end):
+            yield start, end
+
+
+def block_quotes(folded: str) -> Iterator[Span]:
+    """Yield block quotes, unless the whole reply is one."""
+    blocks = [match.span() for match in _BLOCK_QUOTE.finditer(folded)]
+    if blocks and not all(_BLOCK_QUOTE.match(line) for line in folded.split("\n") if line.strip()):
+        yield from blocks
+
+
+def _is_own_block(folded: str, start: int, end: int) -> bool:
+    """Return True for a line that is only a verdict or about one, and quoted from nobody."""
+    line = folded[start:end]
+    if has_own_words(line) and not _OF_THE_VERDICT.search(line):
+        return False
+    above = folded[max(0, start - LONGEST_LEAD) : start].rstrip().split("\n")
+    lead = next((line for line in reversed(above) if line.strip(" \t>")), "")
+    return _BLOCK_QUOTE.match(lead) is not None or not _quotes_one(lead)
+
+
+def _quotes_one(lead: str) -> bool:
+    return bool(_NAMES_ONE.search(lead) and not _OF_THE_VERDICT.search(lead))
+
+
+def attributed_spans(folded: str) -> Iterator[Span]:
+    """Yield marks that a sentence attributes to a response: "Response B ends with [[B]]"."""
+    for pattern in (VERDICT_MARK, STRONG_SCORE):
+        for mark in pattern.finditer(folded):
+            if _ATTRIBUTED.search(folded, max(0, mark.start() - LONGEST_LEAD), mark.start()):
+                yield mark.span()
+
+
+def fenced_spans(folded: str) -> Iterator[Span]:
+    """Yield fenced blocks that are introduced as what one of the responses says."""
+    fences = [match.start() for match in _FENCE.finditer(folded)]
+    for start, end in zip(fences[::2], fences[1::2], strict=False):
+        lead = folded[max(0, start - LONGEST_LEAD) : start].rstrip().rpartition("\n")[2]
+        if _quotes_one(lead):
+            yield start, end
+
+
+def _in_quotes(folded: str) -> Iterator[Span]:
+    """Yield what is in quotation marks. Apostrophes don't count.
+
+    Straight marks pair within a line, others within a paragraph.
+    """
+    opened, closer = None, ""
+    for match in _QUOTE.finditer(folded):
+        mark, start, end = match[0], match.start(), match.end()
+        if mark[0] == "\n":
+            if mark == "\n\n" or closer in _STRAIGHT:
+                opened = None
+        elif opened is not None:
+            if mark == closer and not folded[end : end + 1].isalnum():
+                yield opened, start
+                opened = None
+        elif mark in _CLOSERS:
+            opened, closer = end, _CLOSERS[mark]
+        elif mark in _STRAIGHT and not folded[start - 1 : start].isalnum():
+            opened, closer = end, mark
+
+
+def _is_own_line(folded: str, start: int, end: int) -> bool:
+    """Return True if the line has only the quotation at start:end, or "verdict:" before it."""
+    before = folded[max(0, start - LONGEST_LABEL) : start - 1].rpartition("\n")
+    whole = before[1] or start <= LONGEST_LABEL
+    return bool(whole and _OWN_LINE.match(before[2]) and _END_OF_LINE.match(folded, end + 1))

@@ -1,25 +1,28 @@
-"""P of each option-ID token, from the log-probabilities of one token of the reply (CalibraEval).
+"""What the log-probabilities of a reply's tokens say.
 
-P sums over the ID's variants, such as "A", " A", "A." and "(A". The probabilities are renormalised
-over both IDs' variants, and the mass that these had together is kept.
+- `parse_choice` returns P of each option ID from one token of the reply (CalibraEval). P sums over
+  the ID's variants, such as "A", " A", "A." and "(A". The probabilities are renormalised over both
+  IDs' variants, and the mass that these had together is kept.
+- `parse_point` returns the expected score over the scores that the judge could give (Ohi et al.,
+  eq. 7).
 """
 
 import math
+import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
 from judging.llm.client.transport import LEAST_LOGPROB
-from judging.llm.parsing.answer import without_thinking
-from judging.llm.parsing.parsed import Parsed, Status
+from judging.llm.parsing.answer import Parsed, Status, without_thinking
 from judging.llm.prompts.marks import fold, visible
-from judging.llm.prompts.templates import Scale
+from judging.llm.prompts.templates import LEAST_MASS, Scale
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.likelihood.bias import expected_score
 
-# Rounded logarithms add up to a little more than 1; what adds up to more is no distribution.
+# Rounded logarithms may add up to a little more than 1. More than this is no distribution.
 MOST_MASS = 1.05
 AROUND = " \t\r\n\u0120\u010a\u2581()[]{}<>*_`\"'.,:;"
 
@@ -35,39 +38,65 @@ class UnusableIds(ValueError):
 
 
 def check_ids(ids: tuple[str, str]) -> None:
-    one, other = ids
+    """Raise UnusableIds unless one token of a reply can tell the two IDs apart."""
+    first, second = ids
     plain = all(id_ and not set(id_[0] + id_[-1]) & set(AROUND) for id_ in ids)
-    if not plain or one.startswith(other) or other.startswith(one):
+    if not plain or first.startswith(second) or second.startswith(first):
         raise UnusableIds(ids)
 
 
 def parse_choice(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> Parsed | None:
-    """`ids` in the order shown. The token in which the two differ decides; thinking, white space
-    and what both IDs begin with are passed over."""
+    """Read the token in which the two IDs differ.
+
+    Thinking, white space and what both IDs begin with are skipped.
+
+    Args:
+        ids: In the order shown.
+    """
     for token, begun in _deciding(logprobs, ids):
         return _probabilities(candidates(token), begun, ids)
     return None
 
 
+def is_left_over(
+    logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str], mass: float, *, declined: bool
+) -> bool:
+    """Return True if the judge wrote no ID where it should, and meant none or wrote one later.
+
+    Then the probabilities there are of what it did not say.
+    """
+    for token, begun in _deciding(logprobs, ids):
+        text = (begun + token.token if begun else _stripped(token.token)).rstrip(AROUND)
+        if any(_is_variant(text, id_, begun) for id_ in ids):
+            return False
+        written = "".join(token.token for token in answer_tokens(logprobs or ()))
+        return (
+            declined
+            or mass < LEAST_MASS
+            or any(re.search(rf"(?<![^\W_]){re.escape(id_)}(?![^\W_])", written) for id_ in ids)
+        )
+    return False
+
+
 def is_answered(logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]) -> bool:
-    """Whether the reply came as far as a token that should have told, whatever it says."""
+    """Return True if the reply has the token that should decide, whatever it says."""
     return any(_deciding(logprobs, ids))
 
 
 def _deciding(
     logprobs: Sequence[TokenLogprobs] | None, ids: tuple[str, str]
 ) -> Iterator[tuple[TokenLogprobs, str]]:
-    """The token that should tell the two apart, with what both begin with before it, if any."""
+    """Yield the token that should tell the two apart, and what came before it of both, if any."""
     begun = ""
-    for token in said(logprobs or ()):
+    for token in answer_tokens(logprobs or ()):
         if not _could_open(token.token, begun, ids):
             yield token, begun
             return
         begun += _stripped(token.token) if not begun else token.token
 
 
-def said(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:
-    """The tokens behind those of a thought."""
+def answer_tokens(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:
+    """Return the tokens after the thinking."""
     text = "".join(token.token for token in logprobs)
     thought = len(text) - len(without_thinking(text))
     if not thought or not text.endswith(without_thinking(text)):
@@ -80,15 +109,42 @@ def said(logprobs: Sequence[TokenLogprobs]) -> Sequence[TokenLogprobs]:
     return ()
 
 
+_LIKE_SPACE = str.maketrans("\u0120\u010a\u2581", " \n ")
+_SIGNS_ONLY = re.compile(r"(?:\s|<[^<>\n]{1,30}>)*")
+
+
+def spelled_from(logprobs: Sequence[TokenLogprobs], text: str) -> int | None:
+    """Return where the text begins in its tokens, or None if they spell another text.
+
+    Thinking may come before the text, and white space and signs such as <|im_end|> around it.
+    """
+    tokens = "".join(token.token for token in logprobs).translate(_LIKE_SPACE)
+    wanted = text.translate(_LIKE_SPACE).strip()
+    start = tokens.rfind(wanted)
+    while start >= 0 and not _SIGNS_ONLY.fullmatch(tokens, start + len(wanted)):
+        start = tokens.rfind(wanted, 0, start + len(wanted) - 1)
+    before = tokens[: max(start, 0)]
+    if start < 0 or not (_SIGNS_ONLY.fullmatch(before) or not without_thinking(before).strip()):
+        return None
+    return start - (len(text) - len(text.lstrip()))
+
+
+def is_spelled(logprobs: Sequence[TokenLogprobs], text: str) -> bool:
+    """Return True if the tokens spell the text, or as much of it as there are tokens."""
+    tokens = "".join(token.token for token in logprobs).translate(_LIKE_SPACE).strip()
+    begun = bool(tokens) and text.translate(_LIKE_SPACE).strip().startswith(tokens)
+    return begun or spelled_from(logprobs, text) is not None
+
+
 def candidates(token: TokenLogprobs) -> tuple[tuple[str, float], ...]:
-    """The likeliest tokens and, where a server leaves it out of them, the sampled one."""
+    """Return the likeliest tokens and the sampled one, which some servers leave out of them."""
     if any(text == token.token for text, _ in token.top):
         return token.top
     return (*token.top, (token.token, token.logprob))
 
 
 def _could_open(token: str, begun: str, ids: tuple[str, str]) -> bool:
-    """Whether the token says nothing yet: white space or punctuation, or what both IDs share."""
+    """Return True if the token decides nothing yet: punctuation, or what both IDs begin with."""
     text = begun + token if begun else _stripped(token)
     return all(id_.startswith(text) and id_ != text for id_ in ids)
 
@@ -96,38 +152,41 @@ def _could_open(token: str, begun: str, ids: tuple[str, str]) -> bool:
 def _probabilities(
     top: Sequence[tuple[str, float]], begun: str, ids: tuple[str, str]
 ) -> Parsed | None:
-    found: tuple[list[float], list[float]] = ([], [])
+    variants: tuple[list[float], list[float]] = ([], [])
     for token, logprob in top:
         text = begun + token if begun else _stripped(token)
         text = text.rstrip(AROUND)
         fits = [_is_variant(text, id_, begun) for id_ in ids]
         if fits[0] != fits[1] and math.isfinite(logprob):
-            found[0 if fits[0] else 1].append(logprob)
-    if not any(found) or max(map(max, filter(None, found))) <= LEAST_LOGPROB:
+            variants[0 if fits[0] else 1].append(logprob)
+    if not any(variants) or max(map(max, filter(None, variants))) <= LEAST_LOGPROB:
         return None
-    bounded = not all(found)
-    mass = sum(math.exp(_log_sum_exp(logprobs)) for logprobs in found if logprobs)
+    bounded = not all(variants)
+    mass = sum(math.exp(_log_sum_exp(logprobs)) for logprobs in variants if logprobs)
     if mass > MOST_MASS:
         return None
-    bound = _bound(top, [*found[0], *found[1]])
-    first, second = (_log_sum_exp(logprobs or [bound]) for logprobs in found)
+    bound = _bound(top, [*variants[0], *variants[1]])
+    first, second = (_log_sum_exp(logprobs or [bound]) for logprobs in variants)
     p_first = 1 / (1 + math.exp(min(second - first, 700)))
     return Parsed(Status.VALID, p_first=p_first, mass=min(mass, 1.0), bounded=bounded)
 
 
-def _bound(top: Sequence[tuple[str, float]], found: Sequence[float]) -> float:
-    """The most that an ID can have which is not among the likeliest: no more than the smallest of
-    them and, where that is the other ID itself, no more than what all of them leave."""
+def _bound(top: Sequence[tuple[str, float]], of_other: Sequence[float]) -> float:
+    """Return an upper bound of an ID's logarithm that is not among the likeliest tokens.
+
+    It is at most the smallest of these and, if that is the other ID itself, at most what all of
+    them leave.
+    """
     seen = [logprob for _, logprob in top if math.isfinite(logprob)]
     smallest = min(seen)
-    if smallest < min(found):
+    if smallest < min(of_other):
         return smallest
     left = 1 - sum(math.exp(logprob) for logprob in seen)
     return min(smallest, math.log(left)) if left > 0 else LEAST_LOGPROB
 
 
 def _is_variant(text: str, id_: str, begun: str) -> bool:
-    """The ID, its beginning, or the ID with more behind it that is no letter or digit."""
+    """Return True for the ID, its beginning, or the ID followed by no letter or digit."""
     if len(text) <= len(begun):
         return False
     if id_.startswith(text):
@@ -136,7 +195,7 @@ def _is_variant(text: str, id_: str, begun: str) -> bool:
 
 
 def _stripped(token: str) -> str:
-    """Without what stands around, and a full-width letter as the letter."""
+    """Strip what surrounds an ID, and turn full-width letters into plain ones."""
     return unicodedata.normalize("NFKC", visible(token)).strip(AROUND)
 
 
@@ -145,16 +204,16 @@ def _log_sum_exp(logprobs: Sequence[float]) -> float:
     return highest + math.log(sum(math.exp(logprob - highest) for logprob in logprobs))
 
 
-# A first digit with a smaller share is taken for the score of one digit.
+# A first digit with a smaller share counts as a score of one digit.
 NEGLIGIBLE = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreProbabilities:
-    """Not renormalised: `mass` is what all scores have together.
+    """P of each score, not renormalised; `mass` is what all scores have together.
 
-    `whole` is false where a first digit may belong to two scores, as 1 to 1 and 10, and the reply
-    doesn't tell their shares: the sampled scores' mean then stands for the expected one.
+    `whole` is false if a first digit may belong to two scores, as 1 to 1 and 10, and the reply
+    doesn't tell their shares. Then the mean of the sampled scores replaces the expected score.
     """
 
     probabilities: dict[int, float]
@@ -166,29 +225,29 @@ class ScoreProbabilities:
 
 
 def score_probabilities(
-    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Decimal | None = None
+    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, place: int | None = None
 ) -> ScoreProbabilities | None:
-    """At the first token that says anything; None where no score is among its likeliest.
+    """Read the token at this place of the text that the tokens spell. None if it has no score.
 
-    Where that token is a word ("Score: 4"), at the one that gave the `sampled` score.
+    Without a place, read the first token that is a word or number.
     """
-    tokens = [*said(logprobs or ())]
-    while tokens and not _plain(tokens[0].token):
-        tokens.pop(0)
-    if tokens and sampled is not None and not _plain(tokens[0].token).isdigit():
-        digits = str(int(sampled))
-        while tokens and not _begins(digits, _plain(tokens[0].token)):
+    tokens = [*(answer_tokens(logprobs or ()) if place is None else logprobs or ())]
+    if place is None:
+        while tokens and not _plain(tokens[0].token):
             tokens.pop(0)
+    else:
+        while tokens and place >= len(tokens[0].token):
+            place -= len(tokens.pop(0).token)
     if not tokens:
         return None
-    found = _shares(tokens[0])
-    scores = {score: p for score, p in found.items() if Decimal(score) in scale}
+    shares = _shares(tokens[0])
+    scores = {score: p for score, p in shares.items() if Decimal(score) in scale}
     whole = True
-    for first in [score for score, p in found.items() if score and p >= NEGLIGIBLE]:
+    for first in [score for score, p in shares.items() if score and p >= NEGLIGIBLE]:
         longer = [
             score
             for score in range(first * 10, first * 10 + 10)
-            if Decimal(score) in scale and score not in found
+            if Decimal(score) in scale and score not in shares
         ]
         if not longer:
             continue
@@ -196,15 +255,11 @@ def score_probabilities(
             whole = False
             continue
         for score, share in _second_digits(tokens[1], first, longer).items():
-            scores[score] = found[first] * share
-        stays = found[first] - sum(scores.get(score, 0.0) for score in longer)
+            scores[score] = shares[first] * share
+        stays = shares[first] - sum(scores.get(score, 0.0) for score in longer)
         if first in scores:
             scores[first] = max(stays, 0.0)
     return ScoreProbabilities(scores, whole) if scores else None
-
-
-def _begins(number: str, digits: str) -> bool:
-    return digits.isdigit() and number.startswith(digits)
 
 
 def _shares(token: TokenLogprobs) -> dict[int, float]:
@@ -217,7 +272,7 @@ def _shares(token: TokenLogprobs) -> dict[int, float]:
 
 
 def _second_digits(token: TokenLogprobs, first: int, longer: Sequence[int]) -> dict[int, float]:
-    """The share of each longer score among the replies that began with the same digit."""
+    """Return the share of each longer score among the replies that begin with this digit."""
     return {
         first * 10 + digit: math.exp(logprob)
         for text, logprob in candidates(token)
@@ -235,20 +290,24 @@ PLACES = Decimal("0.0000000001")
 
 
 def parse_point(
-    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Parsed | None
-) -> Parsed | None:
-    """The expected score; where the reply doesn't tell the shares of two scores that begin alike,
-    as 1 and 10, the sampled one, marked `bounded`."""
-    found = score_probabilities(logprobs, scale, sampled.rating if sampled else None)
-    if found is None:
+    logprobs: Sequence[TokenLogprobs] | None, scale: Scale, sampled: Parsed, place: int | None
+) -> Parsed:
+    """Return the expected score at the token where the judge states its score.
+
+    If that token doesn't tell the shares of two scores, as of 1 and 10, or if the tokens don't
+    spell the reply, return the sampled score, marked `bounded`.
+
+    Args:
+        place: Where the score begins in the text that the tokens spell; None if they don't.
+    """
+    if not logprobs or sampled.rating is None:
         return sampled
-    if not found.whole:
-        if sampled is None or sampled.rating is None:
-            return None
-        mass = min(found.mass, 1.0)
-        return Parsed(Status.VALID, rating=sampled.rating, mass=mass, bounded=True)
-    expected = expected_score(found.probabilities)
-    if isinstance(expected, Undefined):
-        return sampled
+    scores = None if place is None else score_probabilities(logprobs, scale, place)
+    if scores is None or sampled.rating % 1:
+        return replace(sampled, bounded=True)
+    mass = min(scores.mass, 1.0)
+    expected = expected_score(scores.probabilities)
+    if not scores.whole or isinstance(expected, Undefined):
+        return replace(sampled, mass=mass, bounded=True)
     rating = Decimal(str(expected)).quantize(PLACES)
-    return Parsed(Status.VALID, rating=rating, mass=min(found.mass, 1.0))
+    return Parsed(Status.VALID, rating=rating, mass=mass)

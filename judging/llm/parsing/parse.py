@@ -1,4 +1,13 @@
-"""Scores in lines of their own: "The score of Assistant 1: 8" (FairEval, Table 3)."""
+"""How a judge's reply is read: one parser for each reply format, and one rule for what binds.
+
+The last complete verdict outside thinking and outside quotations binds. It is validated after it
+has been matched: if it is invalid, the reply is `unparsed`, whatever came before it.
+
+`parse` chooses the parser. Below it are the formats in lines: scores with their names (FairEval,
+Table 3), numbers alone (FairEval, Table 1; PORTIA, Table 15; Ohi et al.), and the better response
+by a mark such as [[A]] (PORTIA, Table 13) or in words (FairEval v1, Table 5). Scores in JSON and
+the probabilities of tokens have modules of their own.
+"""
 
 import itertools
 import re
@@ -7,18 +16,32 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from judging.llm.client.messages import TokenLogprobs
-from judging.llm.parsing.answer import Answer, declines, read_answer
-from judging.llm.parsing.choice import is_answered, parse_choice, parse_point
-from judging.llm.parsing.parsed import (
+from judging.llm.parsing.answer import (
+    BLANK,
+    Answer,
+    Parsed,
+    Preferred,
+    Reading,
+    Status,
+    declines,
+    read_answer,
+    turn_back,
+)
+from judging.llm.parsing.choice import (
+    is_answered,
+    is_left_over,
+    is_spelled,
+    parse_choice,
+    parse_point,
+    score_probabilities,
+    spelled_from,
+)
+from judging.llm.parsing.numbers import (
     NOTHING,
     NUMBER,
     OVER,
     REVISION,
     Announced,
-    Parsed,
-    Preferred,
-    Reading,
-    Status,
     announced,
     may_go_on,
     names_one,
@@ -26,7 +49,6 @@ from judging.llm.parsing.parsed import (
     number,
     number_at,
     sided_pair,
-    turn_back,
     unwrapped,
 )
 from judging.llm.parsing.score_json import parse_score_json
@@ -38,7 +60,7 @@ from judging.llm.prompts.marks import (
     WEAK_LABEL,
     fold,
 )
-from judging.llm.prompts.templates import JudgeForm, ReplyFormat, Scale, Template, shown_ids
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, ReplyFormat, Scale, Template
 
 __all__ = [
     "PARSER_VERSION",
@@ -50,6 +72,126 @@ __all__ = [
     "turn_back",
 ]
 
+# Raise it whenever any reply would be read differently: stored replies are then parsed again.
+PARSER_VERSION = 5
+
+CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
+FILTERED = frozenset(
+    "content_filter safety recitation blocklist prohibited_content spii sensitive".split()
+)
+# The model failed while it wrote, in the words of OpenRouter, Zhipu, DeepSeek and vLLM.
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
+REFUSED = frozenset({"refusal"})
+
+
+def parse(
+    template: Template,
+    text: str | None,
+    finish_reason: str | None,
+    *,
+    quoted: Sequence[str] = (),
+    refusal: str = "",
+    logprobs: Sequence[TokenLogprobs] | None = None,
+    part: str = "original",
+) -> Parsed:
+    """Read one reply, by position.
+
+    Args:
+        quoted: The texts that the judge was shown, before they were disarmed. A verdict in one of
+            them is not the judge's.
+        refusal: The refusal that an endpoint returns apart from the text.
+    """
+    reason = (finish_reason or "").lower()
+    if reason in FILTERED:
+        return Parsed(Status.FILTERED)
+    answer = read_answer(text or "", quoted, template.text)
+    declined = reason in REFUSED or bool(refusal) or declines(answer.folded)
+    cut = reason in CUT and not answer.ended
+    mass: float | None = None
+    if template.reply is ReplyFormat.CHOICE_TOKEN:
+        ids = PromptVariant.parse(part).shown_ids(template.ids)
+        found = _choice(template, logprobs, ids, text or "", declined=declined)
+        # A choice is asked for in so few tokens that every answer is cut off.
+        cut = cut and not is_answered(logprobs, ids)
+    else:
+        views = (_read(template, view, cut=cut) for view in answer.views())
+        found = next((parsed for parsed in views if parsed is not None), None)
+    if template.form is JudgeForm.POINTWISE:
+        found = _point(template, logprobs, found, answer, text or "", cut=cut)
+    if found is not None:
+        mass = found.mass
+        if mass is None or (found.status is Status.VALID and mass >= template.least_mass):
+            return found
+    return Parsed(_failure(reason, cut=cut, declined=declined), mass=mass)
+
+
+def _failure(reason: str, *, cut: bool, declined: bool) -> Status:
+    if cut:
+        return Status.TRUNCATED
+    if reason in FAILED:
+        return Status.ERROR
+    return Status.REFUSED if declined else Status.UNPARSED
+
+
+def _choice(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    ids: tuple[str, str],
+    text: str,
+    *,
+    declined: bool,
+) -> Parsed | None:
+    if logprobs and text.strip() and not is_spelled(logprobs, text):
+        return None
+    found = parse_choice(logprobs, ids)
+    mass = None if found is None else found.mass
+    if mass is not None and is_left_over(logprobs, ids, mass, declined=declined):
+        return Parsed(Status.UNPARSED, mass=mass)
+    return found
+
+
+def _point(
+    template: Template,
+    logprobs: Sequence[TokenLogprobs] | None,
+    sampled: Parsed | None,
+    answer: Answer,
+    text: str,
+    *,
+    cut: bool,
+) -> Parsed | None:
+    if sampled is None or sampled.status is not Status.VALID:
+        told = score_probabilities(logprobs, template.scale)
+        return sampled if told is None else Parsed(Status.UNPARSED, mass=min(told.mass, 1.0))
+    start = spelled_from(logprobs or (), text)
+    places = (rating_place(view, template.scale, cut=cut) for view in answer.views())
+    place = next((place for place in places if place is not None), None)
+    if start is None or place is None or answer.offset is None:
+        return parse_point(logprobs, template.scale, sampled, None)
+    return parse_point(logprobs, template.scale, sampled, start + answer.offset + place)
+
+
+def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
+    match template.reply:
+        case ReplyFormat.SCORE_LINES:
+            found = parse_score_lines(answer, template.scale, cut=cut)
+            return found or parse_score_json(answer, template.scale, cut=cut)
+        case ReplyFormat.SCORE_JSON:
+            found = parse_score_json(answer, template.scale, cut=cut)
+            if found is None and "{" not in answer.folded:
+                found = parse_score_lines(answer, template.scale, cut=cut)
+            return found
+        case ReplyFormat.SCORE_PAIR:
+            return parse_score_pair(answer, template.scale, cut=cut)
+        case ReplyFormat.VERDICT_MARK:
+            return parse_verdict_mark(answer, cut=cut)
+        case ReplyFormat.VERDICT_LINE:
+            return parse_verdict_line(answer)
+        case ReplyFormat.RATING_LINE:
+            return parse_rating_line(answer, template.scale, cut=cut)
+        case ReplyFormat.CHOICE_TOKEN:
+            return None
+
+
 _EMPHASIS = r"[ \t*_`\u200b-\u200f\u2060\ufeff]*"
 _STATEMENT = re.compile(
     rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL})){ASIDE}"
@@ -58,19 +200,19 @@ _STATEMENT = re.compile(
     rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
 )
 _PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
-# After a score without "the score of" the statement must be over: it may be a list of points.
+# A score without "the score of" must end its statement: it could be an item in a list of points.
 _END_OF_STATEMENT = re.compile(
     r"""[ \t*_`>)\]}."'$]*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
     r"(?:the[ \t]+)?(?:score|assistant))",
 )
-# "1 0" is a broken 10, or two numbers, as in a table with a column for each criterion: which of
-# them is the score can't be told.
+# "1 0" is a broken 10, or two numbers as in a table with a column for each criterion. Nothing tells
+# which of them is the score.
 _ANOTHER_NUMBER = re.compile(
     rf"[ \t]+[0-9]|{_EMPHASIS}(?:[|,;&+]|\band\b){_EMPHASIS}{NUMBER}(?:/[0-9]+)?"
     rf"{_EMPHASIS}\.?(?:$|[\n|,;&])"
 )
 
-# Another number that ends the statement, a few words on: "4 sur 5", "8 in 10", "8. 5".
+# Another number a few words later that ends the statement: "4 sur 5", "8 in 10", "8. 5".
 _JOINT = r"""[ \t*_`"'$}\])>\\,./|-]"""
 _RELATED = re.compile(
     rf"(?P<words>{_JOINT}{{1,20}}(?:[^\W\d_]{{1,12}}{_JOINT}{{1,20}}){{0,2}})(?P<number>[0-9]+(?:\.0)?)"
@@ -81,16 +223,16 @@ _LISTED = re.compile(r"[.)][ \t]+[^\W\d_]")
 
 Statements = Sequence[tuple[re.Match[str], Announced]]
 
-# What a line of scores leaves of its beginning.
+# A line of scores leaves this word and these signs at the end of what precedes it.
 _THE = re.compile(r"(?:^|[\s*_`])the", re.IGNORECASE)
-_MARKUP = " \t\r\n*_`#|>-"
+_AROUND_EVIDENCE = " \t\r\n*_`#|>-"
 
 
 @dataclass(frozen=True, slots=True)
 class _Score:
-    """One assistant's score as stated; `value` is None where it is no score on the scale.
+    """One response's score as stated. `value` is None if it is not on the scale.
 
-    `revises` is true where it calls itself a correction.
+    `revises` is true if the statement calls itself a correction.
     """
 
     position: int
@@ -98,13 +240,14 @@ class _Score:
     start: int
     end: int
     revises: bool = False
+    final: bool = False
 
 
 def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """The last two scores that belong together; None where there are no two.
+    """Return the last two scores that belong together, or None if there are no two.
 
-    A score for a single criterion counts for none, and one that calls itself final or overall like
-    one that is named in full.
+    A score for a single criterion doesn't count. A score that calls itself final or overall counts
+    like one that is named in full ("the score of Assistant 1").
     """
     text = unwrapped(answer.own)
     statements = [
@@ -122,9 +265,12 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
         pair = _last_pair(scores, text)
         if pair is None:
             continue
-        # A correction that was cut off may not be all: the last complete verdict binds.
+        # A correction that was cut off may be incomplete, so the last complete verdict binds.
         corrected = pair if cut else _corrected(pair, scores)
         first, second = sorted(corrected, key=lambda score: score.position)
+        later = [score for score in scores if score.final and score.start > pair[1].end]
+        if any(score.value is None for score in later):
+            return Parsed(Status.UNPARSED)
         if first.value is None or second.value is None:
             return Parsed(Status.UNPARSED)
         evidence = _evidence(answer, min(s.start for s in pair), max(s.end for s in pair))
@@ -135,9 +281,9 @@ def parse_score_lines(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
 def _announced(
     text: str, statements: Iterable[re.Match[str]]
 ) -> Iterator[tuple[re.Match[str], Announced]]:
-    """Each statement with what its line says of it before it, or else the line above.
+    """Yield each statement with what its line announces before it, or else the line above.
 
-    What is said of one holds for those that follow on the same line and on the next ones.
+    An announcement also holds for the statements that follow on the same line and the next ones.
     """
     said, last = NOTHING, 0
     for match in statements:
@@ -167,13 +313,14 @@ def _scores(text: str, statements: Statements, scale: Scale, cut: bool) -> Itera
                 continue
         elif bare or (cut and end > last_line) or _PLACEHOLDER.match(text, match.start("other")):
             continue
-        if value is not None and not _stands_alone(text, end, value, scale):
+        if value is not None and not _is_unambiguous(text, end, value, scale):
             value = None
         assistant = match[2] or match[4]
-        yield _Score(1 if assistant in "1a" else 2, value, match.start(), end, said.revision)
+        position = 1 if assistant in "1a" else 2
+        yield _Score(position, value, match.start(), end, said.revision, said.final)
 
 
-def _stands_alone(text: str, end: int, value: Decimal, scale: Scale) -> bool:
+def _is_unambiguous(text: str, end: int, value: Decimal, scale: Scale) -> bool:
     if value not in scale or _ANOTHER_NUMBER.match(text, end):
         return False
     related = _RELATED.match(text, end)
@@ -183,10 +330,10 @@ def _stands_alone(text: str, end: int, value: Decimal, scale: Scale) -> bool:
 
 
 def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
-    """The last two neighbours on different assistants.
+    """Return the last two neighbouring scores of different responses.
 
-    Where three overlap (1 2 1), the two that stand together are a pair before two that don't,
-    and 1 2 before 2 1: the third is a remark about one of them.
+    Of three that overlap (1 2 1), two in neighbouring lines are a pair rather than two with words
+    between them, and 1 2 rather than 2 1: the third is a remark about one of them.
     """
     for i in range(len(scores) - 1, 0, -1):
         pair = scores[i - 1], scores[i]
@@ -200,7 +347,7 @@ def _last_pair(scores: list[_Score], text: str) -> tuple[_Score, _Score] | None:
 
 
 def _corrected(pair: tuple[_Score, _Score], scores: Iterable[_Score]) -> list[_Score]:
-    """The pair, each score replaced by the last correction of it that follows."""
+    """Replace each score of the pair by the last correction of it that follows the pair."""
     latest = {score.position: score for score in pair}
     for score in scores:
         if score.revises and score.start > max(one.end for one in pair):
@@ -209,27 +356,27 @@ def _corrected(pair: tuple[_Score, _Score], scores: Iterable[_Score]) -> list[_S
 
 
 def _closeness(pair: tuple[_Score, _Score], text: str) -> tuple[bool, bool]:
-    """Whether nothing but the end of a line stands between the two, and whether 1 precedes 2."""
-    one, other = pair
-    _, *lines = text[one.end : other.start].split("\n")
+    """Return whether only the end of a line separates the two, and whether 1 precedes 2."""
+    before, after = pair
+    _, *lines = text[before.end : after.start].split("\n")
     words = "".join(filter(str.isalpha, "".join(lines)))
-    return words in ("", "the"), one.position < other.position
+    return words in ("", "the"), before.position < after.position
 
 
 def _evidence(answer: Answer, start: int, end: int) -> str:
-    """The explanation: what precedes the scores or, where nothing does, what follows them."""
-    before, after = answer.written[:start].rstrip(_MARKUP), answer.written[end:]
+    """Return the explanation: what precedes the scores or, if nothing does, what follows them."""
+    before, after = answer.written[:start].rstrip(_AROUND_EVIDENCE), answer.written[end:]
     if _THE.fullmatch(before[-4:]):
-        before = before[:-3].rstrip(_MARKUP)
+        before = before[:-3].rstrip(_AROUND_EVIDENCE)
     evidence = before or after
     labels = [*EVIDENCE_LABEL.finditer(fold(evidence))]
     if labels:
         evidence = evidence[labels[-1].end() :]
-    return evidence.rstrip(_MARKUP).lstrip(" \t\r\n*`")
+    return evidence.rstrip(_AROUND_EVIDENCE).lstrip(" \t\r\n*`")
 
 
 _NUMBER = re.compile(NUMBER)
-# "Actually, 6" is one too, but a comma ends no other label.
+# "Actually, 6" is a label too. A comma ends no other label.
 _LABEL = re.compile(
     rf"(?P<final>(?:my[ \t]+)?(?:final\b|{REVISION}))?"
     r"(?P<name>[^\W\d_]?(?:[^\W\d_]|[ \t]){0,60}(?:[1a][ \t]+and[ \t]+[2b][ \t]*)?)"
@@ -239,46 +386,66 @@ _SCORE_NAME = re.compile(r"scores?\b|ratings?\b|preference\b")
 _ONE_SIDE = re.compile(r"assistant|response|answer")
 _ABOUT_ITSELF = re.compile(r"confiden|certain")
 _BOTH_SIDES = re.compile(r"\band\b|\bbetween\b")
-# One grade of a rubric, or one item of a list; two of them are no rating: "4: Good, 3: Fair".
+# A grade of a rubric, or an item of a list. Two of them are no rating: "4: Good, 3: Fair".
 _ITEM = re.compile(r"(?:^|[,;.])[ \t*_`#(]*[0-9]{1,2}[ \t*_`]*[:=)]", re.MULTILINE)
 _BULLET = re.compile(r"^[ \t]*[-\u2022*][ \t]+")
 _BETWEEN = re.compile(r"[ \t*_`,;/|&]*(?:and\b|vs\b\.?)?[ \t*_`,;|&-]*")
 _COMMA_PAIR = re.compile(r"([0-9]{1,2}),([0-9]{1,2})")
-_LINES_MARKUP = " \t*_`#\"'<>[](){}|\\$\u200b\u200e\u200f\u2060\ufe0f\ufeff"
+_AROUND_NUMBERS = " \t*_`#\"'<>[](){}|\\$\u200b\u200e\u200f\u2060\ufe0f\ufeff"
 _REASON = re.compile(r"[ \t*_`]*(?:[:;(|\u2013\u2014]|-[ \t])[ \t]*[^\s0-9]")
 
-# Fences and rules are no lines of the reply.
+# Fences and rules don't count as lines of the reply.
 _NO_WORDS = re.compile(r"[\s`]*`{3}\w*\s*|[^\w]*")
 
-# A longer line holds more than numbers.
+# A longer line has more than numbers.
 LONGEST_LINE = 160
 
 
 def parse_score_pair(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """The line that opens the reply, else the last one that counts; one that calls itself final
-    comes before both. Scores in sentences ("Assistant 1: 8") are read too."""
-    found = _lines_of_numbers(answer, scale, wanted=2, cut=cut)
-    chosen = _chosen(found)
+    """Read two numbers in a line, or in two lines one after the other.
+
+    A line that calls itself final counts first, then the line that opens the reply, then the last
+    one. Without such a line, scores in sentences ("Assistant 1: 8") are read.
+    """
+    lines = _lines_of_numbers(answer, scale, wanted=2, cut=cut)
+    chosen = _chosen(lines)
     if chosen is None and (sided := _sided(answer, scale, cut=cut)) is not None:
         return sided
     if chosen is None:
         return parse_score_lines(answer, scale, cut=cut)
-    numbers = found[chosen].numbers
-    following = found.get(chosen + 1)
+    numbers = lines[chosen].numbers
+    following = lines.get(chosen + 1)
     if len(numbers) == 1 and following is not None and len(following.numbers) == 1:
         return _scored([*numbers, *following.numbers], answer, (chosen, chosen + 1))
-    if len(numbers) == 1 and cut and chosen + 1 >= _last_line(answer):
+    if len(numbers) == 1 and cut and chosen + 1 >= answer.own.rstrip().count("\n"):
         return None
     return _scored(numbers, answer, (chosen,))
 
 
-def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
-    """One number, in the line that opens the reply, or else in the last one that counts."""
-    found = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
-    chosen = _chosen(found)
+def rating_place(answer: Answer, scale: Scale, *, cut: bool) -> int | None:
+    """Return where the number begins that `parse_rating_line` reads."""
+    lines = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
+    chosen = _chosen(lines)
     if chosen is None:
         return None
-    numbers = found[chosen].numbers
+    texts = answer.own.split("\n")
+    begin = sum(len(line) + 1 for line in texts[:chosen])
+    line = unwrapped(texts[chosen])
+    label = _LABEL.search(line)
+    behind = label.end() if label else 0
+    for match in _NUMBER.finditer(line, behind):
+        if number(match[0]) in lines[chosen].numbers:
+            return begin + match.start()
+    return None
+
+
+def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
+    """Read one number in a line that calls itself final, opens the reply or ends it."""
+    lines = _lines_of_numbers(answer, scale, wanted=1, cut=cut)
+    chosen = _chosen(lines)
+    if chosen is None:
+        return None
+    numbers = lines[chosen].numbers
     if len(numbers) != 1 or numbers[0] is None:
         return Parsed(Status.UNPARSED)
     return Parsed(Status.VALID, _without(answer, (chosen,)), rating=numbers[0])
@@ -286,26 +453,26 @@ def parse_rating_line(answer: Answer, scale: Scale, *, cut: bool = False) -> Par
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """The numbers of a line, None for each that is not on the scale, and why they may count."""
+    """The numbers of a line, None for each that is not on the scale, and why the line counts."""
 
     numbers: list[Decimal | None]
     opens: bool
     says_final: bool
 
 
-def _chosen(found: Mapping[int, _Line]) -> int | None:
-    final = [index for index, line in found.items() if line.says_final]
-    opening = [index for index, line in found.items() if line.opens]
-    return final[-1] if final else opening[0] if opening else max(found, default=None)
+def _chosen(lines: Mapping[int, _Line]) -> int | None:
+    final = [index for index, line in lines.items() if line.says_final]
+    opening = [index for index, line in lines.items() if line.opens]
+    return final[-1] if final else opening[0] if opening else max(lines, default=None)
 
 
 def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -> dict[int, _Line]:
-    """By line: those that open or end the reply, and those that call their numbers a score.
+    """Return the lines that open or end the reply or call their numbers a score, by their index.
 
-    A reason may follow the numbers of a line that opens, and of one that says final. The last line
-    of a reply that was cut off is left out where its number may not be whole.
+    In a line that opens the reply or calls itself final, a reason may follow the numbers. The last
+    line of a reply that was cut off doesn't count if its number may not be complete.
     """
-    found: dict[int, _Line] = {}
+    counting: dict[int, _Line] = {}
     lines = answer.own.split("\n")
     filled = [index for index, line in enumerate(lines) if not _NO_WORDS.fullmatch(line)]
     opening = _opening(lines, filled)
@@ -315,12 +482,13 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
             continue
         above = lines[filled[at - 1]] if at else ""
         text = unwrapped(_shortened(lines[index]))
-        text = _BULLET.sub("", text, count=1).strip(_LINES_MARKUP)
+        text = _BULLET.sub("", text, count=1).strip(_AROUND_NUMBERS)
         label = _LABEL.match(text)
         if label is not None:
-            if _of_one(label["name"]) or _ABOUT_ITSELF.search(label["name"]):
+            name = label["name"]
+            if _about_one_side(name) or names_one(name) or _ABOUT_ITSELF.search(name):
                 continue
-            text = text[label.end() :].strip(_LINES_MARKUP)
+            text = text[label.end() :].strip(_AROUND_NUMBERS)
         if wanted == 2 and names_second_first(above + "\n" + lines[index]):
             continue
         around = [lines[filled[near]] for near in (at - 1, at + 1) if 0 <= near < len(filled)]
@@ -331,14 +499,26 @@ def _lines_of_numbers(answer: Answer, scale: Scale, *, wanted: int, cut: bool) -
         if not (opens or says_final or says_score or index == filled[-1]):
             continue
         numbers = _numbers(text, scale, wanted, reason=says_final or opens)
+        if not numbers and label is not None and label["final"]:
+            numbers = _otherwise_final(text, label["name"], scale, wanted)
         last = cut and index == len(lines) - 1
         if numbers and not (last and (None in numbers or may_go_on(answer.own, scale))):
-            found[index] = _Line(numbers, opens, says_final)
-    return found
+            counting[index] = _Line(numbers, opens, says_final)
+    return counting
+
+
+_ONE_WORD = re.compile(r"[^\s\x00]{1,20}")
+
+
+def _otherwise_final(text: str, name: str, scale: Scale, wanted: int) -> list[Decimal | None]:
+    """Return final scores that name their sides, or None for one word in place of scores."""
+    if wanted == 2 and (pair := sided_pair(text, scale)) is not None:
+        return [*pair]
+    return [None] if _SCORE_NAME.search(name) and _ONE_WORD.fullmatch(text) else []
 
 
 def _sided(answer: Answer, scale: Scale, *, cut: bool) -> Parsed | None:
-    """Scores that each name their side, in the line that opens the reply or in two."""
+    """Read scores that each name their side, in the first line of the reply or the first two."""
     lines = answer.own.split("\n")
     filled = [index for index, line in enumerate(lines) if not _NO_WORDS.fullmatch(line)]
     for opening in (filled[:1], filled[:2]):
@@ -350,14 +530,10 @@ def _sided(answer: Answer, scale: Scale, *, cut: bool) -> Parsed | None:
 
 
 def _is_item(text: str, around: Sequence[str]) -> bool:
-    """Whether a line is one of a list: another item is in it, above or below."""
+    """Return True if a line belongs to a list: it has another item, or one above or below."""
     if not _ITEM.match(text):
         return False
     return _ITEM.search(text, 2) is not None or any(_ITEM.match(line) for line in around)
-
-
-def _of_one(label: str) -> bool:
-    return _about_one_side(label) or names_one(label)
 
 
 def _shortened(line: str) -> str:
@@ -365,13 +541,15 @@ def _shortened(line: str) -> str:
 
 
 def _opening(lines: Sequence[str], filled: Sequence[int]) -> Sequence[int]:
-    """The first line; the next one too, after words such as "Sure! Here are the scores:", or as
-    the second of two scores, each in a line of its own."""
+    """Return the first line, and the second one if the first only introduces it or is a number.
+
+    A line such as "Sure! Here are the scores:" introduces; two scores may have a line each.
+    """
     if len(filled) < 2:
         return filled
-    first = lines[filled[0]].rstrip(_LINES_MARKUP)
+    first = lines[filled[0]].rstrip(_AROUND_NUMBERS)
     announces = first.endswith((":", "!")) and not _about_one_side(first)
-    return filled[:2] if announces or _NUMBER.match(first.lstrip(_LINES_MARKUP)) else filled[:1]
+    return filled[:2] if announces or _NUMBER.match(first.lstrip(_AROUND_NUMBERS)) else filled[:1]
 
 
 def _about_one_side(words: str) -> bool:
@@ -379,7 +557,7 @@ def _about_one_side(words: str) -> bool:
 
 
 def _numbers(text: str, scale: Scale, wanted: int, *, reason: bool) -> list[Decimal | None]:
-    """The numbers of a line that holds nothing else; none where it holds anything else."""
+    """Return the numbers of a line, or none if it has anything else."""
     if wanted == 2 and (pair := _COMMA_PAIR.fullmatch(text)):
         return [_on_scale(number(pair[1]), scale), _on_scale(number(pair[2]), scale)]
     numbers: list[Decimal | None] = []
@@ -391,15 +569,11 @@ def _numbers(text: str, scale: Scale, wanted: int, *, reason: bool) -> list[Deci
             return numbers
         between = _BETWEEN.match(text, end)
         at = between.end() if between else end
-    return [] if text[at:].strip(_LINES_MARKUP + ".") else numbers
+    return [] if text[at:].strip(_AROUND_NUMBERS + ".") else numbers
 
 
 def _on_scale(value: Decimal | None, scale: Scale) -> Decimal | None:
     return value if value is not None and value in scale else None
-
-
-def _last_line(answer: Answer) -> int:
-    return answer.own.rstrip().count("\n")
 
 
 def _scored(numbers: list[Decimal | None], answer: Answer, lines: Sequence[int]) -> Parsed:
@@ -416,8 +590,23 @@ def _without(answer: Answer, lines: Sequence[int]) -> str:
 _SENTENCE_END = re.compile(r"[.!?](?=[\s\"')*\]]|$)|[\u3002\uff01\uff1f\n]")
 _BEGUN_MARK = re.compile(r"\[\[?[ \t*_`]*[abc]?[ \t*_`]*\]?$")
 _NEGATED = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor|\bnever)(?:[ \t*_`\"']|\bbe\b){0,10}$")
-# x[[b]] is code.
+# "x[[b]]" is code.
 _INDEXED = re.compile(r"[a-z0-9_]$")
+# "Final verdict: B", "Verdict (B)", "\\boxed{B}". A letter that doesn't exist is a verdict too, and
+# so is another mark or one word where the letter should be.
+_LETTER = r"(?:assistant[ \t]+|response[ \t]+|answer[ \t]+)?(?P<letter>[a-z])"
+_STATED_LETTER = re.compile(
+    r"(?:(?:^|(?<=[.!?;:,)])[ \t]|\n)[ \t*_`#>-]*"
+    r"(?:(?:so|thus|therefore|hence|in[ \t]+conclusion|overall)\b[ \t,]*)?(?:(?:my|the|our)[ \t]+)?"
+    r"(?:(?:final|overall)[ \t]+)?(?P<label>verdict|judge?ment|decision|winner"
+    r"|(?<=final )(?:answer|choice))"
+    r"(?:[ \t]+is\b)?[ \t*_`]*(?P<colon>[:=]|[\u2013\u2014-](?=[ \t]))?"
+    r"[ \t*_`\n]*|(?P<box>\\boxed\{(?:\\text[a-z]*\{)?))"
+    rf"(?:(?P<open>[\[(<\"'*_`$]*(?:\\boxed\{{(?:\\text[a-z]*\{{)?)?){_LETTER}(?P<close>[\])>\"'*_`$}}]*)"
+    r"(?:(?=[ \t]*(?:$|[.,;:!?\n(\u2013\u2014]|-[ \t]))|(?=[ \t]+(?:is|wins|because|since|as)\b))"
+    r"|(?P<other>(?!\[)[^\s\[]{2,20})(?=[ \t.*_]*(?:$|\n)))",
+)
+_ANY_MARK = re.compile(r"\[\\?\[(?=[^\[\]\n]{0,20}[a-z])[^\[\]\n]{1,20}\\?\]\\?\]")
 _OF_LETTER = {"a": Preferred.FIRST, "b": Preferred.SECOND, "c": Preferred.TIE}
 
 _OF = r"(?:answer|response)[ \t]+(?:of[ \t]+|from[ \t]+)?"
@@ -432,74 +621,117 @@ _SIDE = re.compile(
     r"(?:(?:the[ \t]+)?assistant[ \t]*#?(?P<side>[12])(?:'s[ \t]+(?:answer|response))?"
     rf"(?:[ \t]+is[ \t]+better(?:{_OTHER})?)?|(?P<tie>same|tie))",
 )
-_RELATION_MARKUP = " \t*_`#\"'<>[](){}$."
+_AROUND_VERDICT = " \t*_`#\"'<>[](){}$."
 _WRAPPED = re.compile(r"</?[a-z]{1,10}>|\\(?:boxed|text[a-z]{0,2}|math[a-z]{2})(?=\{)")
-# A longer line holds more than a verdict.
+# A longer line has more than a verdict.
 LONGEST_VERDICT_LINE = 120
 
 
-def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
-    """The last sentence that holds a mark binds; two different marks in it are no verdict.
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """A verdict by a letter; None if it is not one of the three."""
 
-    A reply that was cut off within another mark has not said its last.
+    start: int
+    end: int
+    verdict: Preferred | None
+    closed: bool = True
+
+
+def parse_verdict_mark(answer: Answer, *, cut: bool = False) -> Parsed | None:
+    """Read the marks of the last sentence that has any. If two of them differ, there is no verdict.
+
+    "Final verdict: B" counts as a mark. A reply that was cut off within another mark had more to
+    say, so it has no verdict either.
     """
     text = answer.own
-    marks = [
-        mark
-        for mark in VERDICT_MARK.finditer(text)
-        if not _INDEXED.search(text, mark.start() - 1, mark.start())
-    ]
+    marks = sorted(_marks(text), key=lambda mark: mark.start)
     if not marks:
         return None
     last = marks[-1]
-    if cut and _BEGUN_MARK.search(text, last.end()):
+    if cut and _BEGUN_MARK.search(text, last.end):
+        return None
+    if cut and not last.closed and not text[last.end :].strip():
         return None
     start = 0
-    for end in _SENTENCE_END.finditer(text, 0, last.start()):
+    for end in _SENTENCE_END.finditer(text, 0, last.start):
         start = end.end()
-    binding = [mark for mark in marks if mark.start() >= start]
-    letters = {mark[1] for mark in binding}
-    if len(letters) > 1 or any(_negated(text, mark.start()) for mark in binding):
+    binding = [mark for mark in marks if mark.start >= start]
+    verdicts = {mark.verdict for mark in binding}
+    if len(verdicts) > 1 or any(
+        _NEGATED.search(text, max(0, mark.start - 20), mark.start) for mark in binding
+    ):
         return Parsed(Status.UNPARSED)
-    return _valid(_OF_LETTER[letters.pop()], answer.written[: last.start()])
+    verdict = verdicts.pop()
+    if verdict is None:
+        return Parsed(Status.UNPARSED)
+    return _valid(verdict, answer.written[: last.start])
 
 
-def _negated(text: str, start: int) -> bool:
-    return _NEGATED.search(text, max(0, start - 20), start) is not None
+def _marks(text: str) -> Iterator[_Mark]:
+    for mark in _ANY_MARK.finditer(text):
+        if not _INDEXED.search(text, mark.start() - 1, mark.start()):
+            valid = VERDICT_MARK.fullmatch(text, *mark.span())
+            verdict = _OF_LETTER[valid[1]] if valid else None
+            yield _Mark(mark.start(), mark.end(), verdict)
+    for match in _STATED_LETTER.finditer(text):
+        letter = match["letter"]
+        if letter is not None:
+            closed = bool(match["close"])
+            yield _Mark(match.start("letter"), match.end(), _OF_LETTER.get(letter), closed)
+        elif match["colon"] and BLANK not in match["other"]:
+            other = match["other"].strip(_AROUND_VERDICT + ",;:")
+            verdict = Preferred.TIE if other in ("tie", "same") else None
+            yield _Mark(match.start("other"), match.end(), verdict, closed=False)
 
 
 def parse_verdict_line(answer: Answer) -> Parsed | None:
-    """The first line, as the template asks, unless a later line says that it is the verdict.
+    """Read the first line, as the template asks, unless a later line calls itself the verdict.
 
-    Where the first line holds none, the lines that hold nothing but a verdict must agree: they
-    may be headings.
+    If the first line has no verdict, all lines that are nothing but a verdict must agree, since
+    they may be headings.
     """
     lines = answer.own.split("\n")
     filled = [index for index, line in enumerate(lines) if line.strip()]
-    found = {index: side for index in filled if (side := _side(lines[index]))}
-    labelled = [index for index in found if found[index]["label"]]
+    sides = {index: side for index in filled if (side := _side(lines[index]))}
+    labelled = [index for index in sides if sides[index]["label"]]
     labelled += [
         index
         for above, index in itertools.pairwise(filled)
-        if index in found and announced(lines[above]).revision
+        if index in sides and announced(lines[above]).revision
     ]
+    last = max(labelled, default=-1)
+    if any(index > last and _names_no_side(lines[index]) for index in filled):
+        return Parsed(Status.UNPARSED)
     if labelled:
-        chosen = max(labelled)
-    elif filled and filled[0] in found:
+        chosen = last
+    elif filled and filled[0] in sides:
         chosen = filled[0]
-    elif len({_preferred(side) for side in found.values()}) == 1:
-        chosen = max(found)
+    elif len({_preferred(side) for side in sides.values()}) == 1:
+        chosen = max(sides)
     else:
         return None
     written = answer.written.split("\n")
     evidence = "\n".join(written[:chosen] + written[chosen + 1 :])
-    return _valid(_preferred(found[chosen]), evidence)
+    return _valid(_preferred(sides[chosen]), evidence)
+
+
+_NO_SIDE = re.compile(
+    r"(?:(?:so|therefore),?[ \t]+)?(?:(?:my|the)[ \t]+)?(?:final[ \t]+(?:verdict|answer|decision|"
+    r"judge?ment|choice)|verdict|winner|better[ \t]+answer)[ \t*_`]*(?:[:=]|\bis\b)[ \t*_`\"\[(]*"
+    r"(?:assistant[ \t]+)?[^\s\x00]{1,12}"
+)
+
+
+def _names_no_side(line: str) -> bool:
+    """Return True for a final verdict that is none: "Final verdict: Assistant 3"."""
+    bare = _WRAPPED.sub("", line).strip(_AROUND_VERDICT)
+    return len(bare) <= LONGEST_VERDICT_LINE and bool(_NO_SIDE.fullmatch(bare) and not _side(line))
 
 
 def _side(line: str) -> re.Match[str] | None:
     if len(line) > LONGEST_VERDICT_LINE:
         return None
-    return _SIDE.fullmatch(_WRAPPED.sub("", line).strip(_RELATION_MARKUP))
+    return _SIDE.fullmatch(_WRAPPED.sub("", line).strip(_AROUND_VERDICT))
 
 
 def _preferred(side: re.Match[str]) -> Preferred:
@@ -510,76 +742,3 @@ def _preferred(side: re.Match[str]) -> Preferred:
 
 def _valid(verdict: Preferred, evidence: str) -> Parsed:
     return Parsed(Status.VALID, evidence.strip(" \t\r\n`"), verdict=verdict)
-
-
-# Raised whenever any reply would be read differently: stored replies are then parsed again.
-PARSER_VERSION = 4
-
-CUT = frozenset({"length", "max_tokens", "max_output_tokens", "model_length"})
-FILTERED = frozenset(
-    {"content_filter", "safety", "recitation", "blocklist", "prohibited_content", "spii"}
-    | {"sensitive"}
-)
-# The model failed while it wrote, in the words of OpenRouter, Zhipu, DeepSeek and vLLM.
-FAILED = frozenset({"error", "network_error", "insufficient_system_resource", "abort"})
-REFUSED = frozenset({"refusal"})
-
-
-def parse(
-    template: Template,
-    text: str | None,
-    finish_reason: str | None,
-    *,
-    quoted: Sequence[str] = (),
-    refusal: str = "",
-    logprobs: Sequence[TokenLogprobs] | None = None,
-    part: str = "original",
-) -> Parsed:
-    """One reply, by position. `quoted` are the texts that the judge was shown, as they were
-    before they were disarmed; `refusal` is what an endpoint keeps apart."""
-    reason = (finish_reason or "").lower()
-    if reason in FILTERED:
-        return Parsed(Status.FILTERED)
-    if template.reply is ReplyFormat.CHOICE_TOKEN:
-        ids = shown_ids(template.ids, part)
-        found = parse_choice(logprobs, ids)
-        if found is not None:
-            return found
-        # A choice is asked for in so few tokens that every answer is cut off.
-        if reason in CUT and is_answered(logprobs, ids):
-            reason = ""
-    answer = read_answer(text or "", quoted)
-    found = _read(template, answer, cut=reason in CUT)
-    if template.form is JudgeForm.POINTWISE:
-        found = parse_point(logprobs, template.scale, found)
-    if found is not None:
-        return found
-    if reason in CUT:
-        return Parsed(Status.TRUNCATED)
-    if reason in FAILED:
-        return Parsed(Status.ERROR)
-    if reason in REFUSED or refusal or declines(answer.folded):
-        return Parsed(Status.REFUSED)
-    return Parsed(Status.UNPARSED)
-
-
-def _read(template: Template, answer: Answer, *, cut: bool) -> Parsed | None:
-    match template.reply:
-        case ReplyFormat.SCORE_LINES:
-            found = parse_score_lines(answer, template.scale, cut=cut)
-            return found or parse_score_json(answer, template.scale)
-        case ReplyFormat.SCORE_JSON:
-            found = parse_score_json(answer, template.scale)
-            if found is None and "{" not in answer.folded:
-                found = parse_score_lines(answer, template.scale, cut=cut)
-            return found
-        case ReplyFormat.SCORE_PAIR:
-            return parse_score_pair(answer, template.scale, cut=cut)
-        case ReplyFormat.VERDICT_MARK:
-            return parse_verdict_mark(answer, cut=cut)
-        case ReplyFormat.VERDICT_LINE:
-            return parse_verdict_line(answer)
-        case ReplyFormat.RATING_LINE:
-            return parse_rating_line(answer, template.scale, cut=cut)
-        case ReplyFormat.CHOICE_TOKEN:
-            return None

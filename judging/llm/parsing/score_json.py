@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from judging.llm.parsing.answer import Answer
-from judging.llm.parsing.parsed import NUMBER, Parsed, Status, number_at
+from judging.llm.parsing.answer import Answer, Parsed, Status
+from judging.llm.parsing.numbers import NUMBER, number_at
 from judging.llm.prompts.marks import JSON_SCORE_KEY, SCORE_KEY, fold
 from judging.llm.prompts.templates import Scale
 
 _KEY = re.compile(SCORE_KEY)
 _EVIDENCE_KEYS = ("evidence", "evaluation_evidence", "evaluation evidence", "explanation", "reason")
 _OBJECT = re.compile(r"\{\s*[\"']")
-# A string that is never closed reaches to the end. Python writes its objects with either mark.
-_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
+# A string that is never closed reaches to the end. Python writes strings with either mark.
+_STRING_OR_BRACE = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]', re.DOTALL)
 _IN_PYTHON = re.compile(
-    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]""", re.DOTALL
+    r"""'(?:[^'\\]|\\.)*(?:'|\\?\Z)|"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{},]""", re.DOTALL
 )
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*\})', re.DOTALL)
 _SINGLE = re.compile(r"\{\s*'")
@@ -31,7 +31,7 @@ _PYTHON_PAIR = re.compile(
 )
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
-# Objects are tried from the last; so many are enough, and keep the time linear.
+# Only the last objects are tried, so that the time stays linear.
 MOST_OBJECTS = 64
 
 Pairs = list[tuple[str, object]]
@@ -44,78 +44,110 @@ class _Object(list[tuple[str, object]]):
 
 @dataclass(frozen=True, slots=True)
 class _Complete:
-    """An object that names both scores; `pairs` is None where it can't be decoded."""
+    """An object that names both scores. `pairs` is None if it can't be decoded."""
 
     start: int
     end: int
     pairs: Pairs | None
     values: Values | None
+    cut: bool = False
 
     def holds(self, other: "_Complete") -> bool:
         return self.start <= other.start and other.end <= self.end
 
 
-def parse_score_json(answer: Answer, scale: Scale) -> Parsed | None:
-    """The last complete object that has both scores; None where there is none.
+def parse_score_json(answer: Answer, scale: Scale, *, cut: bool = False) -> Parsed | None:
+    """Read the last complete object that has both scores, or return None if there is none.
 
-    Where it stands within another one, that one's own scores are the verdict and these a part of
-    it, and several parts that differ are none. Within one that can't be decoded it may be quoted.
+    If it is within another object, that one's own scores are the verdict. If that one has none,
+    its parts must not differ. Within an object that can't be decoded, the scores may be quoted.
+    After one, no earlier scores count. An object that was cut off counts up to its last comma.
     """
-    found = [*_complete(answer.folded, answer.written)]
-    last = next((one for one in reversed(found) if one.values), None)
+    objects = [*_complete(answer.folded, answer.written, cut=cut)]
+    last = next((entry for entry in reversed(objects) if entry.values), None)
     if last is None or last.values is None:
         return None
-    around = [one for one in found if one.holds(last)]
-    if any(one.pairs is None and _names_both_beside(one, last, answer.folded) for one in around):
+    if any(entry.start >= last.end and entry.pairs is None and not entry.cut for entry in objects):
         return Parsed(Status.UNPARSED)
-    whole = next(one for one in around if one.pairs is not None)
+    around = [entry for entry in objects if entry.holds(last)]
+    if last.cut and any(entry.pairs is None for entry in around):
+        return None
+    for outer in around:
+        outside = answer.folded[outer.start : last.start] + answer.folded[last.end : outer.end]
+        if outer.pairs is None and _names_both(outside):
+            return Parsed(Status.UNPARSED)
+    whole = next(entry for entry in around if entry.pairs is not None)
     verdict = whole if whole.values else last
     if not whole.values and any(
-        one.values not in (None, last.values) for one in found if whole.holds(one)
+        part.values not in (None, last.values) for part in objects if whole.holds(part)
     ):
         return Parsed(Status.UNPARSED)
     evidence = _evidence(verdict.pairs or []) or _evidence(whole.pairs or [])
     return _judged(whole.values or last.values, evidence, scale)
 
 
-def _complete(folded: str, written: str) -> Iterator[_Complete]:
+def _complete(folded: str, written: str, *, cut: bool) -> Iterator[_Complete]:
     starts = [match.start() for match in _OBJECT.finditer(folded)]
     for start in starts[-MOST_OBJECTS:]:
-        end = _end_of_object(folded, start)
+        end, comma = _end_of_object(folded, start)
         if end is not None and _names_both(folded[start:end]):
             pairs = _decode(written[start:end])
             yield _Complete(start, end, pairs, None if pairs is None else _score_values(pairs))
+        elif end is None and cut:
+            pairs = _decode(written[start:comma] + "}") if comma else None
+            values = None if pairs is None else _score_values(pairs)
+            yield _Complete(start, len(folded), pairs, values, cut=True)
 
 
-def _names_both_beside(outer: _Complete, inner: _Complete, folded: str) -> bool:
-    return _names_both(folded[outer.start : inner.start] + folded[inner.end : outer.end])
+def _end_of_object(text: str, start: int) -> tuple[int | None, int | None]:
+    """Return the end of the object, None if it has none, and its last comma outside of parts.
 
-
-def _end_of_object(text: str, start: int) -> int | None:
-    depth = 0
+    White space at the end completes a value as well as a comma does.
+    """
+    depth, comma = 0, None
     parts = _IN_PYTHON if _SINGLE.match(text, start) else _STRING_OR_BRACE
+    match = None
     for match in parts.finditer(text, start):
         if match[0] == "{":
             depth += 1
         elif match[0] == "}":
             depth -= 1
             if depth == 0:
-                return match.end()
-    return None
+                return match.end(), comma
+        elif match[0] == "," and depth == 1:
+            comma = match.start()
+    in_string = match is not None and match.end() == len(text) and match[0] not in "{},"
+    if depth == 1 and text[-1].isspace() and not in_string:
+        comma = len(text)
+    return None, comma
 
 
 def _names_both(text: str) -> bool:
-    """Written out: a key in escapes could come from a response, whose keys are disarmed."""
+    """Return True if both keys are written out.
+
+    A key in escapes could come from a response, as only keys that are written out are disarmed.
+    """
     return len({match[1] or match[2] for match in JSON_SCORE_KEY.finditer(text)}) == 2
 
 
 def _decode(text: str) -> Pairs | None:
-    """Numbers as written; line breaks in strings and a comma before the end are forgiven."""
+    """Decode with numbers as written. Line breaks in strings and a last comma are accepted."""
     if _SINGLE.match(text):
         return _decode_python(text)
     text = _TRAILING_COMMA.sub(lambda match: match[1] or "", text)
+    decoded = _loaded(text)
+    if decoded is None and "\\" in text:
+        decoded = _loaded(_BACKSLASH.sub(lambda match: match[1] or r"\\", text))
+    return decoded
+
+
+# A backslash before a sign that JSON doesn't escape stands for itself, as in LaTeX.
+_BACKSLASH = re.compile(r"""(\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))|\\""")
+
+
+def _loaded(text: str) -> Pairs | None:
     try:
-        found = json.loads(
+        decoded = json.loads(
             text,
             strict=False,
             parse_int=str,
@@ -125,11 +157,11 @@ def _decode(text: str) -> Pairs | None:
         )
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, _Object) else None
+    return decoded if isinstance(decoded, _Object) else None
 
 
 def _decode_python(text: str) -> Pairs | None:
-    """An object as Python prints it, of strings and plain numbers; nothing is evaluated."""
+    """Decode an object as Python prints it, with strings and numbers. Nothing is evaluated."""
     pairs: Pairs = []
     at = 1
     while match := _PYTHON_PAIR.match(text, at):
@@ -143,7 +175,7 @@ def _plain(written: str) -> str:
 
 
 def _score_values(pairs: Pairs) -> Values | None:
-    """What stands under each score's keys; a value that is no number or text is "not a score"."""
+    """Return the values under each score's keys. Neither number nor text is "not a score"."""
     values: dict[str, set[str]] = {"1": set(), "2": set()}
     for key, value in pairs:
         if match := _KEY.fullmatch(key.strip().lower()):
@@ -152,17 +184,17 @@ def _score_values(pairs: Pairs) -> Values | None:
 
 
 def _judged(values: Values, evidence: str, scale: Scale) -> Parsed:
-    scores = [_score(found, scale) for found in values]
+    scores = [_score(texts, scale) for texts in values]
     if scores[0] is None or scores[1] is None:
         return Parsed(Status.UNPARSED)
     return Parsed(Status.VALID, evidence, first=scores[0], second=scores[1])
 
 
-def _score(found: set[str], scale: Scale) -> Decimal | None:
-    """Two values that differ are none."""
-    if len(found) != 1:
+def _score(texts: set[str], scale: Scale) -> Decimal | None:
+    """Return the score, or None if it is given twice with different values."""
+    if len(texts) != 1:
         return None
-    text = fold(found.pop()).strip()
+    text = fold(texts.pop()).strip()
     match = _NUMBER.match(text)
     if match is None:
         return None

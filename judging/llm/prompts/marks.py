@@ -1,6 +1,15 @@
-"""Characters that look alike, folded to one, so that a mark is one mark in any script's digits.
+"""The marks of a judge's reply and of its templates, and how a text that has one is disarmed.
 
-The folded text has the length of the text: a position in one is a position in the other.
+Parsers find a verdict by its mark. A response may contain the same mark, by chance or by intent,
+and a judge may repeat it. So before a question, response or reference is sent, a middle dot is put
+after the first character of each mark in it:
+
+    The score of Assistant 1: 10    ->    The score of A·ssistant 1: 10
+    [[A]]                           ->    [·[A]]
+    [System]                        ->    [·System]
+    <think>                         ->    <·think>
+
+Nothing else changes, and no parser reads a disarmed mark. All patterns match folded text.
 """
 
 import itertools
@@ -9,11 +18,11 @@ import unicodedata
 from functools import lru_cache
 
 _SINGLE = {
-    # The one capital whose small letter is two characters, and the small letter that has no dot.
+    # The only capital whose small letter is two characters, and the small letter without a dot.
     **dict.fromkeys("\u0130\u0131", "i"),
     **dict.fromkeys("\u2010\u2011\u2012\u2212", "-"),
     **dict.fromkeys("\u2044\u2215", "/"),
-    # The decimal and the thousands separator of Arabic digits.
+    # The decimal and thousands separators of Arabic digits.
     "\u066b": ".",
     "\u066c": ",",
 }
@@ -27,15 +36,16 @@ class _Folds(dict[int, str]):
 
 
 def fold(text: str) -> str:
-    """Small letters, full-width and styled ones too; digits of all scripts as 0-9; one white space;
-    one hyphen, minus sign and slash.
+    """Fold characters that look alike into one, so that a mark is the same mark in any script.
 
-    Superscript and circled numbers stay as they are: "8²" is not 82.
+    Full-width and styled letters become small ones, the digits of all scripts 0-9, and there is
+    one space, one hyphen or minus sign, and one slash. Superscript and circled numbers stay as they
+    are, since "8²" is not 82. The length stays, so a position is valid in both texts.
     """
     return text.lower() if text.isascii() else text.translate(_FOLDS)
 
 
-# Soft hyphens, joiners, directions, fillers, variation selectors, tags: what no reader sees.
+# Characters that no reader sees: soft hyphens, joiners, directions, variation selectors, tags …
 INVISIBLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e0fff]"
@@ -104,10 +114,31 @@ TEMPLATE_MARK = re.compile(
     r"\[[ \t]*(?:question|system|better[ \t]+answer|score"
     r"|(?:the[ \t]+)?(?:start|end)[ \t]+of[ \t]+[^\[\]\n]{1,60})\]",
 )
-# What chat templates are made of; some servers read it in a message's text too.
+# The marks of chat templates, which some servers also read in a message's text.
 CHAT_MARK = re.compile(r"<\|[a-z_]{2,30}\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>")
+# The signs that end a turn or begin another one, of the chat templates in use. "<s>8</s>" is HTML.
+END_OF_TURN = re.compile(
+    r"<[|](?:im_end|im_start|end|endoftext|end_of_text|end[_\u2581]of[_\u2581]sentence"
+    r"|end_of_turn|end_of_turn_token|start_of_turn_token|eot|eot_id|eom_id|eos|eod|return|call"
+    r"|user|assistant|system|observation|start|start_header_id|end_response|endofprompt)[|]>"
+    r"|</?(?:start|end)_of_turn>|<eos>|<eod>|</s>|\[/?inst\]|<</?sys>>|\[eos\]"
+    r"|^(?:###[ \t]*(?:human|user|instruction)\b|human[ \t]*:)",
+    re.MULTILINE,
+)
+# A judge may also write of such a sign: "a stray <|im_end|> token".
+MENTION_BEFORE = re.compile(r"[a-z,][ \t]+$")
+MENTION_AFTER = re.compile(r"[ \t]+(?!(?:user|human|assistant|system)\b)[a-z]|[.,;:]")
+# The boxes of some models around their answer.
+BOX = re.compile(r"<\|(?:begin|end)_of_box\|>")
+RESTART_MARK = re.compile(
+    r"^[ \t*_`#>]*\[[ \t]*(?:question[ \t]*\]|system[ \t]*\][ \t*_`]*$"
+    r"|the[ \t]+(?:start|end)[ \t]+of[ \t]+(?:the[ \t]+)?"
+    r"(?:assistant[^\[\]\n]{1,20}(?:answer|response)|answer|input|output|response)[^\[\]\n]{0,20}\])"
+    r"|\[[ \t]*question[ \t]*\][ \t*_`]*$",
+    re.MULTILINE,
+)
 
-# The weak mark first: disarmed, it disarms the strong one that holds it.
+# The weak mark comes first: disarming it disarms the strong mark that contains it.
 VERDICT_MARKS = (WEAK_SCORE, STRONG_SCORE, VERDICT_MARK, JSON_SCORE_KEY)
 _ALL = (*VERDICT_MARKS, EVIDENCE_LABEL, THINK_TAG, TEMPLATE_MARK, CHAT_MARK)
 
@@ -117,12 +148,13 @@ def holds_verdict_mark(folded: str, start: int = 0, end: int | None = None) -> b
     return any(pattern.search(folded, start, end) for pattern in VERDICT_MARKS)
 
 
-# The two orders of an example follow each other, with the same texts.
+# The two orders of an example come one after the other, with the same texts.
 @lru_cache(maxsize=32)
 def disarm(text: str) -> str:
-    """`text` with a middle dot in each mark; a text without marks comes back as it is.
+    """Return `text` with a middle dot in each mark.
 
-    A mark with invisible characters in it is one too: a judge that repeats it may leave them out.
+    A mark with invisible characters in it counts too: a judge may leave them out when it repeats
+    the mark.
     """
     folded = fold(text)
     for pattern in _ALL:
@@ -137,7 +169,7 @@ def disarm(text: str) -> str:
 
 def _disarmed_as_seen(text: str) -> str:
     for pattern in _ALL:
-        at = [place for place, sign in enumerate(text) if not INVISIBLE.match(sign)]
+        at = [place for place, letter in enumerate(text) if not INVISIBLE.match(letter)]
         folded = fold(visible(text))
         text = _dotted(text, [at[match.start()] + 1 for match in pattern.finditer(folded)])
     return text

@@ -1,7 +1,12 @@
-"""What `part` says about a call: which response is shown first, and which ID token it bears.
+"""What a judge may be asked: the variants of a prompt, the templates, and how one is filled.
 
-A part is canonical text: `original`, `swapped`, `X0` to `X3`, `r1:fluency`, or a stage before an
-order, such as `portia:semantic:swapped`.
+- `PromptVariant` reads and writes the stored text `part` of a call, which says what its prompt
+  shows, and in which order.
+- `Template`, `template` and `default_template` are the shipped catalogue: texts with named slots,
+  and how the replies to them are read.
+- `render`, `render_parts` and `render_point` write the messages of a call. Responses change places
+  here and nowhere else before a reply is read. Questions, responses and references are disarmed
+  (see `marks`) before they fill a slot.
 """
 
 import hashlib
@@ -15,21 +20,21 @@ from fractions import Fraction
 from functools import cache, cached_property, lru_cache
 from importlib.resources import files
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from judging.core.enums import LabelledEnum
 from judging.llm.client.messages import Message
 from judging.llm.prompts.marks import disarm
+from judging.methods.calibration.probabilities import PERMUTATIONS, SHOWN_FIRST, bears_t1
+from judging.methods.portia.stages import Stage
 
 Order = Literal["original", "swapped"]
+Shown = TypeVar("Shown")
 
-PERMUTATIONS = ("X0", "X1", "X2", "X3")
 ORDERS: tuple[Order, Order] = ("original", "swapped")
-UNSPLIT = "unsplit"
+UNSPLIT = Stage.UNSPLIT.value
 _PORTIA = "portia:"
-
-# CalibraEval, eqs. 5 and 6: X1 and X2 show response 2 first; X2 and X3 give it the first token.
-_SWAPPED = {"original": False, "swapped": True, "X0": False, "X1": True, "X2": True, "X3": False}
-_FIRST_TOKEN_IS_FIRST = {"X0": True, "X1": False, "X2": True, "X3": False}
+_ITEM = "item:"
 
 
 class UnknownPart(ValueError):
@@ -41,11 +46,112 @@ class UnknownPart(ValueError):
         )
 
 
-def balanced(permutations: Collection[str]) -> tuple[str, ...]:
-    """The permutations among them in which position and ID token cancel: all four, or X0 and X2.
+@dataclass(frozen=True, slots=True)
+class PromptVariant:
+    """One way to ask about an example or a single response; `str()` gives its stored text `part`.
 
-    Where neither is complete it is the first alone, as of a method that asks one order. X0, X1
-    and X2 together show response 1 first once in three times and are not balanced.
+        original, swapped          both responses, with response 1 or response 2 first
+        X0, X1, X2, X3             a choice: also which response bears which ID token (CalibraEval)
+        portia:semantic:swapped    the parts of a PORTIA stage, in an order
+        cc:X0, dc:3:X0             a content-free input of a calibration, in a permutation
+        item:fluency               one response alone, by a criterion
+
+    Databases, exports and backups hold these texts, so they never change.
+
+    Attributes:
+        arrangement: `original`, `swapped`, or a permutation `X0` to `X3`. Empty if one response
+            is shown alone.
+        stage: The PORTIA stage; `unsplit` if the responses are shown whole.
+        criterion: What a single response is scored for.
+        input: The content-free input that is shown in place of an example: `cc`, or `dc:3` for
+            input 3 of DC. A file of recorded judgments may use names of its own here.
+    """
+
+    arrangement: str = ""
+    stage: str = UNSPLIT
+    criterion: str = ""
+    input: str = ""
+
+    @staticmethod
+    def parse(part: str) -> "PromptVariant":
+        """Read a stored text. Raises UnknownPart if it names neither an order nor a criterion."""
+        return _parse(part)
+
+    def __str__(self) -> str:
+        if not self.arrangement:
+            return f"{_ITEM}{self.criterion}"
+        if self.stage != UNSPLIT:
+            return f"{_PORTIA}{self.stage}:{self.arrangement}"
+        return f"{self.input}:{self.arrangement}" if self.input else self.arrangement
+
+    @property
+    def permutation(self) -> str | None:
+        """The permutation of a choice, `X0` to `X3`, if one was asked for."""
+        return self.arrangement if self.arrangement in PERMUTATIONS else None
+
+    @property
+    def swapped(self) -> bool:
+        """True if response 2 is shown first. Raises UnknownPart for a single response."""
+        if not self.arrangement:
+            raise UnknownPart(str(self))
+        if self.permutation:
+            return self.permutation not in SHOWN_FIRST
+        return self.arrangement == "swapped"
+
+    @property
+    def order(self) -> Order:
+        return "swapped" if self.swapped else "original"
+
+    @property
+    def response_1_bears_first_token(self) -> bool:
+        return bears_t1(self.permutation) if self.permutation else not self.swapped
+
+    @property
+    def first_bears_first_token(self) -> bool:
+        """True if the response shown first bears the first ID token, as outside X1 and X3."""
+        return self.response_1_bears_first_token != self.swapped
+
+    def shown(self, of_1: Shown, of_2: Shown) -> tuple[Shown, Shown]:
+        """Order what belongs to responses 1 and 2 as it is shown, or turn it back again."""
+        return (of_2, of_1) if self.swapped else (of_1, of_2)
+
+    def shown_ids(self, ids: tuple[str, str]) -> tuple[str, str]:
+        """Return the ID tokens in the order in which they are shown."""
+        return ids if self.first_bears_first_token else (ids[1], ids[0])
+
+    def token_probability(self, p_first: float) -> float:
+        """Return P(t1), CalibraEval's s, from the probability of the response shown first."""
+        return p_first if self.first_bears_first_token else 1 - p_first
+
+
+# Results ask about the part of every recorded sample, and a run has few parts.
+@lru_cache(maxsize=512)
+def _parse(part: str) -> PromptVariant:
+    if part.startswith(_ITEM):
+        return PromptVariant(criterion=part.removeprefix(_ITEM))
+    before, _, arrangement = part.rpartition(":")
+    if arrangement not in ORDERS and arrangement not in PERMUTATIONS:
+        raise UnknownPart(part)
+    if part.startswith(_PORTIA):
+        return PromptVariant(arrangement, stage=before.removeprefix(_PORTIA))
+    return PromptVariant(arrangement, input=before)
+
+
+def stage_parts(stage: str) -> tuple[str, str]:
+    """Return the parts of a PORTIA stage, one for each order.
+
+    Those of the unsplit stage are the parts of any other method.
+    """
+    original, swapped = (str(PromptVariant(order, stage=stage)) for order in ORDERS)
+    return original, swapped
+
+
+def balanced(permutations: Collection[str]) -> tuple[str, ...]:
+    """Return the permutations in which position and ID token cancel: all four, or X0 and X2.
+
+    If neither set is complete, the first permutation counts alone, as with a method that asks for
+    one order. X0, X1 and X2 together show response 1 first once in three times, so they are not
+    balanced.
     """
     for cancelling in (PERMUTATIONS, ("X0", "X2")):
         if set(cancelling) <= set(permutations):
@@ -53,57 +159,18 @@ def balanced(permutations: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(permutations)[:1])
 
 
-def is_swapped(part: str) -> bool:
-    """Whether response 2 is shown first."""
-    try:
-        return _SWAPPED[part.rpartition(":")[2]]
-    except KeyError:
-        raise UnknownPart(part) from None
-
-
-@lru_cache(maxsize=256)
-def order(part: str) -> Order:
-    return "swapped" if is_swapped(part) else "original"
-
-
-def stage_of(part: str) -> str:
-    """The PORTIA stage that a part belongs to; `unsplit` where the responses are shown whole."""
-    return part.split(":")[1] if part.startswith(_PORTIA) else UNSPLIT
-
-
-def stage_parts(stage: str) -> tuple[str, str]:
-    """The two parts of a PORTIA stage; the unsplit ones are those of any other method."""
-    prefix = "" if stage == UNSPLIT else f"{_PORTIA}{stage}:"
-    return f"{prefix}original", f"{prefix}swapped"
-
-
-def first_token_is_first(part: str) -> bool:
-    """Whether the response shown first bears the first ID token; so it does outside X1 and X3."""
-    return _FIRST_TOKEN_IS_FIRST.get(part.rpartition(":")[2], True)
-
-
-def shown_ids(ids: tuple[str, str], part: str) -> tuple[str, str]:
-    """The ID tokens in the order in which they are shown."""
-    return ids if first_token_is_first(part) else (ids[1], ids[0])
-
-
-def token_probability(p_first: float, part: str) -> float:
-    """P(t1), CalibraEval's s, from the probability of the response that was shown first."""
-    return p_first if first_token_is_first(part) else 1 - p_first
-
-
-class JudgeForm(StrEnum):
+class JudgeForm(LabelledEnum):
     """What is asked of the judge."""
 
-    SCORE = "score"
-    RELATION = "relation"
-    LIKERT = "likert"
-    CHOICE = "choice"
-    POINTWISE = "pointwise"
+    SCORE = "score", "two scores, 1 to 10"
+    RELATION = "relation", "better one or tie"
+    LIKERT = "likert", "rating 1 to 7"
+    CHOICE = "choice", "one ID token with log-probabilities"
+    POINTWISE = "pointwise", "one response alone"
 
 
 class ReplyFormat(StrEnum):
-    """How the verdict stands in a reply; each has one parser."""
+    """How a reply states the verdict. Each format has one parser."""
 
     SCORE_LINES = "score_lines"
     SCORE_JSON = "score_json"
@@ -122,17 +189,17 @@ REPLIES_OF_FORM = {
     JudgeForm.POINTWISE: (ReplyFormat.RATING_LINE,),
 }
 
-# The papers' names for a slot, and ours.
+# The papers' names for slots, and ours.
 ALIASES = {"Q": "question", "R1": "first", "R2": "second"}
-_PAIR = {"question", "first", "second", "reference", "criteria"}
-_IDS = {"id_1", "id_2", "id_first", "id_second"}
-SLOTS = frozenset(_PAIR | _IDS | {"input", "output"})
-SLOT = re.compile(r"\{(" + "|".join(sorted(SLOTS | ALIASES.keys())) + r")\}")
+PAIR_SLOTS = frozenset({"question", "first", "second"})
+ID_SLOTS = frozenset({"id_1", "id_2", "id_first", "id_second"})
+_SLOTS = PAIR_SLOTS | ID_SLOTS | {"reference", "criteria", "input", "output"}
+SLOT = re.compile(r"\{(" + "|".join(sorted(_SLOTS | ALIASES.keys())) + r")\}")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The lowest and the highest value that a judge may give; `whole`: no fractions."""
+    """The lowest and the highest value that a judge may give. `whole` allows no fractions."""
 
     low: Decimal
     high: Decimal
@@ -143,20 +210,30 @@ class Scale:
         return self.low <= value <= self.high and whole
 
     def turned(self, rating: Decimal) -> Decimal:
-        """A rating that favours the first, as one that favours the second by as much."""
+        """Return the rating that favours the other response by as much."""
         return self.low + self.high - rating
 
 
+LEAST_MASS = 0.5
 SCORES = Scale(Decimal(1), Decimal(10))
 LIKERT = Scale(Decimal(1), Decimal(7), whole=True)
 
 
+def default_scale(form: JudgeForm) -> Scale:
+    return LIKERT if form is JudgeForm.LIKERT else SCORES
+
+
 @dataclass(frozen=True)
 class Template:
-    """`ids` are the option-ID tokens of the form `choice`, and a probability within `band` of 1/2
-    is a tie; `task` describes what an output is for.
+    """A text with slots, and how its reply is read.
 
-    `twin` names the template that asks the same in text or in JSON.
+    Attributes:
+        twin: The template that asks for the same in JSON, or in text.
+        task: What the output to score is for (form `pointwise`).
+        ids: The option-ID tokens (form `choice`).
+        band: A probability within this much of 1/2 is a tie (form `choice`).
+        least_mass: The IDs, or the scores on the scale, must have this much of the probability
+            where the reply states its verdict. With less there is no verdict.
     """
 
     name: str
@@ -169,6 +246,7 @@ class Template:
     task: str = ""
     ids: tuple[str, str] = ("A", "B")
     band: Fraction = Fraction(0)
+    least_mass: float = LEAST_MASS
 
     @cached_property
     def sha256(self) -> str:
@@ -179,7 +257,7 @@ class Template:
         return frozenset(canonical(name) for name in SLOT.findall(self.text))
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The text with its slots filled in one pass: what is filled in is never read again."""
+        """Fill all slots in one pass, so that a slot's name in a response stays as it is."""
         return SLOT.sub(lambda match: values[canonical(match[1])], self.text)
 
 
@@ -215,13 +293,13 @@ def template(name: str) -> Template:
 
 
 def templates_of(form: JudgeForm) -> list[Template]:
-    return [found for found in _catalogue().values() if found.form is form]
+    return [entry for entry in _catalogue().values() if entry.form is form]
 
 
 def default_template(form: JudgeForm, *, json: bool = False) -> Template:
-    """The form's default; `json` gives its JSON twin where it has one."""
-    found = template(DEFAULT_OF_FORM[form])
-    return template(found.twin) if json and found.twin else found
+    """Return the form's default template, or with `json` its JSON twin if it has one."""
+    in_text = template(DEFAULT_OF_FORM[form])
+    return template(in_text.twin) if json and in_text.twin else in_text
 
 
 @cache
@@ -237,34 +315,32 @@ def _load(name: str, entry: Mapping[str, Any]) -> Template:
         (folder / f"{file}.txt").read_text(encoding="utf-8") for file in entry.get("files", [name])
     ]
     form = JudgeForm(entry["form"])
+    low_high, scale = entry.get("scale"), default_scale(form)
+    if low_high is not None:
+        scale = replace(scale, low=Decimal(low_high[0]), high=Decimal(low_high[1]))
     return Template(
         name=name,
         text="".join(texts).removesuffix("\n"),
         form=form,
         reply=ReplyFormat(entry["reply"]),
-        scale=_scale(form, entry.get("scale")),
+        scale=scale,
         source=entry["source"],
         twin=entry.get("twin", ""),
         task=entry.get("task", ""),
     )
 
 
-def _scale(form: JudgeForm, bounds: list[int] | None) -> Scale:
-    if bounds is None:
-        return LIKERT if form is JudgeForm.LIKERT else SCORES
-    return Scale(Decimal(bounds[0]), Decimal(bounds[1]), whole=form is JudgeForm.LIKERT)
-
-
-# The braces, keys and scores after the evidence, in tokens. A token is at least one character, so
-# evidence of at most this much less than the limit leaves room for the scores.
+# The tokens of the braces, keys and scores after the evidence. A token has at least one character,
+# so evidence that is this many characters shorter than the token limit leaves room for the scores.
 TOKENS_AFTER_EVIDENCE = 60
 SHORTEST_EVIDENCE = 20
 
 
 def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> dict[str, object]:
-    """Evidence first, as a model writes the properties in the schema's order.
+    """Return the JSON schema of a reply, for endpoints that take one.
 
-    `whole` asks for whole scores; what parses is not changed by it.
+    The evidence comes first, since a model writes the properties in the schema's order. `whole`
+    asks for whole scores; the parser reads others all the same.
     """
     if template.reply is not ReplyFormat.SCORE_JSON:
         raise ValueError(f"The template {template.name!r} is not answered in JSON.")
@@ -288,7 +364,7 @@ def reply_schema(template: Template, max_tokens: int, *, whole: bool = True) -> 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """A solved pair, shown before the one that is asked about. `better` is response 1 or 2."""
+    """A solved pair, shown before the pair in question. `better` is response 1 or 2."""
 
     question: str
     response_1: str
@@ -298,7 +374,7 @@ class Shot:
 
 @dataclass(frozen=True, slots=True)
 class PointShot:
-    """A scored output, shown before the one that is asked about."""
+    """A scored output, shown before the output in question."""
 
     input: str
     output: str
@@ -316,15 +392,16 @@ def render(
     criteria: str = "",
     shots: Sequence[Shot] = (),
 ) -> list[Message]:
-    """The messages of one call; `part` says which response is shown first."""
+    """Return the messages of one call about a pair; `part` says which response is shown first."""
+    variant = PromptVariant.parse(part)
     values = {"reference": disarm(reference), "criteria": criteria}
     messages = []
     for shot in shots:
-        text = _pair(template, (shot.question, shot.response_1, shot.response_2), part, values)
-        better_is_1 = shot.better == 1
-        answer = template.ids[0] if better_is_1 == _first_token_is_1(part) else template.ids[1]
+        text = _pair(template, (shot.question, shot.response_1, shot.response_2), variant, values)
+        first_token = (shot.better == 1) == variant.response_1_bears_first_token
+        answer = template.ids[0] if first_token else template.ids[1]
         messages += [Message("user", text), Message("assistant", answer)]
-    text = _pair(template, (question, response_1, response_2), part, values)
+    text = _pair(template, (question, response_1, response_2), variant, values)
     return [*messages, Message("user", text)]
 
 
@@ -338,18 +415,20 @@ def render_parts(
     reference: str = "",
     criteria: str = "",
 ) -> list[Message]:
-    """The messages of one PORTIA call: the aligned parts in turn (Table 16).
+    """Return the messages of one PORTIA call, which shows the aligned parts in turn (Table 16).
 
-    The two response blocks of the template are repeated for each part, "part i" in their marks.
+    The template's two response blocks are repeated for each part, with "part i" in their marks.
+    Raises NoResponseBlocks if the template has none.
     """
     if len(parts_1) != len(parts_2) or not parts_1:
         raise ValueError("Both responses have the same number of parts, at least one.")
     head, blocks, tail = (replace(template, text=text) for text in response_blocks(template))
-    values = _values(template, question, part)
+    variant = PromptVariant.parse(part)
+    values = _values(template, question, variant)
     values |= {"reference": disarm(reference), "criteria": criteria}
     shown = []
     for number, pair in enumerate(zip(parts_1, parts_2, strict=True), start=1):
-        first, second = _by_position(*pair, part)
+        first, second = variant.shown(*pair)
         numbered = replace(blocks, text=_numbered(blocks.text, number))
         shown.append(numbered.fill(values | {"first": disarm(first), "second": disarm(second)}))
     return [Message("user", head.fill(values) + "\n\n".join(shown) + tail.fill(values))]
@@ -363,7 +442,7 @@ def render_point(
     criteria: str = "",
     shots: Sequence[PointShot] = (),
 ) -> list[Message]:
-    """The messages of one pointwise call: one output, alone."""
+    """Return the messages of one call about a single output."""
     messages = []
     for shot in shots:
         values = {"input": disarm(shot.input), "output": disarm(shot.output), "criteria": criteria}
@@ -373,7 +452,7 @@ def render_point(
 
 
 class NoResponseBlocks(ValueError):
-    """A template whose responses don't stand between marks of their own."""
+    """A template without marks of their own around the responses."""
 
     def __init__(self, name: str) -> None:
         super().__init__(
@@ -384,7 +463,7 @@ class NoResponseBlocks(ValueError):
 
 
 def response_blocks(template: Template) -> tuple[str, str, str]:
-    """The template's text before, in, and after its two response blocks."""
+    """Return the template's text before, in and after its two response blocks."""
     match = _BLOCKS.search(template.text)
     if match is None or {canonical(match["a"]), canonical(match["b"])} != {"first", "second"}:
         raise NoResponseBlocks(template.name)
@@ -400,24 +479,18 @@ def _numbered(blocks: str, number: int) -> str:
 
 
 def _pair(
-    template: Template, texts: tuple[str, str, str], part: str, values: dict[str, str]
+    template: Template,
+    texts: tuple[str, str, str],
+    variant: PromptVariant,
+    values: dict[str, str],
 ) -> str:
     question, response_1, response_2 = texts
-    first, second = _by_position(response_1, response_2, part)
+    first, second = variant.shown(response_1, response_2)
     shown = {"first": disarm(first), "second": disarm(second)}
-    return template.fill(_values(template, question, part) | shown | values)
+    return template.fill(_values(template, question, variant) | shown | values)
 
 
-def _values(template: Template, question: str, part: str) -> dict[str, str]:
-    id_first, id_second = shown_ids(template.ids, part)
+def _values(template: Template, question: str, variant: PromptVariant) -> dict[str, str]:
+    id_first, id_second = variant.shown_ids(template.ids)
     ids = {"id_1": template.ids[0], "id_2": template.ids[1]}
     return {"question": disarm(question), "id_first": id_first, "id_second": id_second} | ids
-
-
-def _by_position(response_1: str, response_2: str, part: str) -> tuple[str, str]:
-    return (response_2, response_1) if is_swapped(part) else (response_1, response_2)
-
-
-def _first_token_is_1(part: str) -> bool:
-    """Whether response 1 bears the first ID token."""
-    return first_token_is_first(part) != is_swapped(part)

@@ -1,4 +1,4 @@
-"""create_user NAME: make a login and print the link that sets its password."""
+"""`manage.py create_user`: create a login and print the link that sets its password."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from judging.projects.accounts import create_login, password_link
 
 
 class Command(FairJudgeCommand):
-    help = "Make a login and print a one-time link to set its password."
+    help = "Create a login and print a one-time link to set its password."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="of the login")
+        parser.add_argument("name", help="the name of the login")
         parser.add_argument(
             "--researcher", action="store_true", help="may create projects and start runs"
         )

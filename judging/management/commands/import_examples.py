@@ -1,45 +1,46 @@
-"""`manage.py import_examples`: check files of pairs and bring them into a project."""
+"""`manage.py import_examples`: check files of pairs and import them into a project."""
 
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
 from judging.dataset.reading import Summary
-from judging.dataset.records import FIELDS, IGNORE, plain
-from judging.dataset.uploads import ImportComparison, first_pass, refused_files_of
-from judging.dataset.writing import import_files, undo
+from judging.dataset.records import FIELDS, IGNORE, codes_of, plain, spelled
+from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
+from judging.dataset.writing import refuse_ambiguous, undo, write_checked
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):
-    help = "Import pairs of responses. The same file again adds nothing."
+    help = "Import pairs of responses. Importing the same file again adds nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_project(parser, "; created when new")
-        parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="of pairs")
+        add_project(parser, "; a new project is created")
+        parser.add_argument("files", metavar="FILE", nargs="*", type=Path, help="a file of pairs")
         add_format(parser, FORMATS)
+        add_labels(parser)
         parser.add_argument(
             "--map",
             metavar="COL=FIELD",
             action="append",
             default=[],
-            help=f"read a column as one of: {', '.join(FIELDS)}; or {IGNORE} it",
+            help=f"read the column COL as one of: {', '.join(FIELDS)}; or {IGNORE} it",
         )
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
         parser.add_argument(
             "--skip-invalid",
             action="store_true",
-            help="leave invalid rows out, and copy them to FILE's name with .refused",
+            help="leave invalid rows out, and copy them to a file with .refused in its name",
         )
-        parser.add_argument("--owner", metavar="USER", help="who owns a new project")
-        parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
+        parser.add_argument("--owner", metavar="USER", help="the owner of a new project")
+        parser.add_argument("--undo", metavar="NUMBER", type=int, help="undo an import")
 
     def handle(self, *args: Any, **options: Any) -> None:
         if options["undo"] is not None:
@@ -50,63 +51,70 @@ class Command(FairJudgeCommand):
             raise UserError("No file was named. Nothing was imported.")
         mapping = dict(one_mapping(text) for text in options["map"])
         existing = Project.objects.filter(slug=options["project"]).first()
-        found, comparison = first_pass(existing, paths, options["format"], mapping)
-        self.describe(found, comparison)
+        labels = None if options["labels"] is None else codes_of(options["labels"])
+        checked = first_pass(existing, paths, options["format"], mapping, labels)
+        summary = checked.summary
+        self.describe(checked)
         if options["dry_run"]:
-            if found.n_problems:
-                raise UserError(f"{problem_count(found)} found. Nothing was written.")
+            if summary.n_problems:
+                raise UserError(f"{problem_count(summary)} found. Nothing was written.")
             self.stdout.write("Nothing was written.")
             return
-        if found.n_problems and (found.fatal or not options["skip_invalid"]):
-            hint = "" if found.fatal else ", or leave these rows out with --skip-invalid"
+        if summary.n_problems and (summary.fatal or not options["skip_invalid"]):
+            hint = "" if summary.fatal else ", or leave these rows out with --skip-invalid"
             raise UserError(
-                f"{problem_count(found)} found. Nothing was imported. Mend the file{hint}."
+                f"{problem_count(summary)} found. Nothing was imported. Fix the file{hint}."
             )
+        refuse_ambiguous(summary.readings)
         project = project_for_command(options["project"], options["owner"], create=True)
-        with self.progress("Importing", found.n_rows) as progress:
-            imported = import_files(
+        with self.progress("Importing", summary.n_rows) as progress:
+            imported = write_checked(
                 project,
                 None,
-                paths,
-                file_format=options["format"],
-                mapping=mapping,
+                checked,
                 skip_invalid=options["skip_invalid"],
                 advance=progress.advance,
             )
         self.report(imported)
 
-    def describe(self, found: Summary, comparison: ImportComparison | None) -> None:
-        write = self.stdout.write
-        write(f"{number_of(found.n_rows, 'row')} can be imported ({found.format}).")
-        for field, source in found.columns.items():
+    def describe(self, checked: FirstPass) -> None:
+        summary, write = checked.summary, self.stdout.write
+        write(f"{number_of(summary.n_rows, 'row')} can be imported ({summary.format}).")
+        for field, source in summary.columns.items():
             if field != source:
                 write(f"  {field} is read from {source}")
-        if found.unused:
-            write(f"  not read: {', '.join(found.unused)}")
-        if any(found.gold.values()):
-            shares = ", ".join(f"{count(n)} {label}" for label, n in found.gold.items())
+        if summary.unused:
+            write(f"  not read: {', '.join(summary.unused)}")
+        if any(summary.gold.values()) and not summary.readings:
+            shares = ", ".join(f"{count(n)} {label}" for label, n in summary.gold.items())
             write(f"  gold labels: {shares}")
-        for notice in found.notices:
+        if summary.labels:
+            said = "can mean" if summary.readings else "are read as"
+            meant = " or ".join(map(spelled, summary.readings or [summary.labels]))
+            write(f"  codes of gold labels {said} {meant}, of response 1")
+        for notice in summary.notices:
             lines = ", ".join(str(line) for line in notice.lines)
             more = ", …" if notice.count > len(notice.lines) else ""
             write(f"  {notice.sentence}" + (f" Lines {lines}{more}" if lines else ""))
-        for problem in found.problems:
+        for problem in summary.problems:
             self.stderr.write(str(problem))
-        if found.n_problems > len(found.problems):
+        if summary.n_problems > len(summary.problems):
             self.stderr.write(
-                f"… and {count(found.n_problems - len(found.problems))} more problems."
+                f"… and {count(summary.n_problems - len(summary.problems))} more problems."
             )
-        for conflict in comparison.conflicts if comparison else ():
-            self.stderr.write(str(conflict))
+        for conflict in checked.comparison.conflicts:
+            self.stderr.write(conflict)
 
     def report(self, imported: Import) -> None:
         parts = [
             f"{number_of(imported.n_written, 'example')} imported into {imported.project.slug}"
         ]
         if imported.n_known:
-            parts.append(f"there already: {count(imported.n_known)}")
+            parts.append(f"already in the project: {count(imported.n_known)}")
         if imported.n_conflicts:
-            parts.append(f"there with other content, left as it is: {count(imported.n_conflicts)}")
+            parts.append(
+                f"already in the project with different content: {count(imported.n_conflicts)}"
+            )
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
         for path in refused_files_of(imported):
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
@@ -116,11 +124,11 @@ class Command(FairJudgeCommand):
         if imported is None:
             raise UserError(f"Project {slug} has no import {number}. Nothing was changed.")
         undo(imported, None)
-        self.stdout.write(f"Import {number} is undone; its examples are gone.")
+        self.stdout.write(f"Import {number} is undone. Its examples are deleted.")
 
 
 def one_mapping(text: str) -> tuple[str, str]:
-    """`COL=field`, the field without case and punctuation."""
+    """Parse `COL=FIELD`. The field's case and punctuation don't matter."""
     column, equals, field = text.rpartition("=")
     fields = {plain(name): name for name in (*FIELDS, IGNORE)}
     if not equals or plain(field) not in fields:
@@ -131,5 +139,7 @@ def one_mapping(text: str) -> tuple[str, str]:
     return column, fields[plain(field)]
 
 
-def problem_count(found: Summary) -> str:
-    return f"{number_of(found.n_problems, 'problem')} {'was' if found.n_problems == 1 else 'were'}"
+def problem_count(summary: Summary) -> str:
+    return (
+        f"{number_of(summary.n_problems, 'problem')} {'was' if summary.n_problems == 1 else 'were'}"
+    )

@@ -1,12 +1,13 @@
-"""`manage.py import_judgments`: recorded judge outputs become a run, no API needed."""
+"""`manage.py import_judgments`: make a run of recorded judge outputs, without an API."""
 
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandParser
 
-from judging.core.commands import FairJudgeCommand, add_format, add_project
+from judging.core.commands import FairJudgeCommand, add_format, add_labels, add_project
 from judging.core.formatting import count, number_of
+from judging.dataset.records import codes_of
 from judging.projects.access import project_for_command
 from judging.runs.models import Verdict
 from judging.runs.recorded.formats import FORMATS
@@ -14,7 +15,7 @@ from judging.runs.recorded.writing import import_judgments
 
 
 class Command(FairJudgeCommand):
-    help = "Turn recorded judge outputs into a run of a project whose examples are imported."
+    help = "Turn recorded judge outputs into a run of a project that has the examples."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -23,11 +24,12 @@ class Command(FairJudgeCommand):
             metavar="FILE",
             nargs="+",
             type=Path,
-            help="of samples; one run for all",
+            help="a file of samples; all files become one run",
         )
         add_format(parser, FORMATS)
+        add_labels(parser)
         parser.add_argument(
-            "--name", metavar="RUN", help="of the run; default: its model and method"
+            "--name", metavar="RUN", help="the run's name; default: its model and method"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -39,6 +41,7 @@ class Command(FairJudgeCommand):
                 options["files"],
                 file_format=options["format"],
                 name=options["name"] or "",
+                labels=codes_of(options["labels"] or ""),
                 advance=progress.advance,
             )
         verdicts = Verdict.objects.filter(run=run)

@@ -1,4 +1,4 @@
-"""`manage.py import_scores`: what people scored single responses."""
+"""`manage.py import_scores`: import single responses with people's scores."""
 
 from pathlib import Path
 from typing import Any
@@ -9,28 +9,30 @@ from judging.core.commands import FairJudgeCommand, add_format, add_project
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
 from judging.dataset.models import Import
-from judging.dataset.scores import FORMATS, ScoresImported, import_scores, undo_scores
+from judging.dataset.scores import FORMATS, ScoresImported, check_scores, undo_scores, write_scores
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
 
 class Command(FairJudgeCommand):
-    help = "Import single responses with people's scores. The same file again adds nothing."
+    help = (
+        "Import single responses with people's scores. Importing the same file again adds nothing."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        add_project(parser, "; created when new")
+        add_project(parser, "; a new project is created")
         parser.add_argument(
             "file",
             metavar="FILE",
             nargs="?",
             type=Path,
-            help="columns input, output, criterion, rater, score; model and external_id if known",
+            help="columns: input, output, criterion, rater, score; optional: model, external_id",
         )
         add_format(parser, FORMATS)
-        parser.add_argument("--rater", help="who scored, where no column says it")
+        parser.add_argument("--rater", help="the rater, if the file has no column for it")
         parser.add_argument("--dry-run", action="store_true", help="check, and write nothing")
-        parser.add_argument("--owner", metavar="USER", help="who owns a new project")
-        parser.add_argument("--undo", metavar="NUMBER", type=int, help="take an import back")
+        parser.add_argument("--owner", metavar="USER", help="the owner of a new project")
+        parser.add_argument("--undo", metavar="NUMBER", type=int, help="undo an import")
 
     def handle(self, *args: Any, **options: Any) -> None:
         slug = options["project"]
@@ -39,26 +41,24 @@ class Command(FairJudgeCommand):
             return
         if options["file"] is None:
             raise UserError("No file was named. Nothing was imported.")
-        given = {"file_format": options["format"], "rater": (options["rater"] or "").strip()}
-        existing = Project.objects.filter(slug=slug).first()
-        if options["dry_run"] or existing is None:
-            # A file that is wrong makes no project.
-            found = import_scores(existing, None, options["file"], dry_run=True, **given)
-            if options["dry_run"]:
-                self.describe(found)
-                self.stdout.write("Nothing was written.")
-                return
+        # Checked first, so that a wrong file makes no project.
+        checked = check_scores(options["file"], options["format"], (options["rater"] or "").strip())
+        if options["dry_run"]:
+            existing = Project.objects.filter(slug=slug).first()
+            self.describe(write_scores(existing, None, checked, dry_run=True))
+            self.stdout.write("Nothing was written.")
+            return
         project = project_for_command(slug, options["owner"], create=True)
-        found = import_scores(project, None, options["file"], **given)
-        self.describe(found)
-        self.stdout.write(f"Written to {project.slug} as import {found.number}.")
+        counts = write_scores(project, None, checked)
+        self.describe(counts)
+        self.stdout.write(f"Written to {project.slug} as import {counts.number}.")
 
-    def describe(self, found: ScoresImported) -> None:
+    def describe(self, counts: ScoresImported) -> None:
         self.stdout.write(
-            f"{number_of(found.items, 'new item')}, {number_of(found.scores, 'new score')}; "
-            f"there already: {number_of(found.known, 'score')}."
+            f"{number_of(counts.items, 'new item')}, {number_of(counts.scores, 'new score')}; "
+            f"already in the project: {number_of(counts.known, 'score')}."
         )
-        for sentence in found.conflicts:
+        for sentence in counts.conflicts:
             self.stdout.write(f"Conflict: {sentence}")
 
     def undo(self, slug: str, number: int) -> None:
@@ -66,6 +66,5 @@ class Command(FairJudgeCommand):
         imported = project.imports.filter(number=number, kind=Import.Kind.POINTS).first()
         if imported is None:
             raise UserError(f"Project {slug} has no import of scores with the number {number}.")
-        done = undo_scores(imported, None)
-        said = "is undone" if done else "was undone before"
-        self.stdout.write(f"Import {number} {said}.")
+        undone = undo_scores(imported, None)
+        self.stdout.write(f"Import {number} {'is undone' if undone else 'was undone before'}.")

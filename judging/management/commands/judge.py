@@ -1,4 +1,4 @@
-"""What `manage.py judge` takes of the judge, of its forms and methods, and of the pace."""
+"""`manage.py judge`: estimate, start or resume a run, and work on it in this process."""
 
 import time
 from argparse import ArgumentTypeError
@@ -8,6 +8,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
+from judging.core import leases
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.core.formatting import count, duration, number_of
@@ -33,9 +34,9 @@ OF_PORTIA = ("parts", "tokens", "unsplit_first", "without")
 
 
 def add_judge_arguments(parser: CommandParser) -> None:
-    parser.add_argument("--endpoint", help="an endpoint that the operator named")
+    parser.add_argument("--endpoint", help="the name of an endpoint, as the operator configured it")
     parser.add_argument(
-        "--model", help="default: FAIRJUDGE_JUDGE_MODEL, else the endpoint's only one"
+        "--model", help="default: FAIRJUDGE_JUDGE_MODEL, or else the endpoint's only model"
     )
     parser.add_argument(
         "--method",
@@ -43,26 +44,26 @@ def add_judge_arguments(parser: CommandParser) -> None:
         help=f"default: {Method.MEC_BPC}, evidence first in both orders",
     )
     parser.add_argument(
-        "--form", choices=Form.values, help=f"what is asked of the judge; default: {Form.SCORE}"
+        "--form", choices=Form.values, help=f"what the judge is asked for; default: {Form.SCORE}"
     )
     parser.add_argument(
         "--template",
         metavar="NAME|FILE.toml",
-        help="shipped, the project's own, or a file; default: the form's usual one",
+        help="a template of FairJudge or of the project, or a file; default: that of the form",
     )
     parser.add_argument(
         "--criteria",
         metavar="TEXT",
-        help="fills a template's {criteria}; of a pointwise run names, such as fluency,relevance",
+        help="the text for {criteria} in the template; pointwise: names, such as fluency,relevance",
     )
-    parser.add_argument("--k", type=positive, help=f"samples in each order, {K} usually")
+    parser.add_argument("--k", type=positive, help=f"samples in each order; default: {K}")
     parser.add_argument(
         "--max-tokens",
         type=positive,
-        help=f"the longest reply; default: {MAX_TOKENS}, of the local judge {LOCAL_MAX_TOKENS}",
+        help=f"max tokens per sample; default: {MAX_TOKENS}, or {LOCAL_MAX_TOKENS} locally",
     )
     parser.add_argument(
-        "--price", type=price, metavar="IN,OUT", help="USD a million prompt, completion tokens"
+        "--price", type=price, metavar="IN,OUT", help="USD per million prompt and completion tokens"
     )
 
 
@@ -71,56 +72,59 @@ def add_choice_arguments(parser: CommandParser) -> None:
         "--permutations",
         type=positive,
         metavar="1|2|3|4",
-        help="of a choice: X0; X0, X2 (the usual); X0 to X2; or X0 to X3",
+        help="choice: X0; X0 and X2 (default); X0 to X2; or X0 to X3",
     )
-    parser.add_argument("--ids", metavar="A,B", help="of a choice: its two option IDs")
+    parser.add_argument("--ids", metavar="A,B", help="choice: the two option IDs")
     parser.add_argument(
-        "--band", type=amount, metavar="B", help="of a choice: a P within B of ½ is a tie"
+        "--band", type=amount, metavar="B", help="choice: a P within B of ½ is a tie"
     )
-    parser.add_argument(
-        "--scale", metavar="LOW,HIGH", help="of a pointwise run: the scores that may be given"
-    )
+    parser.add_argument("--scale", metavar="LOW,HIGH", help="pointwise: the range of scores")
     parser.add_argument(
         "--shots-from",
         metavar="RUN",
-        help="of a pointwise run: show first what RUN was most biased about, with people's scores",
+        help="pointwise: show first the items on which RUN was most biased, with people's scores",
     )
     parser.add_argument(
         "--shots-random",
         action="store_true",
         default=None,
-        help="with --shots-from: as many of its training items at random, to compare with",
+        help="with --shots-from: show as many training items at random instead, for comparison",
     )
     parser.add_argument(
-        "--shots", type=whole, metavar="0..3", help="of a choice: solved examples shown before"
+        "--shots",
+        type=whole,
+        metavar="0..3",
+        help="choice: how many solved examples are shown first",
     )
 
 
 def add_portia_arguments(parser: CommandParser) -> None:
     parser.add_argument(
-        "--parts", type=positive, metavar="N", help=f"of PORTIA: parts a response, {PARTS} usually"
+        "--parts", type=positive, metavar="N", help=f"PORTIA: parts per response; default: {PARTS}"
     )
     parser.add_argument(
-        "--tokens", choices=TOKENS, help="of PORTIA: what parts are alike by; words usually"
+        "--tokens",
+        choices=TOKENS,
+        help="PORTIA: what the similarity of parts is based on; default: words",
     )
     parser.add_argument(
         "--unsplit-first",
         action="store_true",
         default=None,
-        help="of PORTIA: show the whole responses before any part",
+        help="PORTIA: show the whole responses first, and parts after that",
     )
     parser.add_argument(
-        "--without", choices=WITHOUT, help="of PORTIA: leave out the alignment by length, or other"
+        "--without", choices=WITHOUT, help="PORTIA: leave out one kind of alignment"
     )
 
 
 def template_file(options: dict[str, Any]) -> dict[str, Any]:
-    """A template from a file, which says itself what form it is of."""
+    """Return the template and form of a file. The file says which form it is for."""
     name = options["template"] or ""
     if not name.endswith(".toml"):
         return {}
-    found = template_from(Path(name))
-    return {"template": found, "form": options["form"] or found.form.value}
+    template = template_from(Path(name))
+    return {"template": template, "form": options["form"] or template.form.value}
 
 
 def portia_options(options: dict[str, Any]) -> dict[str, Any]:
@@ -131,19 +135,21 @@ def portia_options(options: dict[str, Any]) -> dict[str, Any]:
 def add_pace_arguments(parser: CommandParser) -> None:
     parser.add_argument("--name", metavar="RUN", help="default: its model and method")
     parser.add_argument(
-        "--seed", type=seed, help="repeats the order of equal ranks; default: drawn"
+        "--seed", type=seed, help="repeats the order of equal ranks; default: random"
     )
     parser.add_argument(
-        "--temperature", type=amount, help="default: 1, so that samples differ; 0 by probabilities"
+        "--temperature",
+        type=amount,
+        help="default: 1, so that samples differ; 0 if probabilities are read",
     )
     parser.add_argument(
         "--budget", type=amount, metavar="USD", help="pause before more than this is spent"
     )
     parser.add_argument(
-        "--concurrency", type=positive, help=f"requests at once; default: {CONCURRENCY}"
+        "--concurrency", type=positive, help=f"requests at the same time; default: {CONCURRENCY}"
     )
-    parser.add_argument("--rpm", type=positive, help="requests a minute at most")
-    parser.add_argument("--tpm", type=positive, help="tokens a minute at most")
+    parser.add_argument("--rpm", type=positive, help="max requests per minute")
+    parser.add_argument("--tpm", type=positive, help="max tokens per minute")
 
 
 def positive(text: str) -> int:
@@ -181,9 +187,9 @@ JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
 PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
-# What a run keeps as it was started.
+# Options that a run keeps from its start.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
-# Of these, saying again what the run has changes nothing.
+# Options that --resume accepts if they say what the run already has.
 KEPT = {"endpoint", "model", "method", "form", "k", *PACE}
 
 
@@ -200,7 +206,7 @@ class Command(FairJudgeCommand):
             "--batch",
             action="store_true",
             default=None,
-            help="hand the calls in as batches: half the price, within 24 hours",
+            help="send the calls as batches: half the price, within 24 hours",
         )
         parser.add_argument(
             "--adaptive",
@@ -208,14 +214,16 @@ class Command(FairJudgeCommand):
             type=float,
             const=CONFIDENCE,
             metavar="CONFIDENCE",
-            help=f"stop asking about an example once its label is clear, at {CONFIDENCE} unless "
-            "given; with --resume RUN --estimate: what it would have saved there",
+            help="stop asking about an example once its label is clear; default confidence: "
+            f"{CONFIDENCE}; with --resume RUN --estimate: what this would have saved in RUN",
         )
-        parser.add_argument("--background", action="store_true", help="leave it to a worker")
-        parser.add_argument("--estimate", action="store_true", help="say what it costs, and stop")
-        parser.add_argument("--resume", metavar="RUN", help="a run's number, its name, or latest")
+        parser.add_argument("--background", action="store_true", help="leave the work to a worker")
         parser.add_argument(
-            "--reparse", action="store_true", help="with --resume: read stored replies again"
+            "--estimate", action="store_true", help="print an estimate of the cost, and stop"
+        )
+        parser.add_argument("--resume", metavar="RUN", help="the run's number or name, or latest")
+        parser.add_argument(
+            "--reparse", action="store_true", help="with --resume: read the stored replies again"
         )
         parser.add_argument(
             "--retry",
@@ -223,7 +231,7 @@ class Command(FairJudgeCommand):
             action="append",
             default=[],
             choices=sorted(lifecycle.RETRIABLE),
-            help="with --resume: ask again what ended so; errors always are",
+            help="with --resume: repeat samples with this status; errors are always repeated",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -280,12 +288,12 @@ class Command(FairJudgeCommand):
             self.work(run)
 
     def wait_for_holder(self, run: Run) -> None:
-        """Another process may be at it; one of this machine that is dead is not waited for."""
+        """Wait until no other process holds the run. A dead process of this machine doesn't."""
         run.refresh_from_db()
         told = False
-        while not Run.objects.filter(lifecycle.abandoned(run), pk=run.pk).exists():
+        while not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
             if not told:
-                self.stderr.write(f"Waiting: run {run.name} is held by {run.holder} …")
+                self.stderr.write(f"Waiting for {run.holder}, which is working on run {run.name} …")
                 told = True
             time.sleep(1)
             run.refresh_from_db()
@@ -294,12 +302,12 @@ class Command(FairJudgeCommand):
         before = progress_of(run)
 
         def show(pump: Pump | BatchPump) -> None:
-            bar.grow_to(before.expected + pump.desk.added)
-            bar.move_to(before.settled + pump.desk.settled, pump.note)
+            bar.grow_to(before.expected + pump.store.added)
+            bar.move_to(before.settled + pump.store.settled, pump.note)
 
         with self.progress("Judging", before.expected) as bar:
             if not work_on(run, report=show, say=self.stderr.write, at_keyboard=True):
-                raise UserError(f"Run {run.name} is being worked on elsewhere. Nothing was sent.")
+                raise UserError(f"Run {run.name} is held by another process. Nothing was sent.")
             after = progress_of(run)
             bar.move_to(after.settled)
         for line in summary(run, after):
@@ -309,7 +317,7 @@ class Command(FairJudgeCommand):
 
 
 def check_given(options: dict[str, Any]) -> None:
-    """Refuse what would do something else than it says."""
+    """Refuse combinations of options of which some would do nothing."""
     if options["resume"] is None and (options["reparse"] or options["retry"]):
         raise UserError("--reparse and --retry go with --resume RUN. Nothing was started.")
     asks = [name for name in ("max_tokens", "budget") if options[name] is not None]
@@ -317,8 +325,8 @@ def check_given(options: dict[str, Any]) -> None:
     if options["reparse"] and asks and not options["retry"]:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in asks)
         raise UserError(
-            f"--reparse asks nothing, so it can't go with {flags}. Nothing was changed. To ask "
-            "again after it, name what with --retry."
+            f"--reparse sends no requests, so it can't be combined with {flags}. Nothing was "
+            "changed. To repeat samples after it, name their status with --retry."
         )
 
 
@@ -328,7 +336,7 @@ def check_fixed(run: Run, options: dict[str, Any]) -> None:
     if others:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in sorted(others))
         raise UserError(
-            f"A run keeps the way in which it was started, and {flags} would change it. "
+            f"A run keeps the options with which it was started. {flags} would change them. "
             "Nothing was sent. Start a new run for that."
         )
     if options["estimate"]:
@@ -342,9 +350,9 @@ def summary(run: Run, progress: Any) -> list[str]:
         f"Errors: {complaint.calls} × {complaint.message}" for complaint in progress.complaints
     ]
     if progress.calls_lost:
-        lines.append(f"Calls lost: {count(progress.calls_lost)}, possibly billed.")
+        lines.append(f"Calls lost: {count(progress.calls_lost)}. They may have been billed.")
     lines += [
-        f"Batch {batch.remote_id or '(not handed in yet)'}: {batch.state}, {batch.calls} calls."
+        f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
     ]
     lines += progress.notes
@@ -359,10 +367,10 @@ def estimate_text(estimate: RunEstimate) -> str:
     calls = count(estimate.n_calls)
     if estimate.n_calls_most != estimate.n_calls:
         calls += f" to {count(estimate.n_calls_most)}"
-    cost = "unknown, as the price is"
+    cost = "unknown, because the price is unknown"
     if estimate.usd is not None and estimate.usd_most is not None:
         cost = f"about {estimate.usd:.4f} USD; at most {estimate.usd_most:.4f} USD"
-    time_needed = "not known"
+    time_needed = "unknown"
     if estimate.batch_hours is not None:
         time_needed = f"up to {estimate.batch_hours} hours"
     elif estimate.seconds is not None:

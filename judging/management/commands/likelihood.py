@@ -1,4 +1,4 @@
-"""`manage.py likelihood`: how likely a model finds the responses, and whether the judge follows."""
+"""`manage.py likelihood`: how likely a model finds responses, and if that sways the judge."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
@@ -26,16 +26,18 @@ LINES = {
 
 
 class Command(FairJudgeCommand):
-    help = "Ask a model how likely it finds a run's responses, each text once."
+    help = "Ask a model how likely it finds the responses of a run. Each text is asked about once."
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
-        parser.add_argument("--run", default="latest", help="number, name or `latest`")
-        parser.add_argument("--endpoint", help="the run's own when left out")
+        parser.add_argument(
+            "--run", default="latest", help="the run's number or name; default: latest"
+        )
+        parser.add_argument("--endpoint", help="default: the run's endpoint")
         parser.add_argument(
             "--model",
-            type=named,
-            help="whose likelihoods; default: the run's own judge",
+            type=model_name,
+            help="the model whose likelihoods are used; default: the run's judge",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -61,7 +63,7 @@ class Command(FairJudgeCommand):
             self.stdout.write(line)
 
 
-def named(text: str) -> str:
+def model_name(text: str) -> str:
     if len(text) > 200:
         raise ArgumentTypeError("a model's name has at most 200 characters")
     return text
@@ -69,16 +71,16 @@ def named(text: str) -> str:
 
 def described(asked: LikelihoodsAsked) -> str:
     cost = "unknown" if asked.usd is None else f"{asked.usd:.6f} USD"
-    untold = f", {asked.untold} without a number" if asked.untold else ""
-    return f"{asked.texts} texts, {asked.asked} asked of {asked.model}{untold}. Cost: {cost}."
+    untold = f", {asked.untold} without a likelihood" if asked.untold else ""
+    return f"{asked.texts} texts, {asked.asked} sent to {asked.model}{untold}. Cost: {cost}."
 
 
 def lines(report: Json) -> Iterator[str]:
-    found = report["likelihood"]
-    if "reason" in found:
-        yield f"– ({found['reason']})"
+    likelihood = report["likelihood"]
+    if "reason" in likelihood:
+        yield f"– ({likelihood['reason']})"
         return
-    for criterion, figures in found.items():
+    for criterion, figures in likelihood.items():
         yield ""
         yield f"{criterion}, n = {figures['n']}"
         for name, words in LINES.items():
@@ -87,7 +89,7 @@ def lines(report: Json) -> Iterator[str]:
 
 
 def changes(comparison: Json | None) -> Iterator[str]:
-    """What showing the most biased items changed, on those that were not shown."""
+    """Say what showing the most biased items changed, on the items that were not shown."""
     if comparison is None:
         return
     yield ""
@@ -95,14 +97,15 @@ def changes(comparison: Json | None) -> Iterator[str]:
         yield f"Before and after: – ({comparison['reason']})"
         return
     yield f"Against run {comparison['before']}, on {comparison['test_items']} test items:"
-    for criterion, found in comparison["criteria"].items():
+    for criterion, tests in comparison["criteria"].items():
         for name, words in (("bias", "BiasScore"), ("performance", "judge and people")):
-            one = found[name]
-            if "reason" in one:
-                yield f"  {criterion}, {words}: – ({one['reason']})"
+            test = tests[name]
+            if "reason" in test:
+                yield f"  {criterion}, {words}: – ({test['reason']})"
                 continue
-            before, after = (decimals(one[key], 3, signed=True) for key in ("before", "after"))
-            yield f"  {criterion}, {words}: {before} → {after}, p = {one['p']:.4f}, n = {one['n']}"
+            before, after = (decimals(test[key], 3, signed=True) for key in ("before", "after"))
+            p, n = f"{test['p']:.4f}", test["n"]
+            yield f"  {criterion}, {words}: {before} → {after}, p = {p}, n = {n}"
 
 
 def text_of(figure: Json) -> str:

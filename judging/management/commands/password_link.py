@@ -1,4 +1,4 @@
-"""password_link NAME: print a one-time link that sets a new password."""
+"""`manage.py password_link`: print a one-time link that sets a new password."""
 
 from typing import Any
 
@@ -11,10 +11,10 @@ from judging.projects.accounts import password_link
 
 
 class Command(FairJudgeCommand):
-    help = "Print a one-time link with which a person sets a new password."
+    help = "Print a one-time link with which a user sets a new password."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("name", help="of the login")
+        parser.add_argument("name", help="the name of the login")
 
     def handle(self, *args: Any, **options: Any) -> None:
         user = User.objects.filter(username=options["name"]).first()

@@ -81,14 +81,14 @@ def alternative_annotator_test(
     pairs = [_advantages(judge, judged, votes, present, rater) for rater in range(len(names))]
     shared = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
     if len(shared) < FEWEST_ANNOTATORS:
-        return Undefined("three annotators who share examples are needed")
+        return Undefined("this needs three annotators who share examples")
     n_examples = int(((present.sum(axis=1) >= 2) & judged).sum())
     if n_examples < FEWEST_EXAMPLES:
-        return Undefined(f"{n_examples} examples with two votes; 30 are needed")
+        return Undefined(f"only {n_examples} examples have two votes; this needs 30")
     usable = [one for one in shared if len(one[1]) >= FEWEST_EXAMPLES]
     if len(usable) < FEWEST_ANNOTATORS:
         return Undefined(
-            f"{len(usable)} annotators share 30 examples or more with others; 3 are needed"
+            f"only {len(usable)} annotators share 30 examples with others; this needs 3"
         )
     p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
     rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)

@@ -160,7 +160,7 @@ def calibrated_rules(
     if n < FEWEST_PILOT:
         return Undefined(f"a pilot of {FEWEST_PILOT} examples is needed, this one has {n}")
     full = _labels(difference, valid)
-    # So many examples have to agree without an exception for the limit to be reached at all.
+    # At least this many examples have to agree without an exception to reach the limit.
     enough = math.ceil(math.log(1 - LEVEL) / math.log(confidence))
     rules = []
     for rounds in range(1, k):

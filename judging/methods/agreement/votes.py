@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
@@ -27,7 +28,7 @@ from judging.methods.intervals.bootstrap import (
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.verdicts import Label
 
-ONE_LABEL = "both gave the same label throughout, so chance agreement is complete"
+ONE_LABEL = "both always gave the same label, so chance agreement is complete"
 DRAWS = 2_000
 TOO_FEW = "no example has two votes"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
@@ -67,7 +68,7 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
     Returns: kappa, at most 1, or Undefined for an empty table or a single class."""
     value = float(_kappas(table[None], linear=linear)[0])
     if table.sum() == 0:
-        return Undefined("no examples that both have labelled")
+        return Undefined("no example was labelled by both")
     return value if np.isfinite(value) else Undefined(ONE_LABEL)
 
 
@@ -363,6 +364,55 @@ def majority_of(counts: Mapping[Name, int]) -> Name | None:
     Returns: that label, or None."""
     total = sum(counts.values())
     return next((label for label, n in counts.items() if 2 * n > total), None)
+
+
+class LabelSource(StrEnum):
+    """Where a final label comes from. Exports and reports hold these values."""
+
+    MAJORITY = "majority"
+    ADJUDICATED = "adjudicated"
+    POLICY_TIE = "policy:tie"
+    POLICY_JUDGE = "policy:judge"
+    JUDGE = "judge"
+    NONE = "none"
+    UNDECIDED = ""
+
+
+# With these sources, the final label is the judge's.
+JUDGE_SOURCES = (LabelSource.JUDGE, LabelSource.POLICY_JUDGE)
+
+
+def outcome(
+    counts: Mapping[str, int], policy: str, *, measures: bool
+) -> tuple[str | None, LabelSource]:
+    """Return the label that the counted votes on an item come to, and where it comes from.
+
+    The label is None if it is the judge's by policy, and if a person must decide. A person also
+    decides if no vote counts.
+
+    Args:
+        counts: Number of counted votes for each label.
+        policy: What holds without a majority: `tie`, `judge`, or `adjudicate` for a person.
+        measures: The item measures or teaches the judge, so that the judge must not decide it.
+    Returns: The label, and its source."""
+    label = majority_of(counts)
+    if label is not None:
+        return label, LabelSource.MAJORITY
+    if policy == "tie" and any(counts.values()):
+        return Label.TIE, LabelSource.POLICY_TIE
+    if policy == "judge" and any(counts.values()) and not measures:
+        return None, LabelSource.POLICY_JUDGE
+    return None, LabelSource.UNDECIDED
+
+
+def enters_results(*, unblinded: bool, leave_out: bool) -> bool:
+    """Return True if a vote counts.
+
+    Args:
+        unblinded: The voter had seen judge output in the project before.
+        leave_out: The project leaves such votes out.
+    Returns: Whether it enters labels and figures."""
+    return not (unblinded and leave_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from judging.methods.calibration.probabilities import (
 from judging.methods.intervals.estimates import Undefined
 
 CERTAIN = "the prior gives one of the ID tokens all the probability, so it can't be divided out"
-NOT_ASKED = "the judge was not asked about contents that say nothing"
+NOT_ASKED = "the judge was not asked about content-free inputs"
 INPUTS = 20
 SWAPPED = ("X0", "X2")
 # A probability of exactly 0 or 1 has no logarithm.

@@ -23,7 +23,7 @@ THREE = ("X0", "X1", "X2")
 
 # Response 1 bears t1 under X0 and X1, and is shown first under X0 and X3.
 _BEARS_T1 = frozenset(("X0", "X1"))
-_SHOWN_FIRST = frozenset(("X0", "X3"))
+SHOWN_FIRST = frozenset(("X0", "X3"))
 # Fills the place of a missing probability; never read, since `present` says so.
 ABSENT = 0.5
 
@@ -56,7 +56,7 @@ def is_balanced(permutations: Collection[str]) -> bool:
     Args: permutations: their names.
     Returns: False for an empty set."""
     names = set(permutations)
-    first, bearing = len(names & _SHOWN_FIRST), len(names & _BEARS_T1)
+    first, bearing = len(names & SHOWN_FIRST), len(names & _BEARS_T1)
     return bool(names) and 2 * first == len(names) == 2 * bearing
 
 

@@ -24,8 +24,8 @@ CLASSES = (1, 0, -1)
 REPEATS = 2_000
 # With more questions the sums are normal to a precision that no interval shows.
 MANY = 4_000
-BY_CONSTRUCTION = "the mean is one number an example, so its permutations agree by construction"
-ONE_PERMUTATION = "one permutation has nothing to agree with"
+BY_CONSTRUCTION = "the mean is one number per example, so its permutations agree by construction"
+ONE_PERMUTATION = "there is only one permutation, so there is nothing to compare it with"
 NO_LABELS = "no example here has a label that is not a tie"
 NO_RECALL = "one of the two responses is never the better one, so it has no recall"
 NO_VARIATION = "all the judge's verdicts here are the same"

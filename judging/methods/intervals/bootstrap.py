@@ -20,8 +20,8 @@ Array = NDArray[np.generic]
 # Beyond this many times the number of rows, a table of counts takes longer than sorting.
 SPARSEST = 16
 Statistic = Callable[[Floats, Floats], Floats]
-ONE_QUESTION = "all of it is about one question, so there is no interval"
-ALIKE = "the same in every resample, which does not show how certain it is"
+ONE_QUESTION = "all examples have the same question, so there is no interval"
+ALIKE = "equal in every resample, so its uncertainty is unknown"
 REPEATS = 2_000
 CHUNK = 4_000_000
 # Narrower than this is the rounding of sums.

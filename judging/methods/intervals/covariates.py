@@ -24,7 +24,7 @@ NEAR = 0.25
 FEW_NEAR = 0.10
 # From here on the resamples see the covariate in steps of 0.01, which moves gamma by 1e-4.
 MANY = 500
-CONSTANT = "every pair differs by the same in this respect, so none shows how equals would fare"
+CONSTANT = "all pairs differ by the same amount, so the result for equal responses is unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,9 +120,9 @@ def _fits(
     delta = np.asarray(difference, dtype=np.float64)
     weights = np.ones(len(delta)) if weight is None else np.asarray(weight, dtype=np.float64)
     if len(delta) == 1:
-        return Undefined("one pair alone shows no preference")
+        return Undefined("one pair is too few to show a preference")
     if not delta.any():
-        return Undefined("the responses of every pair are alike in this respect")
+        return Undefined("the two responses are equal in this respect in every pair")
     constant = bool((delta == delta[0]).all())
     scale = abs(float(delta[0])) if constant else float(delta.std(ddof=1))
     near = float(weights @ (np.abs(delta) < NEAR * scale) / weights.sum())

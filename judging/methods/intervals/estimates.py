@@ -16,7 +16,7 @@ from judging.methods.arrays import Booleans, Floats
 # Of more than that the exact distribution takes longer than a draw of signs.
 MOST_HALVES = 4_000
 FLIPS = 9_999
-NO_CHANCE = "all of it was reviewed, and is right by construction"
+NO_CHANCE = "everything was reviewed, so it is right by construction"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ REPEATS = 100_000
 # Coins drawn at once.
 CHUNK = 40_000_000
 SAME = 1e-9
-ALIKE = "all items are alike in one of the two, so there is no rank correlation"
+ALIKE = "one of the two is the same for all items, so there is no rank correlation"
 TOO_FEW = "fewer than 2 items have both scores"
 
 

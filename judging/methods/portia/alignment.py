@@ -179,7 +179,7 @@ class EmbeddingSimilarity:
     """Cosine of the segments' vectors, or 0 where it is negative.
 
     A segment's vector is the sum of its sentences' vectors of length 1.  The paper embeds each
-    segment anew; from the sentences it takes one vector a sentence instead of one a segment,
+    segment again; from the sentences it takes one vector a sentence instead of one a segment,
     which is what makes the exact optimum affordable."""
 
     def __init__(self, embed: Embed) -> None:
@@ -340,7 +340,7 @@ def _first_cuts_2(pairs: Similarities, cuts_1: tuple[int, ...], best: float) -> 
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """k parts of each response; part i of one is shown beside part i of the other.
+    """k parts of each response; part i of one is shown with part i of the other.
 
     cuts_1, cuts_2: the k-1 character offsets at which each text is cut, ascending.
     similarity: the sum over the k pairs of parts, between 0 and k; None where it played no role."""

@@ -12,7 +12,7 @@ from judging.methods.arrays import Booleans, Codes, Signs
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.verdicts import Label
 
-NO_UNSPLIT = "the unsplit prompt was not asked of every example; ask it first, or in another run"
+NO_UNSPLIT = "not every example was asked unsplit; ask it first, or in another run"
 NO_SEMANTIC = "the length-aligned prompt settled examples first; ask a run without it"
 
 

@@ -126,7 +126,7 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
     ready = np.flatnonzero(counts.audited >= needed)
     if not len(ready):
         return Undefined(
-            f"{needed} audited labels of the judge are needed before any can be certified"
+            f"at least {needed} of the judge's labels must be audited before any can be certified"
         )
     certified: Certificate | None = None
     for t in range(int(ready[0]), len(plan.grid)):
@@ -137,8 +137,8 @@ def certify(plan: CertificatePlan, counts: Tallies, look: int) -> Certificate | 
         certified = Certificate(plan.grid[t], size, audited, wrong, bound, plan.epsilon, plan.alpha)
     if certified is None:
         return Undefined(
-            f"{int(counts.wrong[ready[0]])} of the {int(counts.audited[ready[0]])} surest audited "
-            f"labels are wrong: more than {plan.epsilon:.0%} can't be excluded"
+            f"{int(counts.wrong[ready[0]])} of the {int(counts.audited[ready[0]])} most certain "
+            f"audited labels are wrong, so more than {plan.epsilon:.0%} of all may be wrong"
         )
     return certified
 

@@ -329,8 +329,8 @@ def too_few(n: int, n_wrong: float) -> str:
     Args: n, n_wrong: labelled examples, and errors among them.
     Returns: the sentence."""
     return (
-        f"the {n} labelled examples hold {n_wrong:g} errors of the judge and {n - n_wrong:g} "
-        f"right labels; {FEWEST} of each are needed to learn from"
+        f"in the {n} labelled examples, the judge was wrong on {n_wrong:g} and right on "
+        f"{n - n_wrong:g}; learning needs {FEWEST} of each"
     )
 
 

@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
 from fractions import Fraction
 from functools import lru_cache
 from math import lcm
+
+from judging.core.enums import LabelledEnum
 
 ScorePair = tuple[Fraction, Fraction]
 Number = Fraction | Decimal | int
@@ -25,8 +26,8 @@ Shares = tuple[Fraction, Fraction, Fraction]
 NO_BAND = Fraction(0)
 
 
-class Label(StrEnum):
-    """Win, tie or lose of response 1: a sample's outcome, a verdict, a vote or a final label."""
+class Label(LabelledEnum):
+    """What a sample, a verdict, a vote or a final label says of response 1 (FairEval, 4.1)."""
 
     WIN = "win"
     TIE = "tie"
@@ -120,13 +121,13 @@ def smoothed_entropy(shares: Iterable[Fraction], n: int) -> float:
     return entropy((n * p + Fraction(1, 3)) / (n + 1) for p in shares)
 
 
-class VerdictState(StrEnum):
+class VerdictState(LabelledEnum):
     """How far the judge has come with an example."""
 
     PENDING = "pending"
+    JUDGED = "judged"
     UNJUDGED = "unjudged"
     INCONSISTENT = "inconsistent"
-    JUDGED = "judged"
 
 
 @dataclass(frozen=True, slots=True)

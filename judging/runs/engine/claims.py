@@ -1,8 +1,12 @@
-"""A run's money. Every call holds its upper bound before it is sent, and its cost afterwards.
+"""Claiming calls before they are sent, their money, and what becomes of claims after a death.
 
-Invariant: spent is the sum of the calls' known costs, reserved the sum of what calls hold. A
-request that was cut off may have been billed, so its call keeps holding its upper bound, also
-where a later request of the same call brought the answer.
+Only the run's holder claims, while the run is running. Every call reserves its upper bound before
+it is sent, and holds its cost afterwards. Spent is the sum of the calls' known costs, reserved the
+sum of their reservations. A request that was cut off may have been billed, so its call keeps its
+upper bound reserved, even if a later request of the same call brought the answer.
+
+After a worker died, its calls are marked lost and its runs go on by themselves. A call that it
+claimed but certainly never sent is free again, as if it had not been claimed.
 """
 
 import os
@@ -12,15 +16,17 @@ from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from django.conf import settings
-from django.db import connection, transaction
-from django.db.models import Q, Sum
+from django.db import transaction
+from django.db.models import F, Max, Q, QuerySet, Sum
 from django.utils import timezone
 
-from judging.core.processes import boot, is_dead
+from judging.core import leases
+from judging.core.leases import boot, is_dead
 from judging.core.sql import statements
+from judging.core.sql.statements import Changed, prepared, prepared_update
 from judging.llm.client.messages import JudgeRequest
 from judging.llm.prices import PriceSnapshot
 from judging.runs import lifecycle
@@ -29,19 +35,8 @@ from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
 
 ZERO = Decimal(0)
-# What the columns hold; sums of rounded amounts stay equal to the rounded rows.
+# What the columns hold, so that a sum of rounded amounts equals the sum of the rows.
 SMALLEST = Decimal("1e-10")
-
-# Both are asked for with each batch, and the ORM would take longer than the database for them.
-RESERVE = """
-    UPDATE judging_run SET reserved_usd = reserved_usd + %s
-    WHERE id = %s AND holder = %s AND state = 'running'
-    AND (budget_usd IS NULL OR budget_usd >= spent_usd + reserved_usd + %s)
-"""
-RECONCILE = """
-    UPDATE judging_run SET reserved_usd = reserved_usd - %s, spent_usd = spent_usd + %s
-    WHERE id = %s
-"""
 
 
 def rounded_up(usd: Decimal) -> Decimal:
@@ -49,29 +44,39 @@ def rounded_up(usd: Decimal) -> Decimal:
 
 
 def reserve(run_id: int, holder: str, amounts: Sequence[Decimal | None]) -> int:
-    """Reserve for as many of the first calls as fit; the number of them.
+    """Reserve for as many of the first calls as the budget holds, and return their number.
 
-    The UPDATE holds only for the run's holder while the run is running, which also fences off
-    a worker that was given up for dead. Call it in the transaction that claims.
+    The UPDATE only succeeds for the run's holder while the run is running. This also stops a worker
+    that was given up for dead. Call it in the transaction that claims.
     """
-    count = len(amounts)
-    with connection.cursor() as cursor:
-        while count:
-            total = sum((amount or ZERO for amount in amounts[:count]), ZERO)
-            cursor.execute(RESERVE, [total, run_id, holder, total])
-            if cursor.rowcount:
-                return count
-            count //= 2
+    n = len(amounts)
+    while n:
+        total = sum((amount or ZERO for amount in amounts[:n]), ZERO)
+        if _reserved.count(run=run_id, holder=holder, total=total):
+            return n
+        n //= 2
     return 0
 
 
+@prepared_update()
+def _reserved(run: Any, holder: Any, total: Any) -> Changed:
+    affordable = Q(budget_usd=None) | Q(budget_usd__gte=F("spent_usd") + F("reserved_usd") + total)
+    ours = Run.objects.filter(affordable, pk=run, holder=holder, state=Run.State.RUNNING)
+    return ours, {"reserved_usd": F("reserved_usd") + total}
+
+
 def reconcile(run_id: int, released: Decimal, spent: Decimal) -> None:
-    with connection.cursor() as cursor:
-        cursor.execute(RECONCILE, [released, spent, run_id])
+    _reconciled.count(run=run_id, released=released, spent=spent)
+
+
+@prepared_update()
+def _reconciled(run: Any, released: Any, spent: Any) -> Changed:
+    sums = {"reserved_usd": F("reserved_usd") - released, "spent_usd": F("spent_usd") + spent}
+    return Run.objects.filter(pk=run), sums
 
 
 def recount(run_id: int) -> None:
-    """Set both sums from the calls themselves, as when a run changes hands."""
+    """Set spent and reserved from the calls themselves."""
     sums = Call.objects.filter(run_id=run_id).aggregate(
         spent=Sum("usd"), reserved=Sum("reserved_usd")
     )
@@ -82,16 +87,12 @@ def recount(run_id: int) -> None:
 
 NO_ANSWER = "The batch ended without this answer. It may have been billed."
 Place = tuple[int | None, int | None, str]
-# Asked for with each batch: the ORM would take longer than the database for it.
-LAST_SEQS = """
-    SELECT example_id, point_item_id, part, MAX(seq) FROM judging_call
-    WHERE run_id = %s AND ({}) GROUP BY example_id, point_item_id, part
-"""
+PLACE = ("example_id", "point_item_id", "part")
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A call that is ours to send, and what it holds of the budget until it is recorded."""
+    """A call that this holder may send, and what it reserves until it is recorded."""
 
     call: Call
     ask: Ask
@@ -107,10 +108,10 @@ def claim(
     price: PriceSnapshot | None,
     batch: Batch | None = None,
 ) -> list[Claim]:
-    """Claim as many of the first asks as the budget holds; none once the run is no longer ours.
+    """Claim as many of the first asks as the budget holds; none if the run has another holder.
 
-    A call whose `seq` is taken was made by somebody else in the meantime: unique (run, example,
-    part, seq) refuses it, and with it the transaction.
+    If another holder made a call in the meantime its `seq` is taken: the unique constraint on
+    (run, example, part, seq) then refuses the whole transaction.
     """
     requests = [questioner.request(ask.subject, ask.part, len(ask.slots)) for ask in asks]
     upper_bounds = [upper_bound(request, price) for request in requests]
@@ -142,30 +143,42 @@ def claim(
 
 
 def next_seqs(run_id: int, asks: Sequence[Ask]) -> defaultdict[Place, Iterator[int]]:
-    """For each part of a subject, the numbers that its further calls get."""
+    """Return for each part of a subject the numbers of its next calls."""
     seqs: defaultdict[Place, Iterator[int]] = defaultdict(count)
-    examples, items = zip(*map(place, asks), strict=True) if asks else ((), ())
-    about = [
-        f"{column} IN ({', '.join(map(str, ids))})"
-        for column, ids in (
-            ("example_id", set(examples) - {None}),
-            ("point_item_id", set(items) - {None}),
-        )
-        if ids
-    ]
-    if any(place(ask) == (None, None) for ask in asks):
-        about.append("(example_id IS NULL AND point_item_id IS NULL)")
-    if about:
-        with connection.cursor() as cursor:
-            cursor.execute(LAST_SEQS.format(" OR ".join(about)), [run_id])
-            for example_id, item_id, part, seq in cursor.fetchall():
-                seqs[example_id, item_id, part] = count(seq + 1)
+    places = {place(ask) for ask in asks}
+    examples = [example for example, _ in places if example is not None]
+    items = [item for _, item in places if item is not None]
+    taken = _last_of_examples.all(run=run_id, ids=examples) if examples else []
+    taken += _last_of_items.all(run=run_id, ids=items) if items else []
+    taken += _last_of_inputs.all(run=run_id) if (None, None) in places else []
+    for *of, seq in taken:
+        seqs[tuple(of)] = count(seq + 1)
     return seqs
 
 
+@prepared
+def _last_of_examples(run: Any, ids: list[int]) -> QuerySet[Call, Any]:
+    return _last(Call.objects.filter(run=run, example__pk__in=ids))
+
+
+@prepared
+def _last_of_items(run: Any, ids: list[int]) -> QuerySet[Call, Any]:
+    return _last(Call.objects.filter(run=run, point_item__pk__in=ids))
+
+
+@prepared
+def _last_of_inputs(run: Any) -> QuerySet[Call, Any]:
+    """Calls about content-free inputs, which belong to no example."""
+    return _last(Call.objects.filter(run=run, example=None, point_item=None))
+
+
+def _last(calls: QuerySet[Call]) -> QuerySet[Call, Any]:
+    return calls.order_by().values(*PLACE).annotate(last=Max("seq")).values_list(*PLACE, "last")
+
+
 def place(ask: Ask) -> tuple[int | None, int | None]:
-    found = place_of(ask.subject)
-    return found.get("example_id"), found.get("point_item_id")
+    fields = place_of(ask.subject)
+    return fields.get("example_id"), fields.get("point_item_id")
 
 
 def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal | None:
@@ -176,7 +189,7 @@ def upper_bound(request: JudgeRequest, price: PriceSnapshot | None) -> Decimal |
 
 
 def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
-    """Claims whose answers never came: possibly billed, so they go on holding their reservation."""
+    """Mark claims lost whose answers never came. They may be billed, so they stay reserved."""
     with transaction.atomic():
         ids = [claim.call.pk for claim in claims]
         ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
@@ -184,7 +197,7 @@ def lose(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
 
 
 def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
-    """Claims that were never sent, or refused each time, as if they had not been made."""
+    """Delete claims that were never sent, or were refused each time."""
     with transaction.atomic():
         ids = [claim.call.pk for claim in claims]
         ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
@@ -196,9 +209,13 @@ FOLDER = "departures"
 
 
 class SentCalls:
-    """One holder's file, which an error leaves behind as a kill does.
+    """The calls that one holder began to send, in a file that a kill leaves behind.
 
-    Where it can't be kept it is removed: then nothing is certain.
+    Calls are claimed some time before they are sent, and each is written here before its first
+    request, since a transaction for each would cost more than the call. After the holder's death
+    the file tells which claims were never sent and may be freed. A crash of the machine may lose
+    lines that a kill leaves, so a file counts until the next boot only. If a line can't be written
+    the file is removed, since then nothing is certain.
     """
 
     def __init__(self, run_id: int, holder: str) -> None:
@@ -243,8 +260,8 @@ class SentCalls:
             forget(self.path)
 
 
-def departed(run_id: int, holder: str) -> set[int] | None:
-    """The calls that a holder which died began to send; None where that can't be known."""
+def calls_sent_by(run_id: int, holder: str) -> set[int] | None:
+    """Return the calls that a dead holder began to send; None if that is unknown."""
     if not is_dead(holder):
         return None
     try:
@@ -258,7 +275,7 @@ def forget(path: Path) -> None:
     try:
         path.unlink(missing_ok=True)
     except OSError:
-        # A file that can't be removed can be emptied, and an empty one tells nothing.
+        # A file that can't be removed can be emptied, and an empty file tells nothing.
         os.truncate(path, 0)
 
 
@@ -276,7 +293,7 @@ AFTER_A_DEATH = {
 
 def take_over(run: Run, holder: str) -> bool:
     """Take the lease, and mark as lost what an earlier holder had in flight."""
-    sent = departed(run.pk, run.holder)
+    sent = calls_sent_by(run.pk, run.holder)
     with transaction.atomic():
         if not lifecycle.take(run, holder):
             return False
@@ -286,7 +303,7 @@ def take_over(run: Run, holder: str) -> bool:
 
 
 def free_unsent(run: Run, sent: set[int] | None) -> None:
-    """Delete claims of the run's holder, as it was read, that are not among those it has sent."""
+    """Delete the claims that the run's former holder never sent."""
     if sent is None:
         return
     theirs = Call.objects.filter(
@@ -297,7 +314,7 @@ def free_unsent(run: Run, sent: set[int] | None) -> None:
 
 
 def lose_claims(run_id: int) -> int:
-    """Claims whose holder is gone: possibly billed, so they go on holding their reservation.
+    """Mark claims lost whose holder is gone. They may be billed, so they stay reserved.
 
     Calls in a batch are not lost: the endpoint keeps their answers until they are collected.
     """
@@ -311,15 +328,15 @@ def lose_claims(run_id: int) -> int:
 
 
 def recover(run: Run) -> bool:
-    """Give a run that lost its holder its next state; a running one is queued again."""
+    """Move a run that lost its holder to its next state; a running run is queued again."""
     after = AFTER_A_DEATH.get(State(run.state))
     if after is None:
         return False
     if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
         return send_again(run)
-    sent = departed(run.pk, run.holder)
+    sent = calls_sent_by(run.pk, run.holder)
     with transaction.atomic():
-        ownerless = Run.objects.filter(pk=run.pk, state=run.state).filter(lifecycle.abandoned(run))
+        ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
         if not ownerless.update(
             state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
         ):
@@ -332,21 +349,17 @@ def recover(run: Run) -> bool:
 
 
 def sweep() -> int:
-    """Called by every worker every 15 s; how many runs it set going again."""
+    """Send abandoned runs to workers again, and return their number. Workers call it every 15 s."""
     held = Run.objects.filter(state__in=AFTER_A_DEATH)
     recovered = sum(recover(run) for run in held)
-    waiting = Run.objects.filter(unheard(), state=State.QUEUED)
+    waiting = Run.objects.filter(leases.over(), state=State.QUEUED)
     return recovered + sum(send_again(run) for run in waiting)
 
 
-def unheard() -> Q:
-    return Q(lease_until=None) | Q(lease_until__lt=timezone.now())
-
-
 def send_again(run: Run) -> bool:
-    """Wake a worker for a run that waits for one and whose message, or worker, was lost."""
+    """Wake a worker for a waiting run whose message or worker was lost."""
     with transaction.atomic():
-        same = Run.objects.filter(unheard(), pk=run.pk, state=run.state, holder=run.holder)
+        same = Run.objects.filter(leases.over(), pk=run.pk, state=run.state, holder=run.holder)
         if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
             return False
         lifecycle.send(run.pk)

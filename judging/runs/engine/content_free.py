@@ -1,7 +1,7 @@
-"""What a calibration needs beyond the run itself: the judge's answers about nothing, and settings.
+"""What calibration needs beyond the run: settings, and answers about content-free inputs.
 
-CC and DC divide by what the judge says of contents that say nothing. These are asked as calls of
-the run, under its own template, IDs and in-context examples, paid and recorded like all others.
+CC and DC divide by what the judge says about content-free inputs. These are calls of the run,
+under its own template, IDs and in-context examples, and are paid and recorded like all others.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,22 +12,21 @@ import numpy as np
 
 from judging.core.errors import UserError
 from judging.core.queries import merge
-from judging.llm.prompts.templates import token_probability
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.methods import INPUTS, NAMES, NOTHING, USUAL, random_inputs
 from judging.runs import lifecycle
 from judging.runs.engine.working import Report, work_on
 from judging.runs.models import Call, Form, Method, Parse, Run
 
-NOTHING_PART = "cc:X0"
-RANDOM_PART = "dc:{}:X0"
+NOTHING_PART = str(PromptVariant("X0", input="cc"))
 ASKED_BY = {"cc": "cc:", "cc_softmax": "cc:", "dc": "dc:"}
 WHOLE = 100
-# DC's words are drawn from so many examples at most.
+# DC's words are drawn from at most this many examples.
 MOST_TEXTS = 1000
 
 
 def check(run: Run, methods: Sequence[str], share: Decimal) -> None:
-    """Raises UserError for what can't be calibrated."""
+    """Raise UserError if the run can't be calibrated so."""
     if run.form != Form.CHOICE:
         raise UserError(
             f"Run {run.name} asked for the form {run.form}, which gives no probabilities. "
@@ -43,13 +42,13 @@ def check(run: Run, methods: Sequence[str], share: Decimal) -> None:
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Which calibrations the pages show, and on how much of the data each is fitted."""
+    """Return which calibrations the pages show, and the share of data that each is fitted on."""
     usual = {"methods": list(USUAL), "estimation_share": str(WHOLE)}
     return usual | run.parameters.get("calibration", {})
 
 
 def keep_settings(run: Run, methods: Sequence[str], share: Decimal) -> None:
-    """The plain mean stands in every comparison, since it is what has to be beaten."""
+    """Keep the calibrations to show; always with the plain mean, which the others have to beat."""
     chosen = [name for name in NAMES if name in {"uncalibrated", "mean", *methods}]
     keep(run, calibration={"methods": chosen, "estimation_share": str(share)})
 
@@ -58,8 +57,13 @@ def keep(run: Run, **parameters: Any) -> None:
     merge(run, "parameters", lambda kept: {**kept, **parameters})
 
 
+def random_part(n: int) -> str:
+    """Return the part of DC's input n."""
+    return str(PromptVariant("X0", input=f"dc:{n}"))
+
+
 def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
-    """By part, the texts that these methods ask about."""
+    """Return by part the texts that these methods ask about."""
     wanted: dict[str, list[str]] = {}
     kinds = {ASKED_BY[name] for name in methods if name in ASKED_BY}
     if "cc:" in kinds:
@@ -73,8 +77,8 @@ def wanted_inputs(run: Run, methods: Sequence[str]) -> dict[str, list[str]]:
             drawn = random_inputs(questions, responses, np.random.default_rng(run.seed))
         except ValueError:
             raise UserError("The examples hold no words to draw DC's inputs from.") from None
-        for n, one in enumerate(drawn):
-            wanted[RANDOM_PART.format(n)] = [one.question, one.response_1, one.response_2]
+        for n, texts in enumerate(drawn):
+            wanted[random_part(n)] = [texts.question, texts.response_1, texts.response_2]
     return wanted
 
 
@@ -85,9 +89,9 @@ def ask_about_nothing(
     report: Report = lambda pump: None,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
-    """Ask what these methods need and the run lacks; how many answers it has then.
+    """Ask what these methods need and the run lacks, and return how many answers it has then.
 
-    A run that is at work, or waits for somebody, is left alone; a recorded one can't be asked.
+    Raises UserError if the run is not done. A recorded run can't be asked.
     """
     wanted = wanted_inputs(run, methods)
     if not wanted or run.method == Method.IMPORTED:
@@ -97,7 +101,7 @@ def ask_about_nothing(
             f"Run {run.name} is {run.get_state_display()}. Its calibration can ask the judge once "
             "the run is done; nothing was sent. Leave cc and dc out, or come back then."
         )
-    # What was kept first stays: a recorded answer belongs to its own input.
+    # Inputs kept earlier win: a recorded answer belongs to its own input.
     merge(
         run,
         "parameters",
@@ -117,20 +121,16 @@ def lacking(run: Run) -> bool:
 
 
 def answers(run: Run) -> dict[str, float]:
-    """P(t1) by part; the last attempt counts."""
-    rows = Parse.objects.filter(
-        current=True,
-        sample__call__run=run,
-        sample__call__example=None,
-        sample__call__point_item=None,
-        p_first__isnull=False,
-    ).order_by("sample__attempt")
-    found = rows.values_list("sample__call__part", "p_first")
-    return {part: token_probability(p_first, part) for part, p_first in found}
+    """Return P(t1) by part."""
+    return {
+        part: PromptVariant.parse(part).token_probability(p_first)
+        for _, part, _, p_first in Parse.objects.rows_that_count(run, None, "p_first")
+        if p_first is not None
+    }
 
 
-def by_kind(found: dict[str, float]) -> tuple[list[float], list[float]]:
-    """CC's answer, and DC's in the order of their inputs."""
-    nothing = [p for part, p in found.items() if part == NOTHING_PART]
-    parts = [RANDOM_PART.format(n) for n in range(INPUTS)]
-    return nothing, [found[part] for part in parts if part in found]
+def by_kind(answered: dict[str, float]) -> tuple[list[float], list[float]]:
+    """Return CC's answer, and DC's in the order of their inputs."""
+    nothing = [p for part, p in answered.items() if part == NOTHING_PART]
+    parts = [random_part(n) for n in range(INPUTS)]
+    return nothing, [answered[part] for part in parts if part in answered]

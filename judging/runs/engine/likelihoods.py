@@ -9,25 +9,23 @@ from judging.core.errors import UserError
 from judging.dataset.models import PointItem
 from judging.llm.client.errors import AttemptFailure, FailureKind
 from judging.llm.client.likelihoods import LikelihoodClient, ScoreOutcome, TextScore
-from judging.llm.client.limits import RetryPolicy
+from judging.llm.client.limits import DEFAULT_RETRY, RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import Usage
 from judging.runs.endpoints import LOCAL, find_price_of, key_of, named_endpoint
 from judging.runs.engine.content_free import keep
-from judging.runs.engine.working import live_endpoint
+from judging.runs.engine.working import LOCAL_RETRY, live_endpoint
 from judging.runs.forms.likelihood import Text, task_of, texts_of_pair
 from judging.runs.models import Form, Run, TextLikelihood
-from judging.runs.planning.start import CONCURRENCY, LOCAL_CONCURRENCY, choose_model
+from judging.runs.planning.start import choose_model, default_concurrency
 
-LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
-USUAL_RETRY = RetryPolicy()
-# About the text itself: asked again it would fail alike.
+# These are about the text itself, so another try would fail in the same way.
 ABOUT_THE_TEXT = (FailureKind.TOO_LONG, FailureKind.FILTERED, FailureKind.BAD_REQUEST)
 
 
 @dataclass(frozen=True, slots=True)
 class LikelihoodsAsked:
-    """How many texts the run has, were asked now, and can't be told; at what cost, if known."""
+    """How many texts the run has, how many were asked now, and how many have no likelihood."""
 
     texts: int
     asked: int
@@ -37,20 +35,16 @@ class LikelihoodsAsked:
 
 
 def texts_of(run: Run) -> dict[str, Text]:
-    """By hash: both responses of each pair, or each single response."""
-    found: dict[str, Text] = {}
-    for text in _texts(run):
-        if text.output.strip():
-            found[text.sha256] = text
-    return found
+    """Return both responses of each pair, or each single response, by their hash."""
+    return {text.sha256: text for text in _texts(run) if text.output.strip()}
 
 
 def _texts(run: Run) -> Iterator[Text]:
     if run.form == Form.POINTWISE:
         items = PointItem.objects.filter(project=run.project_id).visible()
         task = task_of(run)
-        for given, output in items.order_by("number").values_list("input", "output"):
-            yield Text(task, given, output)
+        for source, output in items.order_by("number").values_list("input", "output"):
+            yield Text(task, source, output)
         return
     rows = run.project.examples.judged().order_by("number", "pk")
     for row in rows.values_list("question", "response_1", "response_2").iterator(chunk_size=500):
@@ -65,16 +59,16 @@ def ask_likelihoods(
     say: Callable[[str], None] = lambda line: None,
     advance: Callable[[int], None] = lambda texts: None,
 ) -> LikelihoodsAsked:
-    """Ask about what is not recorded yet. Raises UserError where the endpoint can't tell.
+    """Ask for the likelihoods that are not recorded yet.
 
-    Answers are written as often as that many can be in flight: cut off, at most these are asked
-    again.
+    Answers are written in chunks as large as the concurrency, so that an interruption costs at most
+    one chunk. Raises UserError if the endpoint can't give likelihoods.
     """
     chosen = named_endpoint(endpoint or run.endpoint or LOCAL)
     name = model or (run.model if chosen.base_url == run.base_url else choose_model(chosen))
     price = find_price_of(chosen, name)
     texts = texts_of(run)
-    # Not by their hashes, of which a query takes a limited number.
+    # Not filtered by hash: a query takes a limited number of values.
     held = TextLikelihood.objects.filter(
         project=run.project_id, base_url=chosen.base_url, model=name
     )
@@ -102,7 +96,7 @@ def asked_in_chunks(
     live: Endpoint, chosen: Endpoint, model: str, left: Mapping[str, Text]
 ) -> Iterator[list[tuple[str, ScoreOutcome]]]:
     way = asyncio.run(way_of(live, chosen, model))
-    pairs, places = list(left.items()), places_of(chosen)
+    pairs, places = list(left.items()), default_concurrency(chosen)
     for start in range(0, len(pairs), places):
         yield asyncio.run(ask(live, chosen, model, pairs[start : start + places], way))
 
@@ -115,12 +109,8 @@ async def way_of(live: Endpoint, chosen: Endpoint, model: str) -> str:
         return client.way
 
 
-def places_of(endpoint: Endpoint) -> int:
-    return LOCAL_CONCURRENCY if endpoint.is_local else CONCURRENCY
-
-
 def retry_of(endpoint: Endpoint) -> RetryPolicy:
-    return LOCAL_RETRY if endpoint.is_local else USUAL_RETRY
+    return LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY
 
 
 async def ask(
@@ -139,7 +129,7 @@ async def ask(
 
 
 def is_final(outcome: ScoreOutcome) -> bool:
-    """A number, or a refusal that another try would meet again."""
+    """Return True for a number, or a refusal that another try would meet again."""
     return isinstance(outcome, TextScore) or outcome.kind in ABOUT_THE_TEXT
 
 

@@ -1,4 +1,7 @@
-"""What an endpoint said to the calls of a run that ended as errors, the most frequent first."""
+"""How far a run is, for its page and for the command: one value from a few queries.
+
+Besides the counts it has notes on what the run does differently, and the endpoint's complaints.
+"""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,10 +18,10 @@ from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
 from judging.runs.engine.batches import BatchStanding, standing_of
 from judging.runs.forms.portia import PortiaSettings, slots_expected
-from judging.runs.models import Call, Parse, Run, Sample, subject_field, subjects_of
+from judging.runs.models import Call, Parse, Run, subjects_of
 
 MOST = 3
-# These have a status of their own, or stop the run and are its reason.
+# These have a status of their own, or stop the run and become its reason.
 TOLD_ELSEWHERE = [kind.value for kind in FailureKind if kind.pauses_run or kind.status != "error"]
 
 
@@ -29,21 +32,24 @@ class Complaint:
 
 
 def complaints_of(run: Run) -> tuple[Complaint, ...]:
+    """Return what the endpoint said to failed calls, the most frequent first."""
     failed = run.calls.filter(state=Call.State.FAILED).exclude(error_kind__in=TOLD_ELSEWHERE)
     counted = failed.order_by().values_list("error").annotate(n=Count("pk"))
     return tuple(Complaint(*row) for row in counted.order_by("-n", "error")[:MOST])
 
 
 def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
+    """Return sentences on what this run does differently from the usual one."""
     kept = run.parameters.get("adaptive")
     notes = [portia_note(run)] if run.stages else []
     if run.parameters.get("batch"):
-        notes.append("In batches: half the price, and done within 24 hours of each.")
+        notes.append("Calls are sent as batches: half the price, and each is done within 24 hours.")
     if kept is not None:
         notes += [
-            "Adaptive: an example is asked until its label can no longer change, or is with "
-            f"{kept['confidence']:.0%} confidence the one that all samples would give. That is "
-            "about this judge, not about the truth. It is ranked by its smoothed entropy.",
+            "Adaptive: sampling of an example stops when its label can no longer change, or when "
+            f"it is, with {kept['confidence']:.0%} confidence, the label that all samples would "
+            "give. This concerns the judge's verdict, not its accuracy. Examples are ranked by "
+            "smoothed entropy.",
             rules_note(kept),
         ]
         if run.state == Run.State.DONE:
@@ -52,31 +58,38 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
 
 
 def portia_note(run: Run) -> str:
-    said = {Stage.UNSPLIT: "whole", Stage.LENGTH: "by length", Stage.SEMANTIC: "by what is alike"}
-    # The whole responses come last only where nothing else can be shown.
+    words = {
+        Stage.UNSPLIT: "as a whole",
+        Stage.LENGTH: "by length",
+        Stage.SEMANTIC: "by similarity",
+    }
+    # The whole responses come last only if nothing else can be shown.
     asked = [stage for stage in run.stages if stage != Stage.UNSPLIT or stage == run.stages[0]]
-    stages = ", then ".join(said[Stage(stage)] for stage in asked)
+    stages = ", then ".join(words[Stage(stage)] for stage in asked)
     split = PortiaSettings.of(run)
     parts = f", in {split.parts} parts, tokens {split.tokens}" if split else ""
     return (
-        f"PORTIA{parts}: an example is asked until both orders agree, {stages}. Whole responses "
-        "are shown where one is too short to split or nothing is alike."
+        f"PORTIA{parts}: responses are compared {stages}, until both orders agree. If a response "
+        "is too short to split, or the two have nothing in common, they are shown as a whole."
     )
 
 
 def rules_note(kept: dict[str, object]) -> str:
     pilot, rules = kept.get("pilot"), kept.get("rules")
     if not isinstance(pilot, list) or rules is None:
-        return "Its pilot is being asked in full, to calibrate when others may stop."
+        return "A pilot of examples gets all samples first, to learn when others may stop early."
     if not isinstance(rules, list) or not rules:
         why = f": {kept['why']}" if kept.get("why") else ""
-        return f"The pilot of {len(pilot)} gave no rule{why}; only certain labels stop early."
+        return (
+            f"The pilot of {len(pilot)} examples gave no rule for stopping early{why}. Sampling "
+            "stops only when a label can no longer change."
+        )
     stated = "; ".join(
-        f"after {rule['rounds']} where its differences add up to {rule['lead']:g} or more "
-        f"({rule['lower']:.1%} at least)"
+        f"after round {rule['rounds']} if the score differences sum to {rule['lead']:g} or more "
+        f"(same label as the full run in at least {rule['lower']:.1%})"
         for rule in rules
     )
-    return f"Rounds after which a label is kept, by a pilot of {len(pilot)}: {stated}."
+    return f"Rules for stopping early, from a pilot of {len(pilot)} examples: {stated}."
 
 
 RATE_WINDOW = timedelta(seconds=60)
@@ -86,7 +99,7 @@ EVIDENCE_LETTERS = 400
 
 @dataclass(frozen=True, slots=True)
 class OrderCounts:
-    """One order's slots by status, so that a failure of one order alone is seen."""
+    """One part's slots by status, so that you see if only one order fails."""
 
     expected: int
     statuses: dict[str, int]
@@ -101,13 +114,13 @@ class OrderCounts:
 
     @property
     def failures(self) -> dict[str, int]:
-        """What brought no verdict."""
+        """Return the statuses without a verdict."""
         return {name: n for name, n in self.statuses.items() if name != Parse.Status.VALID}
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What the judge wrote lately, turned back to responses 1 and 2."""
+    """What the judge wrote lately, by responses 1 and 2."""
 
     example_id: int
     external_id: str
@@ -121,7 +134,10 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class RunProgress:
-    """Counts are of sample slots unless they say calls. Dollars are None for an unknown price."""
+    """How far a run is. Counts are of sample slots unless the name says calls.
+
+    Dollars are None if the price is unknown.
+    """
 
     state: str
     reason: str
@@ -208,48 +224,20 @@ def progress_of(run: Run) -> RunProgress:
 
 
 def expected_slots(run: Run, examples: int) -> dict[str, int]:
-    """By part; what PORTIA asks depends on what comes back."""
+    """Return the slots by part; what PORTIA asks depends on what comes back."""
     if run.stages:
         return slots_expected(run, examples)
     return dict.fromkeys(run.parts, examples * run.k)
 
 
 def slot_counts(run: Run) -> Counter[tuple[str, str]]:
-    """Slots by order and status, the last attempt of each only."""
-    about_nothing = Q(sample__call__example=None, sample__call__point_item=None)
-    parses = Parse.objects.filter(~about_nothing, sample__call__run=run, current=True)
-    retried = Sample.objects.filter(call__run=run, attempt__gt=0).exists()
-    rows = parses.order_by().values_list("sample__call__part", "status").annotate(n=Count("pk"))
-    counts = Counter({(part, status): n for part, status, n in rows})
-    if retried:
-        counts.subtract(superseded(run))
-    return counts
-
-
-def superseded(run: Run) -> Counter[tuple[str, str]]:
-    """Attempts that a later one replaced. Few, since only failures are asked again."""
-    later = Sample.objects.filter(call__run=run, attempt__gt=0)
-    subject = f"call__{subject_field(run)}"
-    places = set(later.exclude(**{subject: None}).values_list(subject, "call__part", "slot"))
-    rows = Parse.objects.filter(
-        sample__call__run=run,
-        current=True,
-        **{f"sample__{subject}__in": {subject_id for subject_id, _, _ in places}},
-    ).order_by("sample__attempt")
-    last: dict[tuple[int, str, int], str] = {}
-    replaced: Counter[tuple[str, str]] = Counter()
-    for *place, status in rows.values_list(
-        f"sample__{subject}", "sample__call__part", "sample__slot", "status"
-    ):
-        example_id, part, slot = place
-        if (earlier := last.get((example_id, part, slot))) is not None:
-            replaced[part, earlier] += 1
-        last[example_id, part, slot] = status
-    return replaced
+    """Count the run's slots by part and status."""
+    rows = Parse.objects.that_count(run).order_by().values_list("sample__call__part", "status")
+    return Counter({(part, status): n for part, status, n in rows.annotate(n=Count("pk"))})
 
 
 def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> dict[str, int]:
-    """Of one order, or of all."""
+    """Return the slots by status, of one part or of all."""
     totals: Counter[str] = Counter()
     for (order, status), n in counts.items():
         totals[status] += n if part in (None, order) else 0
@@ -257,18 +245,18 @@ def status_counts(counts: Counter[tuple[str, str]], part: str | None = None) -> 
 
 
 def calls_per_minute(run: Run) -> float | None:
-    """Over the last minute, or since the first call when that is shorter."""
+    """Return the rate over the last minute, or since the first call if that is shorter."""
     now = timezone.now()
     recent = run.calls.filter(finished_at__gt=now - RATE_WINDOW)
-    found = recent.aggregate(
+    calls = recent.aggregate(
         n=Count("pk", filter=~Q(state=Call.State.LOST)),
         first=Min("claimed_at"),
         last=Max("finished_at"),
     )
-    if not found["n"] or run.state != Run.State.RUNNING:
+    if not calls["n"] or run.state != Run.State.RUNNING:
         return None
-    span = min(RATE_WINDOW, now - found["first"]).total_seconds()
-    return found["n"] / max(span, 1.0) * 60
+    span = min(RATE_WINDOW, now - calls["first"]).total_seconds()
+    return calls["n"] / max(span, 1.0) * 60
 
 
 def eta(run: Run, slots_left: int, rate: float | None) -> float | None:
@@ -301,7 +289,7 @@ def recent_evidence(run: Run) -> tuple[Evidence, ...]:
 
 
 def worker_is_missing(run: Run) -> bool:
-    """Whether a run that waits for a worker, or lost its own, has nobody to take it."""
+    """Return True if the run needs a worker and none is alive to take it."""
     held = run.lease_until is not None and run.lease_until > timezone.now() and run.holder
     if run.state not in (Run.State.QUEUED, Run.State.RUNNING) or held:
         return False

@@ -1,4 +1,8 @@
-"""An endpoint's limits with a stop: whoever waits for a turn when the run stops gives up."""
+"""The pump of a run: one coroutine that keeps the judge busy and writes down what comes back.
+
+Calls are claimed a little ahead of the callers, who never wait for each other. Replies that come
+within a moment are written together. All database work is done by one thread of its own.
+"""
 
 import asyncio
 import time
@@ -13,8 +17,8 @@ from typing import Any
 from django.db import connections
 from django.utils import timezone
 
-from judging.core.errors import stop_requested
 from judging.core.incidents import DATABASE_AWAY
+from judging.core.processes import stop_requested
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.judge_client import JudgeClient
 from judging.llm.client.limits import GaveUp, Limits, Pause, SharedLimits
@@ -27,32 +31,32 @@ from judging.runs.models import Run
 
 
 class Stopped(GaveUp):
-    """The run stopped before this request's turn came."""
+    """The run stopped before this request could be sent."""
 
 
 class StoppableRateLimiter:
-    """Waits in place of the client, so that nothing more is sent after the stop.
+    """An endpoint's limits, with a stop: a request that still waits when the run stops gives up.
 
-    `sent` holds the calls that have had a turn: only these, cut off, may have been billed.
+    `sent` holds the calls that were let through. Only these may have been billed if cut off.
     """
 
-    def __init__(self, limits: SharedLimits, departures: SentCalls) -> None:
+    def __init__(self, limits: SharedLimits, sent_calls: SentCalls) -> None:
         self.limits = limits
-        self.departures = departures
+        self.sent_calls = sent_calls
         self.stopped = asyncio.Event()
         self.calls: dict[asyncio.Task[Any], int] = {}
         self.sent: set[int] = set()
 
     def expect(self, task: asyncio.Task[Any], call_id: int) -> None:
-        """The task is to send the call."""
+        """Note that the task will send the call."""
         self.calls[task] = call_id
 
     def ended(self, task: asyncio.Task[Any]) -> bool:
-        """The task is over; whether it had a turn."""
+        """Forget the task, and return whether its call was let through."""
         call_id = self.calls.pop(task)
-        had_a_turn = call_id in self.sent
+        was_sent = call_id in self.sent
         self.sent.discard(call_id)
-        return had_a_turn
+        return was_sent
 
     @property
     def halvings(self) -> int:
@@ -71,14 +75,14 @@ class StoppableRateLimiter:
                 wait = (await self.limits.paused()).seconds
         if self.stopped.is_set():
             raise Stopped
-        self.note_departure()
+        self.note_sent()
         return 0.0
 
-    def note_departure(self) -> None:
+    def note_sent(self) -> None:
         task = asyncio.current_task()
         call_id = self.calls.get(task) if task else None
         if call_id is not None and call_id not in self.sent:
-            self.departures.add(call_id)
+            self.sent_calls.add(call_id)
             self.sent.add(call_id)
 
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
@@ -94,15 +98,15 @@ class StoppableRateLimiter:
         await self.limits.close()
 
 
-# A transaction costs as much as the rows of some calls.
+# Replies that arrive within this time share a transaction, which costs as much as some calls.
 GATHER_SECONDS = 0.1
 WATCH_SECONDS = 0.5
-# What came back is paid for, so a database that is away is waited for, and no longer than that.
+# What came back is paid for, so the pump waits this long for a database that is away.
 DATABASE_PATIENCE = 60.0
 DATABASE_WAIT = 1.0
-# After a stop, calls in flight get this long to end, or twice the longest call so far.
+# After a stop, calls in flight get this long, or twice as long as the longest call so far.
 LEAST_PATIENCE = 30.0
-# A worker that ends is itself ended by force soon after.
+# A worker that was asked to end is killed soon after.
 WORKER_PATIENCE = 10.0
 INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
 
@@ -111,11 +115,11 @@ CallOutcome = Reply | CallFailure
 
 @dataclass
 class Pump:
-    """`open` counts the calls that are claimed and not yet written."""
+    """Asks one run's judge. `open` counts the calls that are claimed and not yet written."""
 
-    desk: RunStore
+    store: RunStore
     client: JudgeClient
-    turns: StoppableRateLimiter
+    limiter: StoppableRateLimiter
     thread: Executor
     concurrency: int
     report: Callable[["Pump"], None] = lambda pump: None
@@ -144,8 +148,8 @@ class Pump:
     async def run(self) -> None:
         """Ask until nothing is left or the run is stopped, and write everything that came back.
 
-        Raises what the database failed with, if it did; the run is then queued to go on, or still
-        this holder's where the database has not come back.
+        Raises the database's error if it failed. The run is then queued again, or keeps this holder
+        if the database has not come back.
         """
         async with asyncio.TaskGroup() as group:
             watcher = group.create_task(self.watch())
@@ -165,7 +169,7 @@ class Pump:
             watcher.cancel()
         goes_on = self.worker_ends or self.away is not None
         after = Run.State.QUEUED if goes_on else Run.State.DONE
-        await self.on_desk(self.desk.settle, self.unsent, after)
+        await self.in_thread(self.store.settle, self.unsent, after)
         if self.away is not None:
             raise self.away
 
@@ -176,22 +180,22 @@ class Pump:
             return f"the endpoint asked to wait {self.paused.seconds:.0f} s{why}"
         return f"{self.client.under_way} in flight"
 
-    async def on_desk(self, work: Callable[..., Any], *values: Any) -> Any:
+    async def in_thread(self, work: Callable[..., Any], *values: Any) -> Any:
         loop = asyncio.get_running_loop()
         try:
             return await loop.run_in_executor(self.thread, partial(work, *values))
         except DATABASE_AWAY:
-            # The next attempt connects anew.
+            # The next attempt opens new connections.
             await loop.run_in_executor(self.thread, connections.close_all)
             raise
 
     def miss_database(self, error: Exception) -> None:
-        """What was planned may be half claimed: send nothing more, and write what comes back."""
+        """Send nothing more, and write what comes back: what was planned may be half claimed."""
         self.away = self.away or error
         self.stop()
 
     async def ask_alone(self) -> None:
-        """A judge that has not answered lately gets one call first: a bad key costs no more."""
+        """Send one call first to a judge that has not answered lately: a bad key costs one call."""
         for claim in await self.claim(1):
             await self.send(claim)
             if self.arrived:
@@ -200,13 +204,13 @@ class Pump:
 
     async def claim(self, most: int) -> list[Claim]:
         self.something_written.clear()
-        claimed: list[Claim] = await self.on_desk(self.desk.next_claims, most)
+        claimed: list[Claim] = await self.in_thread(self.store.next_claims, most)
         self.open += len(claimed)
         return claimed
 
     async def feed(self) -> None:
         """Keep the callers supplied until there is nothing more to ask."""
-        if not self.desk.known_good:
+        if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
             claimed = await self.claim(self.batch)
@@ -216,16 +220,16 @@ class Pump:
                 continue
             if self.open:
                 await self.something_written.wait()
-            elif await self.on_desk(self.desk.everything_asked):
+            elif await self.in_thread(self.store.everything_asked):
                 return
-            elif self.desk.ready:
+            elif self.store.ready:
                 await self.nothing_claimed()
 
     async def nothing_claimed(self) -> None:
-        """Something is left, and yet it could not be claimed: stopped, taken over, or no money."""
-        state = await self.on_desk(self.desk.look, self.standing())
+        """Stop: what is left can't be claimed because of a stop, another holder, or the budget."""
+        state = await self.in_thread(self.store.look, self.standing())
         if state == Run.State.RUNNING:
-            await self.on_desk(self.desk.pause_for_budget)
+            await self.in_thread(self.store.pause_for_budget)
         self.stop()
 
     async def call(self) -> None:
@@ -238,22 +242,22 @@ class Pump:
     async def send(self, claim: Claim) -> None:
         sending = asyncio.create_task(self.client.complete(claim.request))
         self.sending.add(sending)
-        self.turns.expect(sending, claim.call.pk)
+        self.limiter.expect(sending, claim.call.pk)
         started = time.monotonic()
         await asyncio.wait([sending])
         self.sending.discard(sending)
-        sent = self.turns.ended(sending)
+        sent = self.limiter.ended(sending)
         self.longest = max(self.longest, time.monotonic() - started)
         stopped = None if sending.cancelled() else sending.exception()
         if sending.cancelled() or isinstance(stopped, Stopped):
-            # What was sent and cut off may be billed: it stays claimed, and becomes lost.
+            # A call that was sent and cut off may be billed: it stays claimed and becomes lost.
             billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
             self.unsent.extend([] if billed else [claim])
             return
         outcome = sending.result()
         self.arrived.append(Arrival(claim, outcome))
-        if self.desk.trouble.note(outcome):
-            # Not when it is written: a server that refuses at once would be asked much meanwhile.
+        if self.store.breaker.note(outcome):
+            # Stop now, not when it is written: a server that refuses at once would get many more.
             self.stop()
         self.something_arrived.set()
         if len(self.arrived) == self.open:
@@ -273,11 +277,11 @@ class Pump:
                 return
 
     async def write_down(self, arrivals: Sequence[Arrival]) -> None:
-        known = self.client.learned(arrivals[0].claim.request.model)
+        capabilities = self.client.learned(arrivals[0].claim.request.model)
         started = time.monotonic()
         while True:
             try:
-                return await self.on_desk(self.desk.write, arrivals, known)
+                return await self.in_thread(self.store.write, arrivals, capabilities)
             except DATABASE_AWAY as error:
                 self.miss_database(error)
                 if time.monotonic() - started > DATABASE_PATIENCE:
@@ -285,7 +289,7 @@ class Pump:
             await asyncio.sleep(DATABASE_WAIT)
 
     async def gather(self) -> None:
-        """Let more arrive, unless all have that were claimed."""
+        """Wait a moment for more arrivals, unless every claimed call has arrived."""
         self.all_arrived.clear()
         if self.ended or len(self.arrived) == self.open:
             return
@@ -294,7 +298,7 @@ class Pump:
                 await self.all_arrived.wait()
 
     async def watch(self) -> None:
-        """See a pause, a cancel or a take-over within half a second."""
+        """Notice a pause, a cancel or another holder within half a second."""
         while True:
             await asyncio.sleep(WATCH_SECONDS)
             self.paused = await self.client.paused()
@@ -309,9 +313,9 @@ class Pump:
                 self.abandon()
 
     async def look(self) -> str | None:
-        """The state of the run, as far as can be told."""
+        """Return the state of the run; `running` while the database is away."""
         try:
-            return await self.on_desk(self.desk.look, self.standing())
+            return await self.in_thread(self.store.look, self.standing())
         except DATABASE_AWAY as error:
             self.miss_database(error)
             return Run.State.RUNNING
@@ -320,7 +324,7 @@ class Pump:
         """Send nothing more."""
         if self.stopped_at is None:
             self.stopped_at = time.monotonic()
-        self.turns.stopped.set()
+        self.limiter.stopped.set()
         self.something_written.set()
 
     @property
@@ -330,19 +334,19 @@ class Pump:
         return waited > (WORKER_PATIENCE if self.worker_ends else patience)
 
     def abandon(self) -> None:
-        """Cut off what is in flight: it becomes lost, and is asked again by a resume."""
+        """Cut off calls in flight. They become lost, and a resume asks them again."""
         self.stop()
         for sending in self.sending:
             sending.cancel()
 
     def interrupt(self) -> None:
-        """Ctrl-C: pause, and when pressed again cut off what is in flight."""
+        """Pause on Ctrl-C; when pressed again, cut off calls in flight."""
         if self.stopped_at is not None:
             self.abandon()
             return
         self.stop()
         self.pausing = asyncio.ensure_future(
-            self.on_desk(lifecycle.pause, self.desk.run, INTERRUPTED)
+            self.in_thread(lifecycle.pause, self.store.run, INTERRUPTED)
         )
 
     def standing(self) -> PumpStatus:

@@ -1,28 +1,32 @@
-"""From a reply to the Parse row that is kept of it."""
+"""Writing down what came back: many calls in one short transaction, each reply with its reading.
+
+A transaction costs as much as the rows of some calls, so arrivals are written together.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from judging.core.sql import statements
+from judging.core.sql.statements import prepared
 from judging.llm.client.errors import CallFailure
 from judging.llm.client.messages import Choice, Reply, TokenLogprobs
 from judging.llm.parsing.parse import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
 from judging.runs.engine import claims
-from judging.runs.engine.claims import Claim
-from judging.runs.models import Call, Parse, Sample
+from judging.runs.engine.claims import ZERO, Claim
+from judging.runs.models import Call, Parse, Run, Sample
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
-    """Not yet tied to its sample, which may not be saved. `quoted`: what the judge was shown."""
+    """Return the reading of a choice, without its sample. `quoted`: what the judge was shown."""
     parsed = parse(
         template,
         choice.text,
@@ -36,7 +40,7 @@ def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[
 
 
 def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[str]) -> Parse:
-    """What today's parser reads in a stored reply."""
+    """Return what today's parser reads in a stored reply."""
     parsed = parse(
         template,
         sample.raw_text,
@@ -52,7 +56,7 @@ def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[s
 
 
 def failed_parse(status: str) -> Parse:
-    """A slot whose call brought nothing to read."""
+    """Return the reading of a slot whose call brought nothing to read."""
     return statements.new(Parse, version=PARSER_VERSION, status=Status(status).value)
 
 
@@ -87,41 +91,24 @@ def stored_logprobs(stored: list[dict[str, Any]] | None) -> tuple[TokenLogprobs,
     )
 
 
-ZERO = Decimal(0)
 CALL_RESULT = (
-    "state",
-    "finished_at",
-    "duration_ms",
-    "requests",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "estimated",
-    "reserved_usd",
-    "usd",
-    "model",
-    "request_id",
-    "http_status",
-    "error_kind",
-    "error",
-)
+    "state", "finished_at", "duration_ms", "requests", "prompt_tokens", "cached_tokens",
+    "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "http_status",
+    "error_kind", "error",
+)  # fmt: skip
 LONGEST_ERROR = 2000
-# Asked for with each batch: the ORM would take longer than the database for it.
-STILL_CLAIMED = """
-    SELECT id FROM judging_call WHERE id IN ({}) AND holder = %s AND state = 'claimed'
-"""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A call that ended, and how."""
+    """A call that ended, and how it ended."""
 
     claim: Claim
     outcome: Reply | CallFailure
 
     @property
     def settled(self) -> int:
-        """How many slots it gives a sample."""
+        """Return how many slots get a sample from it."""
         slots = len(self.claim.ask.slots)
         if isinstance(self.outcome, CallFailure):
             return 0 if self.outcome.kind.pauses_run else slots
@@ -135,11 +122,11 @@ def record(
     questioner: Questioner,
     price: PriceSnapshot | None,
 ) -> list[Ask]:
-    """Write the arrivals; what their replies left open comes back as further asks.
+    """Write the arrivals, and return asks for what their replies left open.
 
-    A call that was marked lost in the meantime belongs to somebody else: its answer is dropped,
-    since its slots have been asked for again. Where the database failed, the same arrivals can be
-    written once more.
+    A call that was marked lost meanwhile belongs to another holder: its answer is dropped, since
+    its slots have been asked for again. If the database fails, you can write the same arrivals
+    again.
     """
     for arrival in arrivals:
         fill_in(arrival, price)
@@ -148,26 +135,35 @@ def record(
         still_ours = claimed_calls(run_id, holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
         calls = [arrival.claim.call for arrival in ours]
-        before = sum((known(arrival.claim.reserved) for arrival in ours), ZERO)
-        released = before - sum((known(call.reserved_usd) for call in calls), ZERO)
-        claims.reconcile(run_id, released, sum((known(call.usd) for call in calls), ZERO))
+        before = sum((arrival.claim.reserved or ZERO for arrival in ours), ZERO)
+        released = before - sum((call.reserved_usd or ZERO for call in calls), ZERO)
+        claims.reconcile(run_id, released, sum((call.usd or ZERO for call in calls), ZERO))
         statements.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
     return [ask for arrival in ours for ask in left_open(arrival)]
 
 
 def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
-    """Those that nobody has marked lost; nobody can before the transaction ends."""
-    with connection.cursor() as cursor:
-        if connection.features.has_select_for_update:
-            # Everybody takes the run before its calls, so that no two wait for each other.
-            cursor.execute("SELECT id FROM judging_run WHERE id = %s FOR UPDATE", [run_id])
-        cursor.execute(STILL_CLAIMED.format(", ".join(map(str, ids))), [holder])
-        return {pk for (pk,) in cursor.fetchall()}
+    """Return the calls not marked lost; none can be before the transaction ends."""
+    if connection.features.has_select_for_update:
+        # All writers lock the run before its calls, so that no two wait for each other.
+        _locked_run.all(run=run_id)
+    return {pk for (pk,) in _still_claimed.all(ids=list(ids), holder=holder)}
+
+
+@prepared
+def _locked_run(run: Any) -> QuerySet[Run, Any]:
+    return Run.objects.select_for_update().filter(pk=run).values_list("pk")
+
+
+@prepared
+def _still_claimed(ids: list[int], holder: Any) -> QuerySet[Call, Any]:
+    ours = Call.objects.filter(pk__in=ids, holder=holder, state=Call.State.CLAIMED)
+    return ours.values_list("pk")
 
 
 def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
-    """By ids throughout: setting related objects costs as much as the rest of a row."""
+    """Write samples and readings by ids: setting related objects would double the cost of a row."""
     statements.insert(Sample, [sample for sample, _ in pairs])
     for sample, reading in pairs:
         reading.sample_id = sample.pk
@@ -175,14 +171,14 @@ def save_samples(pairs: Sequence[tuple[Sample, Parse]]) -> None:
 
 
 def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
-    """Put the outcome into the call."""
+    """Copy the outcome into the call."""
     call, outcome = arrival.claim.call, arrival.outcome
     call.finished_at = timezone.now()
     call.duration_ms = outcome.duration_ms
     call.requests = outcome.requests
     call.request_id = outcome.request_id[:200]
-    # Each request that may have been billed goes on holding what it can have cost.
-    held = known(arrival.claim.reserved) * outcome.possibly_billed
+    # Each request that may have been billed keeps what it can have cost reserved.
+    held = (arrival.claim.reserved or ZERO) * outcome.possibly_billed
     call.reserved_usd = None if price is None else held
     if isinstance(outcome, CallFailure):
         call.state = Call.State.FAILED
@@ -202,14 +198,10 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.usd = None if price is None else claims.rounded_up(price.cost(usage))
 
 
-def known(usd: Decimal | None) -> Decimal:
-    return ZERO if usd is None else usd
-
-
 def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sample, Parse]]:
-    """A sample and its reading for each slot that the outcome settles.
+    """Yield a sample and its reading for each slot that the outcome settles.
 
-    A failure that stops the run settles nothing: the question was never put to a judge.
+    A failure that stops the run settles nothing: no judge has seen the question.
     """
     call, ask, outcome = arrival.claim.call, arrival.claim.ask, arrival.outcome
     if isinstance(outcome, CallFailure):
@@ -240,7 +232,7 @@ def sample_of(choice: Choice, **place: Any) -> Sample:
 
 
 def left_open(arrival: Arrival) -> Iterator[Ask]:
-    """Fewer choices than asked: the other slots are asked for in this same run."""
+    """Yield an ask for the missing slots if the reply has fewer choices than asked for."""
     ask, outcome = arrival.claim.ask, arrival.outcome
     if isinstance(outcome, Reply) and len(outcome.choices) < len(ask.slots):
         missing = ask.slots[len(outcome.choices) :]

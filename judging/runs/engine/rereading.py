@@ -1,4 +1,9 @@
-"""Reading the stored replies again with today's parser, without a call."""
+"""Reading the stored replies again with today's parser, without a call.
+
+A worker does it, and the run's `progress` says how far it is. Only this uses `progress` once the
+run has ended. A run that goes on takes it over, which ends the reading. If the reader dies, another
+one takes up the rest.
+"""
 
 import logging
 import uuid
@@ -11,7 +16,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from judging.core import waking
+from judging.core import leases, waking
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.core.models import Worker
@@ -38,8 +43,8 @@ def reparse(
 ) -> ReparseCounts:
     """Add a version to every reply that an older parser read, and rebuild the verdicts.
 
-    Interrupted and repeated it goes on where it was: what today's parser has read is left alone.
-    `advance` is told with each chunk how far it is; where it raises, the chunk is not written.
+    If it was interrupted it goes on where it was: what today's parser has read is left alone.
+    `advance` is called with each chunk; if it raises, the chunk is not written.
     """
     check_replies(run)
     counts = ReparseCounts(0, 0)
@@ -57,11 +62,11 @@ def reparse(
 
 def check_replies(run: Run) -> None:
     if run.method == Method.IMPORTED:
-        raise UserError(f"Run {run.name} was recorded elsewhere: it holds no replies to read.")
+        raise UserError(f"Run {run.name} was recorded elsewhere, so it has no replies to parse.")
 
 
 def older(run: Run) -> QuerySet[Parse]:
-    """What an older parser read."""
+    """Return what an older parser read."""
     return Parse.objects.filter(
         sample__call__run=run,
         sample__raw_text__isnull=False,
@@ -91,13 +96,13 @@ def values(parse: Parse) -> tuple[object, ...]:
 
 log = logging.getLogger(__name__)
 
-# A chunk is read within a second or two; a reader that is silent for so long is dead.
-SILENT_AFTER = timedelta(seconds=60)
+# A chunk takes a second or two, so a reader that is silent for this long is dead.
+LEASE = leases.Lease(timedelta(seconds=60), "progress__rereading__token", "progress__rereading__at")
 WAITING, READING, DONE, FAILED = "waiting", "reading", "done", "failed"
 
 
 class ReadingTakenOver(Exception):
-    """The run goes on, or somebody began anew: this reading ends."""
+    """The run goes on or another reading began, so this one ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +123,9 @@ class Rereading:
 
     @property
     def silent(self) -> bool:
-        """Its worker died, or none was told of it: another one takes it up."""
+        """True if its worker died or none was told of it, so that another one may take it up."""
         heard = datetime.fromisoformat(self.at)
-        return self.under_way and timezone.now() - heard > SILENT_AFTER
+        return self.under_way and leases.is_over(heard + LEASE.length)
 
     @property
     def worker_missing(self) -> bool:
@@ -134,7 +139,7 @@ def rereading_of(run: Run) -> Rereading | None:
 
 
 def begin(run: Run, user: Any) -> Rereading:
-    """Leave it to a worker; one that is under way already goes on."""
+    """Have a worker read the replies again; a reading that is under way goes on."""
     check_replies(run)
     run.refresh_from_db()
     if run.state not in RESUMABLE:
@@ -160,7 +165,7 @@ def send(run_id: int, token: str) -> None:
 
 
 def resume_readings() -> int:
-    """Called by every worker every 15 s; how many readings it set going again."""
+    """Send abandoned readings to workers again. Every worker calls it every 15 s."""
     begun = Run.objects.filter(
         state__in=RESUMABLE, progress__rereading__state__in=(WAITING, READING)
     )
@@ -168,18 +173,14 @@ def resume_readings() -> int:
 
 
 def take_up(run: Run) -> bool:
-    """Have a worker read what one that is gone left over; that one can write no more."""
+    """Have another worker read what a silent one left; that one can write no more."""
     before = rereading_of(run)
     if before is None or not before.silent:
         return False
     token, moment = uuid.uuid4().hex, timezone.now().isoformat()
     anew = replace(before, token=token, state=WAITING, at=moment)
-    as_it_was = Run.objects.filter(
-        pk=run.pk,
-        state__in=RESUMABLE,
-        progress__rereading__token=before.token,
-        progress__rereading__at=before.at,
-    )
+    ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE)
+    as_it_was = LEASE.unchanged(ended, before.token, before.at)
     with transaction.atomic():
         taken = as_it_was.update(progress={"rereading": asdict(anew)}) == 1
         if taken:
@@ -188,7 +189,7 @@ def take_up(run: Run) -> bool:
 
 
 def work_on(run: Run, token: str) -> None:
-    """Read what is left. A message that comes twice, or too late, finds nothing to do."""
+    """Read what is left. A message that comes twice or too late finds nothing to do."""
     reading = rereading_of(run)
     if reading is None or (reading.token, reading.state) != (token, WAITING):
         return
@@ -216,11 +217,6 @@ def failure_reason(run: Run) -> str:
 
 def note(run: Run, now: Rereading, before: str = READING) -> None:
     kept = asdict(replace(now, at=timezone.now().isoformat()))
-    ours = Run.objects.filter(
-        pk=run.pk,
-        state__in=RESUMABLE,
-        progress__rereading__token=now.token,
-        progress__rereading__state=before,
-    )
-    if not ours.update(progress={"rereading": kept}):
+    ended = Run.objects.filter(pk=run.pk, state__in=RESUMABLE, progress__rereading__state=before)
+    if not LEASE.held_by(ended, now.token).update(progress={"rereading": kept}):
         raise ReadingTakenOver

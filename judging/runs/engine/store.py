@@ -1,4 +1,7 @@
-"""When a judge fails so steadily that asking on would only fill the run with errors."""
+"""The database side of a pump, and the circuit breaker that stops a run whose judge only fails.
+
+Everything in RunStore is called from one thread, and never waits.
+"""
 
 import time
 from collections import deque
@@ -20,34 +23,34 @@ from judging.runs.planning.agenda import Questioner, agenda_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
-# So many failures in a row say something of the endpoint; fewer may be the examples' own.
+# This many failures in a row are the endpoint's fault; fewer may be due to single examples.
 IN_A_ROW = 5
 SILENT_SECONDS = 60.0
 FINAL = (FailureKind.TOO_LONG, FailureKind.FILTERED)
 
 REFUSED = (
     "The first {n} calls were all refused, so the run was paused before the others were sent: "
-    "{message} Nothing recorded is lost. Correct what the endpoint names, then resume: refused "
-    "calls are asked again."
+    "{message} Nothing recorded is lost. Fix what the endpoint complains about, then resume. "
+    "Refused calls are sent again."
 )
 UNREAD = (
-    "Nothing that came for the first {n} calls can be read, so the run was paused before the "
-    "others were sent: {message} Nothing recorded is lost. Check the endpoint's address and what "
-    "stands in front of it, then resume: such calls are asked again."
+    "The replies to the first {n} calls can't be read, so the run was paused before the others "
+    "were sent: {message} Nothing recorded is lost. Check the endpoint's address and any proxy in "
+    "front of it, then resume. These calls are sent again."
 )
 SILENT = (
     "{n} calls in a row failed, and the endpoint has answered none for {seconds:.0f} s: {message} "
-    "Nothing recorded is lost. Check that the endpoint runs, then resume: failed calls are asked "
+    "Nothing recorded is lost. Check that the endpoint runs, then resume. Failed calls are sent "
     "again."
 )
 
 
 @dataclass
 class CircuitBreaker:
-    """What one holder of a run has seen of its endpoint, in the order of arrival.
+    """Decides from the outcomes, in order of arrival, when to send nothing more.
 
-    `answered`: the run has had an answer before, so that refusals are those of single examples.
-    `reason`: a sentence for the run once nothing more should be sent.
+    `answered`: the run has had an answer before, so refusals are about single examples.
+    `reason`: a sentence for the run's page once nothing more should be sent.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -61,19 +64,19 @@ class CircuitBreaker:
         self.heard_at = self.clock()
 
     def note(self, outcome: Reply | CallFailure) -> str:
-        """See one more outcome, as it arrives; the reason to send nothing more, if there is one."""
+        """Note an outcome as it arrives, and return the reason to send nothing more, if any."""
         reason = self.after(outcome)
         self.reason = self.reason or reason
         return self.reason
 
     def heard(self) -> None:
-        """The endpoint is there."""
+        """Note that the endpoint answers."""
         self.refused = self.failed = 0
         self.heard_at = self.clock()
 
     def after(self, outcome: Reply | CallFailure) -> str:
         if not isinstance(outcome, CallFailure) or outcome.kind in FINAL:
-            # An endpoint that tells what it won't judge is at work.
+            # An endpoint that says what it won't judge is working.
             self.answered = True
             self.heard()
             return ""
@@ -82,8 +85,8 @@ class CircuitBreaker:
         if outcome.kind in (FailureKind.BAD_REQUEST, FailureKind.BAD_REPLY):
             self.refused += 1
             if not self.answered and self.refused >= IN_A_ROW:
-                said = REFUSED if outcome.kind is FailureKind.BAD_REQUEST else UNREAD
-                return said.format(n=self.refused, message=sentence(outcome.message))
+                text = REFUSED if outcome.kind is FailureKind.BAD_REQUEST else UNREAD
+                return text.format(n=self.refused, message=sentence(outcome.message))
         if outcome.kind is FailureKind.BAD_REQUEST:
             return ""
         self.failed += 1
@@ -97,7 +100,7 @@ class CircuitBreaker:
 State = Run.State
 
 OVER_BUDGET = (
-    "The budget of {budget} can't hold another call: {spent} are spent, {reserved} may still be "
+    "The budget of {budget} can't cover another call: {spent} are spent, {reserved} may still be "
     "billed, and the next call may cost {needed}. Nothing recorded is lost. Raise the budget and "
     "resume."
 )
@@ -105,7 +108,7 @@ OVER_BUDGET = (
 
 @dataclass(frozen=True, slots=True)
 class PumpStatus:
-    """Where the pump is, for whoever watches the run."""
+    """How the pump is doing, for the run's page."""
 
     in_flight: int
     window: int
@@ -123,7 +126,7 @@ class PumpStatus:
 
 
 class RunStore:
-    """One run in the hands of one holder."""
+    """One run as its holder sees it: what to send next, and writing what came back."""
 
     def __init__(self, run: Run, holder: str) -> None:
         self.run = run
@@ -131,7 +134,7 @@ class RunStore:
         self.questioner = Questioner.of(run)
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = endpoints.recall(run)
-        self.trouble = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
+        self.breaker = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
         self.settled = self.added = 0
         self.standing: PumpStatus | None = None
         self.start_plan()
@@ -147,7 +150,7 @@ class RunStore:
         return subjects_of(self.run).count()
 
     def next_claims(self, most: int, batch: Batch | None = None) -> list[Claim]:
-        """Claim the next calls: none when none is left, the budget is short, or it isn't ours."""
+        """Claim the next calls; none if nothing is left, money is short, or we lost the run."""
         while len(self.ready) < most and (page := next(self.pages, None)) is not None:
             self.ready.extend(piece for ask in page for piece in ask.split(self.most_slots))
         self.asked_in_pass |= bool(self.ready)
@@ -161,10 +164,10 @@ class RunStore:
         return self.known.max_n if self.known else None
 
     def everything_asked(self) -> bool:
-        """Whether no ask is left.
+        """Return True if nothing is left to ask.
 
-        Examples that an import added meanwhile start another pass, and so does an agenda that
-        looks at what came back.
+        Another pass starts if an import added examples meanwhile, or if the agenda depends on what
+        came back.
         """
         if self.ready:
             return False
@@ -180,9 +183,9 @@ class RunStore:
         now_known: EndpointCapabilities,
         price: PriceSnapshot | None = None,
     ) -> None:
-        """Record, and pause the run where its endpoint gave a reason to send nothing more.
+        """Record the arrivals, and pause the run if its circuit breaker has tripped.
 
-        `price` is that of calls that don't have the run's own.
+        `price`: for calls whose price is not the run's own.
         """
         further = recording.record(
             self.run.pk, self.holder, arrivals, self.questioner, price or self.price
@@ -197,11 +200,11 @@ class RunStore:
         further += follow_up
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
-        if self.trouble.reason:
-            lifecycle.pause(self.run, reason=self.trouble.reason)
+        if self.breaker.reason:
+            lifecycle.pause(self.run, reason=self.breaker.reason)
 
     def look(self, standing: PumpStatus) -> str | None:
-        """The run's state, and the pump's standing put beside it. None: another one holds it."""
+        """Write the pump's status if it changed, and return the run's state; None if we lost it."""
         ours = Run.objects.filter(pk=self.run.pk, holder=self.holder)
         if standing != self.standing:
             ours.update(progress=standing.to_json())
@@ -221,9 +224,9 @@ class RunStore:
         lifecycle.pause(self.run, reason=reason)
 
     def settle(self, unsent: Sequence[Claim], after_running: str) -> None:
-        """Give back what was never sent, rank what there is, and give the run its next state.
+        """Free what was never sent, rank the examples, and give the run its next state.
 
-        `after_running` is `queued` where another worker shall go on.
+        `after_running` is `queued` if another worker is to go on.
         """
         if self.look(PumpStatus(0, 0, None)) is None:
             return

@@ -14,14 +14,20 @@ from typing import Any
 from django.conf import settings
 from django.db import connections
 
-from judging.core import processes
+from judging.core import leases
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
-from judging.core.processes import room_for
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import BatchClient
 from judging.llm.client.judge_client import JudgeClient
-from judging.llm.client.limits import Limits, ProcessLimits, RetryPolicy, SharedLimits
+from judging.llm.client.limits import (
+    DEFAULT_RETRY,
+    Limits,
+    ProcessLimits,
+    RetryPolicy,
+    SharedLimits,
+    room_for,
+)
 from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
@@ -36,8 +42,7 @@ from judging.runs.models import Run
 
 log = logging.getLogger(__name__)
 
-USUAL_RETRY = RetryPolicy()
-# A small machine that is busy with other things takes minutes for a call, and still ends it.
+# A small, busy machine takes minutes for a call, and still finishes it.
 LOCAL_RETRY = RetryPolicy(deadline=3600.0, request=1800.0)
 # A batch is polled again soon anyway.
 BATCH_RETRY = RetryPolicy(deadline=300.0, tries=4)
@@ -51,12 +56,12 @@ def work_on(
     say: Callable[[str], None] = log.info,
     at_keyboard: bool = False,
 ) -> bool:
-    """Pump the run until it is done or stopped. False when another holder has it, or it is over.
+    """Work on the run until it is done or stopped. False if it has another holder or is over.
 
-    Where the database went away the run is queued again, or its lease is left to run out, and the
-    sweep goes on with it; any other error would meet the next attempt too, and fails the run.
+    If the database goes away, the run is queued again or its lease runs out, and the sweep resumes
+    it. Any other error would most likely come again, so it fails the run.
     """
-    holder = processes.new_holder()
+    holder = leases.new_holder()
     if not claims.take_over(run, holder):
         return False
     run.refresh_from_db()
@@ -87,9 +92,9 @@ async def pumped(
     with ThreadPoolExecutor(1, "run database") as thread:
         loop = asyncio.get_running_loop()
         try:
-            desk = await loop.run_in_executor(thread, RunStore, run, holder)
+            store = await loop.run_in_executor(thread, RunStore, run, holder)
             made = batch_pump if wants_batches(run) else call_pump
-            async with made(desk, endpoint, thread, report) as pump:
+            async with made(store, endpoint, thread, report) as pump:
                 with interrupted_by_keyboard(pump, loop, at_keyboard):
                     await pump.run()
         finally:
@@ -98,46 +103,46 @@ async def pumped(
 
 @asynccontextmanager
 async def call_pump(
-    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+    store: RunStore, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[Pump]:
-    run, places = desk.run, room_for(desk.run.concurrency)
-    with SentCalls(run.pk, desk.holder) as departures:
-        turns = StoppableRateLimiter(shared_limits(endpoint), departures)
+    run, places = store.run, room_for(store.run.concurrency)
+    with SentCalls(run.pk, store.holder) as sent_calls:
+        limiter = StoppableRateLimiter(shared_limits(endpoint), sent_calls)
         async with JudgeClient(
             endpoint,
             key_of(endpoint),
             Limits(places, run.rpm, run.tpm),
-            shared=turns,
-            retry=LOCAL_RETRY if endpoint.is_local else USUAL_RETRY,
+            shared=limiter,
+            retry=LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
-            learned={run.model: desk.known or EndpointCapabilities()},
+            learned={run.model: store.known or EndpointCapabilities()},
         ) as client:
-            yield Pump(desk, client, turns, thread, places, report)
+            yield Pump(store, client, limiter, thread, places, report)
 
 
-async def ask_alone(desk: RunStore, endpoint: Endpoint, on_desk: Callable[..., Any]) -> None:
-    """One ordinary call at the usual price, which learns what this judge takes.
+async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[..., Any]) -> None:
+    """Send one ordinary call at the usual price, to learn which parameters this judge takes.
 
-    A batch of which each line is refused for one parameter's sake would come back hours later.
+    Otherwise a batch could come back hours later with every line refused for one parameter.
     """
-    async with JudgeClient(endpoint, key_of(endpoint), retry=USUAL_RETRY) as client:
-        for claim in await on_desk(desk.next_claims, 1):
+    async with JudgeClient(endpoint, key_of(endpoint), retry=DEFAULT_RETRY) as client:
+        for claim in await in_thread(store.next_claims, 1):
             outcome = await client.complete(claim.request)
-            desk.trouble.note(outcome)
-            learned, price = client.learned(desk.run.model), default_price(desk.run)
-            await on_desk(desk.write, [Arrival(claim, outcome)], learned, price)
+            store.breaker.note(outcome)
+            learned, price = client.learned(store.run.model), default_price(store.run)
+            await in_thread(store.write, [Arrival(claim, outcome)], learned, price)
 
 
 @asynccontextmanager
 async def batch_pump(
-    desk: RunStore, endpoint: Endpoint, thread: Executor, report: Report
+    store: RunStore, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[BatchPump]:
     loop = asyncio.get_running_loop()
-    if desk.known is None:
-        await ask_alone(desk, endpoint, partial(loop.run_in_executor, thread))
-    known = {desk.run.model: desk.known or EndpointCapabilities()}
+    if store.known is None:
+        await ask_alone(store, endpoint, partial(loop.run_in_executor, thread))
+    known = {store.run.model: store.known or EndpointCapabilities()}
     async with BatchClient(endpoint, key_of(endpoint), learned=known, retry=BATCH_RETRY) as client:
-        yield BatchPump(desk, client, thread, report)
+        yield BatchPump(store, client, thread, report)
 
 
 @contextmanager
@@ -157,7 +162,7 @@ def interrupted_by_keyboard(
 
 @contextmanager
 def what_is_loaded_left_alone() -> Iterator[None]:
-    """Garbage is looked for among what the run makes: all modules are a fifth of a second of it."""
+    """Let the garbage collector ignore the loaded modules, which take it 0.2 s each time."""
     gc.freeze()
     try:
         yield
@@ -167,7 +172,7 @@ def what_is_loaded_left_alone() -> Iterator[None]:
 
 @contextmanager
 def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
-    """The endpoint as it can be reached now; the local judge is started where it isn't running."""
+    """Yield the endpoint at its present address, and start the local judge if it isn't running."""
     if name != LOCAL:
         yield named_endpoint(name)
         return
@@ -176,11 +181,11 @@ def live_endpoint(name: str, say: Callable[[str], None]) -> Iterator[Endpoint]:
 
 
 def shared_limits(endpoint: Endpoint) -> SharedLimits:
-    """With Redis as the broker, all workers share an endpoint's pause and its minute."""
+    """Return limits that all workers share if Redis is the broker, else this process's own."""
     broker = settings.CELERY_BROKER_URL
     if not broker.startswith(("redis:", "rediss:")):
         return ProcessLimits()
-    # The redis extra is installed only where Redis is the broker.
+    # The redis extra is installed only if Redis is the broker.
     from judging.llm.client.limits import RedisLimits
 
     return RedisLimits(broker, endpoint.base_url)

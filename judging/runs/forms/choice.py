@@ -1,7 +1,12 @@
-"""A run of the form `choice`: what is settled before it starts.
+"""The form `choice`: one ID token, whose probability is read.
 
-Which permutations are asked, under which ID tokens, which probabilities are a tie, and whether the
-endpoint gives the log-probabilities without which there is nothing to read.
+Before a run starts: which permutations are asked, under which ID tokens, which probabilities are a
+tie, and whether the endpoint gives log-probabilities at all. Afterwards the table of P(t1).
+
+In-context examples are solved pairs of the project. They are drawn at random, by the run's seed,
+from examples whose known label is win or lose, both equally often if the number is even, each about
+another question. One more is drawn than shown: no example is shown its own answer or one to its
+own question, so all examples can be asked about and N stays all of them.
 """
 
 import asyncio
@@ -23,7 +28,7 @@ from judging.llm.client.judge_client import JudgeClient, LogprobSupport, probe_l
 from judging.llm.client.limits import RetryPolicy
 from judging.llm.endpoint import Endpoint
 from judging.llm.parsing.choice import UnusableIds, check_ids
-from judging.llm.prompts.templates import Shot, Template, token_probability
+from judging.llm.prompts.templates import PromptVariant, Shot, Template
 from judging.projects.models import Project
 from judging.runs import endpoints
 from judging.runs.endpoints import key_of
@@ -41,13 +46,13 @@ MOST_SHOTS = 3
 HALF = Decimal("0.5")
 # White space may stand before the ID, and an ID may be several tokens long.
 MAX_TOKENS = 4
-# Whoever starts a run waits for the answer.
+# A person waits for the answer while starting a run.
 PATIENCE = RetryPolicy(deadline=60.0, request=60.0, tries=2)
 
 
 @dataclass(frozen=True, slots=True)
 class ChoiceOptions:
-    """What a person may say of a choice; None where it is left open."""
+    """The settings of a choice; None is the default."""
 
     permutations: int | None = None
     ids: str = ""
@@ -55,13 +60,13 @@ class ChoiceOptions:
     shots: int | None = None
 
     @classmethod
-    def of(cls, form: str, given: Mapping[str, Any]) -> Self:
-        """Checked. Raises UserError for what can't be asked, or is said of another form."""
-        said = {name: value for name, value in given.items() if value not in (None, "")}
-        options = cls(**said)
-        if said and form != Form.CHOICE:
+    def of(cls, form: str, settings: Mapping[str, Any]) -> Self:
+        """Return checked settings. Raises UserError if they are impossible or for another form."""
+        chosen = {name: value for name, value in settings.items() if value not in (None, "")}
+        options = cls(**chosen)
+        if chosen and form != Form.CHOICE:
             raise UserError(
-                f"{', '.join(said)}: settings of the form choice, and the form is {form}. "
+                f"{', '.join(chosen)}: settings of the form choice, and the form is {form}. "
                 "Nothing was started."
             )
         check_options(options)
@@ -91,21 +96,21 @@ def permutations_of(options: ChoiceOptions) -> tuple[str, ...]:
 
 
 def method_of(options: ChoiceOptions, k: int | None) -> str:
-    """By how many orders the verdict speaks: of one permutation one, else both."""
+    """Return the method by the orders that the verdict rests on: one permutation is one order."""
     if len(permutations_of(options)) > 1:
         return Method.MEC_BPC
     return Method.VANILLA if k in (None, 1) else Method.MEC
 
 
-def check_method(method: str, found: str) -> None:
-    """A method that was named must be the one that the permutations make."""
+def check_method(method: str, by_permutations: str) -> None:
+    """Raise UserError if a method was named that the permutations don't make."""
     both = Method.MEC_BPC
     if method == Method.PORTIA:
         raise UserError(
             "Method portia and the form choice don't go together: a choice shows responses whole. "
             "Leave the method out. Nothing was started."
         )
-    if method and (method == both) != (found == both):
+    if method and (method == both) != (by_permutations == both):
         asked = "both orders" if method == both else "one order"
         raise UserError(
             f"Method {method} asks {asked}, and these permutations do not. Choose 1 permutation "
@@ -114,11 +119,11 @@ def check_method(method: str, found: str) -> None:
 
 
 def worded(template: Template, options: ChoiceOptions) -> Template:
-    """The template under the run's own ID tokens and band."""
+    """Return the template with the run's own ID tokens and band."""
     band = Fraction(options.band or 0)
     if not options.ids:
         return replace(template, band=band)
-    ids = tuple(one.strip() for one in options.ids.split(","))
+    ids = tuple(token.strip() for token in options.ids.split(","))
     if len(ids) != 2:
         raise UserError("The option IDs are two, such as A,B or Alice,Bob. Nothing was started.")
     try:
@@ -129,7 +134,7 @@ def worded(template: Template, options: ChoiceOptions) -> Template:
 
 
 def check_logprobs(endpoint: Endpoint, model: str) -> None:
-    """Ask the endpoint for one token with its log-probabilities. Raises UserError without."""
+    """Ask the endpoint for one token. Raises UserError if no log-probabilities come with it."""
     if endpoint.is_local:
         return
     known, _ = endpoints.recall_for(endpoint.base_url, model)
@@ -146,7 +151,7 @@ def check_logprobs(endpoint: Endpoint, model: str) -> None:
 async def probed(
     endpoint: Endpoint, model: str, known: EndpointCapabilities
 ) -> tuple[LogprobSupport, EndpointCapabilities]:
-    """Asked anew even where they were refused before: an operator may have turned them on."""
+    """Ask even if they were refused before: the operator may have turned them on."""
     before = {model: replace(known, logprobs=True)}
     async with JudgeClient(endpoint, key_of(endpoint), retry=PATIENCE, learned=before) as client:
         support = await probe_logprobs(client, model)
@@ -157,33 +162,26 @@ Table = NDArray[np.float64]
 
 
 def token_table(run: Run, ids: NDArray[np.intp]) -> tuple[Table, Table]:
-    """(N, P) the mean P(t1) over the k samples, and the mean mass of both tokens; NaN: none.
+    """Return (N, P) the mean P(t1) over the k samples and the mean mass of both tokens; NaN: none.
 
-    ids: the examples, in the order of the rows. The last attempt at a slot counts.
+    ids: the examples, in the order of the rows. P counts the run's permutations.
     """
     place = {int(pk): row for row, pk in enumerate(ids.tolist())}
     columns = {part: column for column, part in enumerate(run.parts)}
-    rows = (
-        Parse.objects.filter(
-            current=True,
-            sample__call__run=run,
-            sample__call__part__in=columns,
-            p_first__isnull=False,
-        )
-        .order_by("sample__attempt")
-        .values_list(
-            "sample__call__example", "sample__call__part", "sample__slot", "p_first", "mass"
-        )
+    parses = Parse.objects.that_count(run).filter(
+        sample__call__part__in=columns, p_first__isnull=False
     )
-    found: defaultdict[tuple[int, int], dict[int, tuple[float, float]]] = defaultdict(dict)
-    for example, part, slot, p_first, mass in rows.iterator(chunk_size=5000):
+    rows = parses.values_list("sample__call__example", "sample__call__part", "p_first", "mass")
+    samples: defaultdict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    for example, part, p_first, mass in rows.iterator(chunk_size=5000):
         if example in place:
+            probability = PromptVariant.parse(part).token_probability(p_first)
             cell = place[example], columns[part]
-            found[cell][slot] = token_probability(p_first, part), np.nan if mass is None else mass
+            samples[cell].append((probability, np.nan if mass is None else mass))
     table = np.full((len(ids), len(columns)), np.nan)
     masses = table.copy()
-    for cell, samples in found.items():
-        table[cell], masses[cell] = np.mean(list(samples.values()), axis=0)
+    for cell, values in samples.items():
+        table[cell], masses[cell] = np.mean(values, axis=0)
     return table, masses
 
 
@@ -191,7 +189,7 @@ OTHER = {Label.WIN.value: Label.LOSE.value, Label.LOSE.value: Label.WIN.value}
 
 
 def draw_shots(project: Project, shots: int, seed: int) -> dict[str, Any]:
-    """What a run keeps: how many are shown, and the examples they are taken from, in order."""
+    """Return what a run keeps: how many are shown, and the examples to take them from."""
     if not shots:
         return {"shown": 0, "drawn": []}
     rows = project.examples.judged().filter(gold_label__in=OTHER).order_by("number", "pk")
@@ -207,7 +205,7 @@ def draw_shots(project: Project, shots: int, seed: int) -> dict[str, Any]:
 
 
 def one_after_the_other(solved: Sequence[tuple[int, str, str]], n: int) -> list[tuple[int, str]]:
-    """n of them, win and lose in turn as long as there are both, no question twice."""
+    """Return n solved examples, win and lose in turn while both last, no question twice."""
     waiting = {label: [row for row in solved if row[2] == label] for label in OTHER}
     chosen: list[tuple[int, str]] = []
     asked: set[str] = set()
@@ -224,7 +222,7 @@ def one_after_the_other(solved: Sequence[tuple[int, str, str]], n: int) -> list[
 
 @dataclass(frozen=True, slots=True)
 class Shots:
-    """`drawn` are the examples and which response of each is better."""
+    """In-context examples. `drawn`: each example and which of its responses is better."""
 
     shown: int
     drawn: tuple[tuple[Example, int], ...]
@@ -232,19 +230,19 @@ class Shots:
     @classmethod
     def of(cls, run: Run) -> Self:
         kept = run.parameters.get("shots", {"shown": 0, "drawn": []})
-        found = Example.objects.in_bulk([pk for pk, _ in kept["drawn"]])
-        if gone := [pk for pk, _ in kept["drawn"] if pk not in found]:
+        examples = Example.objects.in_bulk([pk for pk, _ in kept["drawn"]])
+        if gone := [pk for pk, _ in kept["drawn"] if pk not in examples]:
             raise UserError(
                 f"{len(gone)} of the in-context examples of run {run.name} are no longer in the "
                 "project. Answers given with and without them are never mixed: start a new run."
             )
-        return cls(kept["shown"], tuple((found[pk], better) for pk, better in kept["drawn"]))
+        return cls(kept["shown"], tuple((examples[pk], better) for pk, better in kept["drawn"]))
 
     def before(self, example: Example) -> tuple[Shot, ...]:
-        """What is shown before this one: nothing of itself or of its own question."""
+        """Return what is shown before this example: never itself or its own question."""
         others = [
-            Shot(one.question, one.response_1, one.response_2, better)
-            for one, better in self.drawn
-            if one.pk != example.pk and one.question != example.question
+            Shot(shot.question, shot.response_1, shot.response_2, better)
+            for shot, better in self.drawn
+            if shot.pk != example.pk and shot.question != example.question
         ]
         return tuple(others[: self.shown])

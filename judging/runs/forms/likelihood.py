@@ -1,17 +1,17 @@
-"""How likely a language model finds the texts of a project, as it was recorded.
+"""Recorded likelihoods of a project's texts, and the report of a run over single responses.
 
-LS = log P(output | task description, input) in nats (Ohi et al., section 2). A text that stands in
-several places is one text; its key is the hash of task, input and output.
+LS = log P(output | task description, input) in nats (Ohi et al., section 2). The key of a text is
+the hash of task, input and output, so the same text in several places is one text.
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from django.db.models import Avg, Count
+from django.db.models import Avg, Count, FloatField
+from django.db.models.functions import Cast
 from numpy.typing import NDArray
 
 from judging.dataset.models import Example, HumanScore, PointItem
@@ -22,7 +22,7 @@ from judging.projects.models import Project
 from judging.runs.forms.pointwise import part_of
 from judging.runs.models import Parse, Run, TextLikelihood
 
-# Of a pair nothing is known but the question: it is the whole input.
+# A pair has no task description: the question is the whole input.
 NO_TASK = ""
 
 
@@ -41,13 +41,13 @@ class Text:
 
     @property
     def context(self) -> str:
-        """What stands before the output."""
+        """Return what precedes the output in the prompt."""
         return "".join(f"{part.strip()}\n\n" for part in (self.task, self.input) if part.strip())
 
 
 @dataclass(frozen=True, slots=True)
 class PairDifferences:
-    """(N,) of response 1 less response 2, NaN where one is not known; by which model."""
+    """(N,) likelihood of response 1 less response 2, NaN if one is unknown; and by which model."""
 
     sums: Floats
     per_token: Floats
@@ -59,28 +59,28 @@ def texts_of_pair(question: str, response_1: str, response_2: str) -> tuple[Text
 
 
 def task_of(run: Run) -> str:
-    """What an output of the run's template is for."""
+    """Return the task description of the run's template."""
     return str(run.parameters.get("output", {}).get("task", ""))
 
 
 def sources_of(project: Project) -> list[tuple[str, str]]:
-    """The endpoints' addresses and the models, those asked about the most texts first."""
+    """Return endpoint addresses and models, those with the most texts first."""
     rows = project.likelihoods.order_by().values_list("base_url", "model")
-    found = rows.annotate(n=Count("pk")).order_by("-n", "base_url", "model")
-    return [(base_url, model) for base_url, model, _ in found]
+    counted = rows.annotate(n=Count("pk")).order_by("-n", "base_url", "model")
+    return [(base_url, model) for base_url, model, _ in counted]
 
 
 def recorded_likelihoods(project: Project, source: tuple[str, str]) -> dict[str, tuple[float, int]]:
-    """By the text's hash: LS and the number of tokens."""
+    """Return LS and the number of tokens by the text's hash."""
     rows = TextLikelihood.objects.filter(
         project=project, base_url=source[0], model=source[1], log_likelihood__isnull=False
     )
-    found = rows.values_list("sha256", "log_likelihood", "tokens")
-    return {key: (value, tokens) for key, value, tokens in found.iterator(chunk_size=5000)}
+    columns = rows.values_list("sha256", "log_likelihood", "tokens")
+    return {key: (value, tokens) for key, value, tokens in columns.iterator(chunk_size=5000)}
 
 
 def pair_differences(project: Project, ids: NDArray[np.intp]) -> PairDifferences:
-    """By the first source that knows a pair. ids: the examples in the order of the rows."""
+    """Return the differences by the first source that has any. ids: the examples, as rows."""
     place = {int(pk): row for row, pk in enumerate(ids.tolist())}
     for source in sources_of(project):
         known = recorded_likelihoods(project, source)
@@ -94,7 +94,7 @@ def pair_differences(project: Project, ids: NDArray[np.intp]) -> PairDifferences
 def differences_in(
     project: Project, place: Mapping[int, int], known: Mapping[str, tuple[float, int]]
 ) -> tuple[Floats, Floats]:
-    """place: the row of each example."""
+    """Return the sums and the means per token. place: the row of each example."""
     sums, per_token = np.full(len(place), np.nan), np.full(len(place), np.nan)
     rows = Example.objects.filter(project=project).values_list(
         "pk", "question", "response_1", "response_2"
@@ -110,12 +110,12 @@ def differences_in(
 
 
 Json = dict[str, Any]
-NO_LIKELIHOOD = "no likelihoods yet: manage.py likelihood PROJECT --run RUN"
+NO_LIKELIHOOD = "no likelihoods yet; compute them with manage.py likelihood PROJECT --run RUN"
 
 
 @dataclass(frozen=True, slots=True)
 class PointwiseScores:
-    """One entry an item, in import order; NaN where a value is missing.
+    """One entry per item, in import order; NaN if a value is missing.
 
     judge, human: by criterion, the mean over samples and over raters. group: items of one input.
     """
@@ -151,27 +151,27 @@ def pointwise_scores(run: Run) -> PointwiseScores:
         likelihood=likelihood,
         tokens=tokens,
         length=np.array([len(row[3]) for row in items], dtype=np.float64),
-        # Not as an array of texts, which takes for each as much as for the longest.
+        # Codes, since an array of texts needs as much memory for each as for the longest.
         group=np.array([codes.setdefault(row[2], len(codes)) for row in items], dtype=np.intp),
         source=source,
     )
 
 
 def judges_scores(run: Run, criteria: list[str], place: dict[int, int]) -> dict[str, Floats]:
-    """The last attempt of each slot counts, and the k slots are averaged."""
+    """Return by criterion each item's mean rating over its k slots, NaN where there is none."""
     names = {part_of(name): name for name in criteria}
-    rows = Parse.objects.filter(
-        current=True, sample__call__run=run, rating__isnull=False, sample__call__part__in=names
-    ).order_by("sample__attempt")
-    slots: defaultdict[tuple[str, int], dict[int, float]] = defaultdict(dict)
-    columns = "sample__call__part", "sample__call__point_item", "sample__slot", "rating"
-    for part, item, slot, rating in rows.values_list(*columns).iterator(chunk_size=5000):
+    rows = (
+        Parse.objects.that_count(run)
+        .filter(rating__isnull=False, sample__call__part__in=names)
+        .order_by()
+        .values_list("sample__call__part", "sample__call__point_item")
+        .annotate(mean=Avg(Cast("rating", FloatField())))
+    )
+    scores = {name: np.full(len(place), np.nan) for name in criteria}
+    for part, item, mean in rows.iterator(chunk_size=5000):
         if item in place:
-            slots[names[part], place[item]][slot] = float(rating)
-    found = {name: np.full(len(place), np.nan) for name in criteria}
-    for (name, row), ratings in slots.items():
-        found[name][row] = np.mean(list(ratings.values()))
-    return found
+            scores[names[part]][place[item]] = mean
+    return scores
 
 
 def human_scores(run: Run, criteria: list[str], place: dict[int, int]) -> dict[str, Floats]:
@@ -181,19 +181,19 @@ def human_scores(run: Run, criteria: list[str], place: dict[int, int]) -> dict[s
         .values_list("criterion", "point_item")
         .annotate(mean=Avg("value"))
     )
-    found = {name: np.full(len(place), np.nan) for name in criteria}
+    scores = {name: np.full(len(place), np.nan) for name in criteria}
     for name, item, mean in rows:
         if item in place:
-            found[name][place[item]] = float(mean)
-    return found
+            scores[name][place[item]] = float(mean)
+    return scores
 
 
 def likelihoods_of(run: Run, texts: list[tuple[str, str]]) -> tuple[Floats, Floats, str]:
-    """LS and its tokens by the model that the run's likelihood was asked of, else any."""
+    """Return LS and its tokens by the model that the run asked, else by any."""
     chosen = run.parameters.get("likelihood")
     first = [(chosen["base_url"], chosen["model"])] if chosen else []
     task = task_of(run)
-    keys = [Text(task, given, output).sha256 for given, output in texts]
+    keys = [Text(task, source, output).sha256 for source, output in texts]
     for source in [*first, *sources_of(run.project)]:
         known = recorded_likelihoods(run.project, source)
         if any(key in known for key in keys):
@@ -205,9 +205,9 @@ def likelihoods_of(run: Run, texts: list[tuple[str, str]]) -> tuple[Floats, Floa
 
 
 def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
-    """By criterion, and `total` where there are several; each figure with interval or reason.
+    """Return the figures by criterion, and `total` if there are several.
 
-    The bias by likelihood takes long for many items.
+    with_bias: compute the bias by likelihood too, which takes long for many items.
     """
     points = pointwise_scores(run)
     by_criterion = {name: (points.judge[name], points.human[name]) for name in points.judge}
@@ -237,9 +237,11 @@ def pointwise_report(run: Run, *, with_bias: bool = True) -> Json:
 
 
 def mean_mass(run: Run) -> float | None:
-    """What the score tokens together had of the probability; with little of it, the judge was
-    about to write something else, and its expected score is one over what it did not say."""
-    rows = Parse.objects.filter(current=True, sample__call__run=run, rating__isnull=False)
+    """Return the mean probability of all score tokens together.
+
+    If it is small, the judge was about to write something else, and most replies are unparsed.
+    """
+    rows = Parse.objects.that_count(run).filter(mass__isnull=False)
     return rows.aggregate(mean=Avg("mass"))["mean"]
 
 
@@ -253,7 +255,7 @@ def bias_of(
 ) -> Json:
     if np.isnan(points.likelihood).all():
         return Undefined(NO_LIKELIHOOD).as_json()
-    found = likelihood_biases(
+    biases = likelihood_biases(
         points.likelihood,
         by_criterion,
         np.random.default_rng(abs(run.seed)),
@@ -261,4 +263,4 @@ def bias_of(
         tokens=points.tokens,
         question=points.group,
     )
-    return {name: bias.as_json() for name, bias in found.items()}
+    return {name: bias.as_json() for name, bias in biases.items()}

@@ -1,15 +1,15 @@
-"""In-context examples: solved pairs of the project that are shown before the one asked about.
+"""In-context examples of a pointwise run: what an earlier run was most biased about.
 
-They are drawn at random (by the run's seed) among the examples whose known label is win or lose,
-as many of the one as of the other where the number is even, each about another question. One more
-is drawn than is shown: an example is never shown its own answer, nor one to its own question, so
-that all examples can be asked about and N stays all of them.
+Ohi et al., section 2.2: the items of the training part with the largest RS are shown with people's
+score in place of the judge's. The items are split 4:1 by the earlier run's seed, with outputs for
+one input together. The paper's *before* shows as many items of the training part at random. Two
+runs are compared on the part that nothing was shown of.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,16 +20,14 @@ from judging.llm.prompts.templates import PointShot, Scale
 from judging.methods.likelihood.bias import most_biased, random_examples, train_rows
 from judging.methods.likelihood.permutation_test import before_after
 from judging.projects.models import Project
-from judging.runs.forms.likelihood import PointwiseScores, pointwise_report, pointwise_scores
+from judging.runs.forms.likelihood import Json, PointwiseScores, pointwise_report, pointwise_scores
 from judging.runs.models import Form, Run, find_run
-
-Json = dict[str, Any]
 
 
 def draw_point_shots(
     project: Project, name: str, criteria: list[str], scale: Scale, *, at_random: bool = False
 ) -> Json:
-    """What the new run keeps. Raises UserError where the earlier run can't teach it."""
+    """Return what the new run keeps. Raises UserError if the earlier run lacks what is needed."""
     earlier = find_run(project, name)
     if earlier.form != Form.POINTWISE:
         raise UserError(f"Run {earlier.name} scored no single responses. Nothing was started.")
@@ -73,14 +71,14 @@ def training_part(run: Run, points: PointwiseScores) -> NDArray[np.bool_]:
 
 
 def as_score(mean: float, scale: Scale) -> str:
-    """As a judge would write it: the nearest whole score, halves up."""
+    """Return the score as a judge would write it: the nearest whole one, halves up."""
     whole = Decimal(int(np.floor(mean + 0.5)))
     return str(min(max(whole, scale.low), scale.high).to_integral_value())
 
 
 @dataclass(frozen=True, slots=True)
 class PointShots:
-    """By criterion, the items shown before and the scores that people gave them."""
+    """By criterion, the items to show and people's scores of them."""
 
     drawn: Mapping[str, tuple[tuple[PointItem, str], ...]]
 
@@ -99,7 +97,7 @@ class PointShots:
         )
 
     def before(self, item: PointItem, criterion: str) -> tuple[PointShot, ...]:
-        """What is shown before this item: never itself."""
+        """Return what is shown before this item: never itself."""
         return tuple(
             PointShot(shot.input, shot.output, score)
             for shot, score in self.drawn.get(criterion, ())
@@ -108,7 +106,7 @@ class PointShots:
 
 
 def comparison(run: Run, points: PointwiseScores) -> Json | None:
-    """Before and after, on the test part; None for a run that was shown nothing."""
+    """Return the bias before and after, on the test part; None if the run was shown nothing."""
     kept = run.parameters.get("point_shots")
     if not kept:
         return None
@@ -120,14 +118,14 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
     test = ~training_part(earlier, points)
     compared = None if kept["at_random"] else shown_at_random(run, earlier)
     before = pointwise_scores(compared or earlier)
-    found = before_after(
+    changes = before_after(
         points.likelihood[test],
         {name: values[test] for name, values in before.judge.items()},
         {name: values[test] for name, values in points.judge.items()},
         {name: values[test] for name, values in points.human.items()},
         np.random.default_rng(abs(run.seed)),
     )
-    criteria = {name: one.as_json() for name, one in found.items()}
+    criteria = {name: change.as_json() for name, change in changes.items()}
     return {
         "before": (compared or earlier).name,
         "test_items": int(test.sum()),
@@ -136,15 +134,15 @@ def comparison(run: Run, points: PointwiseScores) -> Json | None:
 
 
 def shown_at_random(run: Run, earlier: Run) -> Run | None:
-    """The newest run of the same judge that was shown items of the same split at random."""
+    """Return the newest run of the same judge that was shown random items of the same split."""
     same = run.project.runs.filter(form=Form.POINTWISE, model=run.model, state=Run.State.DONE)
-    for one in same.exclude(pk=run.pk).order_by("-number"):
-        kept = one.parameters.get("point_shots", {})
+    for other in same.exclude(pk=run.pk).order_by("-number"):
+        kept = other.parameters.get("point_shots", {})
         if kept.get("from") == earlier.pk and kept.get("at_random"):
-            return one
+            return other
     return None
 
 
 def whole_report(run: Run) -> Json:
-    """The run's own report, and what the items shown before it changed."""
+    """Return the run's own report, and what its in-context examples changed."""
     return pointwise_report(run) | {"comparison": comparison(run, pointwise_scores(run))}

@@ -1,20 +1,19 @@
-"""A run of the form `pointwise`: one response alone, one criterion a call, its expected score.
+"""The form `pointwise`: one response alone, one criterion per call, its expected score.
 
-Each criterion is a part of its own, `item:fluency`; what fills the template's {criteria} is kept
-with the run. Without a template, a criterion that Ohi et al. published a prompt for has it.
+Each criterion is a part of its own, `item:fluency`. What fills the template's {criteria} is kept
+with the run. If no template is named, a criterion gets the prompt that Ohi et al. published for it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, PointItem
 from judging.llm.endpoint import Endpoint
-from judging.llm.prompts.templates import JudgeForm, Scale, Template, UnknownTemplate
+from judging.llm.prompts.templates import JudgeForm, PromptVariant, Scale, Template, UnknownTemplate
 from judging.llm.prompts.templates import template as shipped
 from judging.projects.models import Project
-from judging.runs.models import ITEM
 from judging.runs.templates import choose_template
 
 GENERAL = "ohi-any"
@@ -27,12 +26,8 @@ NO_ITEMS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PointwiseWording:
-    """By criterion, what fills the template's slot."""
-
-    template: Template
-    items: dict[str, str]
+# The template, and by criterion what fills its slot {criteria}.
+PointwiseWording = tuple[Template, dict[str, str]]
 
 
 def choose_wording(
@@ -43,49 +38,44 @@ def choose_wording(
     criteria: str,
     scale: str,
     endpoint: Endpoint,
-) -> tuple[Template, dict[str, str]]:
-    """The template, and of single responses what is asked about each criterion."""
+) -> PointwiseWording:
+    """Return the template, and for single responses what is asked about each criterion."""
     if form != JudgeForm.POINTWISE:
         return choose_template(project, template, method, form, local=endpoint.is_local), {}
     named = choose_template(project, template, method, form, local=False) if template else None
-    found = points_of(project, named, criteria, scale)
-    return found.template, found.items
+    return points_of(project, named, criteria, scale)
 
 
 def check_subjects(project: Project, form: str) -> None:
     if form == JudgeForm.POINTWISE:
-        check_items(project)
+        if not PointItem.objects.filter(project=project).visible().exists():
+            raise UserError(NO_ITEMS.format(project.slug))
     elif not project.examples.judged().exists():
         raise UserError(f"Project {project.slug} has no examples yet. Import some first.")
-
-
-def check_items(project: Project) -> None:
-    if not PointItem.objects.filter(project=project).visible().exists():
-        raise UserError(NO_ITEMS.format(project.slug))
 
 
 def points_of(
     project: Project, chosen: Template | None, criteria: str, scale: str
 ) -> PointwiseWording:
-    """chosen: the template that was named. Raises UserError for what can't be asked."""
+    """Raises UserError if this can't be asked. chosen: the template that was named, if any."""
     names = named_criteria(project, criteria)
-    found = chosen or default_criterion_template(names)
+    template = chosen or default_criterion_template(names)
     bounds = read_scale(scale)
-    if "criteria" not in found.slots:
-        return fixed(found, names, bounds)
+    if "criteria" not in template.slots:
+        return fixed(template, names, bounds)
     if bounds is not None:
-        found = replace(found, scale=bounds)
-    low, high = (f"{end.normalize():f}" for end in (found.scale.low, found.scale.high))
+        template = replace(template, scale=bounds)
+    low, high = (f"{end.normalize():f}" for end in (template.scale.low, template.scale.high))
     items = {
         name: f"{name[:1].upper()}{name[1:]}: ({low}-{high}) {low} is the lowest score, {high} is "
         "the highest."
         for name in names
     }
-    return PointwiseWording(found, items)
+    return template, items
 
 
 def named_criteria(project: Project, criteria: str) -> list[str]:
-    """Those that were named, else those that people scored by."""
+    """Return the criteria that were named, else those that people scored by."""
     names = [name.strip() for name in criteria.split(",") if name.strip()]
     if not names:
         scored = HumanScore.objects.filter(point_item__project=project)
@@ -107,7 +97,7 @@ def named_criteria(project: Project, criteria: str) -> list[str]:
 
 
 def default_criterion_template(names: Sequence[str]) -> Template:
-    """The published prompt of the one criterion, where there is one."""
+    """Return the published prompt if there is one criterion that has it, else the general one."""
     if len(names) == 1:
         try:
             return shipped(PUBLISHED.format(names[0].casefold()))
@@ -116,20 +106,20 @@ def default_criterion_template(names: Sequence[str]) -> Template:
     return shipped(GENERAL)
 
 
-def fixed(found: Template, names: Sequence[str], bounds: Scale | None) -> PointwiseWording:
-    """A template that says itself what is rated, and on which scale."""
+def fixed(template: Template, names: Sequence[str], bounds: Scale | None) -> PointwiseWording:
+    """Return a template that itself says what is rated, and on which scale."""
     if len(names) > 1:
         raise UserError(
-            f"Template {found.name} rates one criterion, and {len(names)} were named. Choose one "
-            f"with a slot {{criteria}}, such as {GENERAL}. Nothing was started."
+            f"Template {template.name} rates one criterion, and {len(names)} were named. Choose "
+            f"one with a slot {{criteria}}, such as {GENERAL}. Nothing was started."
         )
-    scale = found.scale
+    scale = template.scale
     if bounds is not None and (bounds.low, bounds.high) != (scale.low, scale.high):
         raise UserError(
-            f"Template {found.name} asks for {scale.low} to {scale.high}. Choose one with a slot "
-            f"{{criteria}}, such as {GENERAL}, for another scale. Nothing was started."
+            f"Template {template.name} asks for {scale.low} to {scale.high}. Choose one with a "
+            f"slot {{criteria}}, such as {GENERAL}, for another scale. Nothing was started."
         )
-    return PointwiseWording(found, {names[0]: ""})
+    return template, {names[0]: ""}
 
 
 def read_scale(text: str) -> Scale | None:
@@ -140,7 +130,7 @@ def read_scale(text: str) -> Scale | None:
         low, high = (Decimal(end.strip()) for end in ends)
     except (InvalidOperation, ValueError):
         low = high = Decimal(0)
-    # Compared first: the integral part of 1e50 has more digits than a Decimal keeps.
+    # Compare before taking remainders: 1e50 has more digits than a Decimal keeps.
     within = low.is_finite() and high.is_finite() and 0 <= low < high <= 100
     if not within or low % 1 or high % 1:
         raise UserError(
@@ -151,15 +141,15 @@ def read_scale(text: str) -> Scale | None:
 
 
 def part_of(criterion: str) -> str:
-    return f"{ITEM}{criterion}"
+    return str(PromptVariant(criterion=criterion))
 
 
 def check_form(form: str, scale: str, shots_from: str, *, shots_random: bool) -> None:
     if shots_random and not shots_from:
         raise UserError("--shots-random goes with --shots-from RUN. Nothing was started.")
-    said = [name for name, value in (("--scale", scale), ("--shots-from", shots_from)) if value]
-    if said and form != JudgeForm.POINTWISE:
+    chosen = [name for name, value in (("--scale", scale), ("--shots-from", shots_from)) if value]
+    if chosen and form != JudgeForm.POINTWISE:
         raise UserError(
-            f"{said[0]} is a setting of the form pointwise, and the form is {form}. "
+            f"{chosen[0]} is a setting of the form pointwise, and the form is {form}. "
             "Nothing was started."
         )

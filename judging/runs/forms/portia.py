@@ -1,4 +1,9 @@
-"""The operator's sentence model, by which parts may be aligned in place of shared tokens."""
+"""The method PORTIA: how a run splits and aligns, which stage an example is at, what was shown.
+
+The settings are chosen when a run starts, and kept with it. Splitting and aligning are
+deterministic and take milliseconds, so parts are not stored but found again when needed. A few
+pairs are remembered, since the orders and samples of an example are asked one after the other.
+"""
 
 import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,7 +12,7 @@ from decimal import Decimal
 from functools import cache, lru_cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from django.conf import settings
 from django.db.models import Count, Q, Sum
@@ -18,9 +23,9 @@ from judging.llm.prompts.marks import disarm
 from judging.llm.prompts.templates import (
     UNSPLIT,
     NoResponseBlocks,
+    PromptVariant,
     Template,
     response_blocks,
-    stage_of,
     stage_parts,
 )
 from judging.llm.sentence_models import load_sentence_model
@@ -47,14 +52,14 @@ from judging.runs.models import Call, Form, Method, Run, Verdict
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """`name` says which one it is wherever it lies: its folder, and a digest of what is in it."""
+    """`name` identifies the model on any machine: its folder's name and a digest of its files."""
 
     name: str
     similarity: Similarity
 
 
 def sentence_model() -> SentenceModel:
-    """The operator's own. Raises UserError where there is none."""
+    """Return the operator's sentence model. Raises UserError if there is none."""
     path = settings.FAIRJUDGE_SENTENCE_MODEL
     if not path:
         raise UserError(
@@ -68,7 +73,7 @@ def sentence_model() -> SentenceModel:
 def _loaded(path: Path) -> SentenceModel:
     similarity = EmbeddingSimilarity(load_sentence_model(path))
     digest = hashlib.sha256()
-    for file in sorted(one for one in path.rglob("*") if one.is_file()):
+    for file in sorted(entry for entry in path.rglob("*") if entry.is_file()):
         digest.update(str(file.relative_to(path)).encode())
         with file.open("rb") as content:
             digest.update(hashlib.file_digest(content, "sha256").digest())
@@ -85,10 +90,11 @@ WITHOUT = tuple(stage.value for stage in ALIGNMENTS)
 
 @dataclass(frozen=True, slots=True)
 class PortiaSettings:
-    """`parts`: into how many each response is split; `tokens`: what two parts have in common.
+    """How a run splits and aligns.
 
-    `unsplit_first`: whether the whole responses are shown before any part. `alignments`: the two
-    of the paper, or one alone (its Figure 3). `splitter`: the library that found the sentences.
+    `parts`: into how many parts each response is split. `tokens`: what makes two parts alike.
+    `unsplit_first`: whether the whole responses are shown before any part. `alignments`: the two of
+    the paper, or one alone (its Figure 3). `splitter`: the library that found the sentences.
     """
 
     parts: int = PARTS
@@ -99,7 +105,7 @@ class PortiaSettings:
 
     @classmethod
     def of(cls, run: Run) -> Self | None:
-        """None for another method, and for a run that was recorded elsewhere."""
+        """Return the run's settings; None for other methods and for recorded runs."""
         kept = run.parameters.get("portia")
         if not kept or "parts" not in kept:
             return None
@@ -113,7 +119,7 @@ class PortiaSettings:
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All that an example may come to, in the order of asking."""
+        """All stages that an example may come to, in the order of asking."""
         if self.unsplit_first:
             return (Stage.UNSPLIT, *self.alignments)
         return (*self.alignments, Stage.UNSPLIT)
@@ -134,7 +140,7 @@ class PortiaSettings:
 
 @dataclass(frozen=True, slots=True)
 class PortiaOptions:
-    """What a person may say of PORTIA; None where it is left open."""
+    """The settings that a person may choose; None is the default."""
 
     parts: int | None = None
     tokens: str = ""
@@ -145,7 +151,7 @@ class PortiaOptions:
 def chosen_settings(
     method: str, form: str, template: Template, options: PortiaOptions
 ) -> PortiaSettings | None:
-    """None for another method. Raises UserError for what can't be asked or split so."""
+    """Return the settings; None for other methods. Raises UserError if they are impossible."""
     if method != Method.PORTIA:
         if options != PortiaOptions():
             raise UserError(
@@ -191,7 +197,7 @@ def check_options(form: str, options: PortiaOptions) -> None:
 
 
 def splitter(tokens: str) -> str:
-    """What found the sentences, and what is alike in them. Raises UserError if it is missing."""
+    """Return what finds and compares sentences. Raises UserError if it is missing."""
     try:
         check_grammars()
     except GrammarsMissing as error:
@@ -201,7 +207,7 @@ def splitter(tokens: str) -> str:
 
 
 def check_splitter(run: Run) -> None:
-    """A run goes on only under the sentence model that it was started with."""
+    """Raise UserError if the sentence model is not the one that the run was started with."""
     kept = PortiaSettings.of(run)
     if kept:
         splitter(kept.tokens)
@@ -216,7 +222,7 @@ REMEMBERED = 64
 
 
 def aligned(example: Example, stage: str, settings: PortiaSettings) -> Alignment | None:
-    """None where a response is too short to split, or where nothing is alike."""
+    """Return the aligned parts; None if a response is too short to split or nothing is alike."""
     texts = example.response_1, example.response_2
     if stage == Stage.LENGTH:
         return _by_length(*texts, settings.parts)
@@ -260,21 +266,12 @@ Pair = tuple[Number, Number]
 Results = Mapping[Stage, StageResult]
 
 
-class Splits(Protocol):
-    """Whether both responses can be split, and whether anything in their parts is alike."""
-
-    @property
-    def splittable(self) -> bool: ...
-
-    @property
-    def overlapping(self) -> bool: ...
-
-
 @dataclass(frozen=True, slots=True)
 class StageProgress:
-    """`last`: the stage whose samples speak; None where nothing was asked.
+    """How far an example has come (PORTIA, Algorithm 1).
 
-    `stage`: the one that settled the example, `none` where none did, None as long as one is due.
+    `last`: the stage whose samples the verdict rests on; None if nothing was asked. `stage`: the
+    one that settled the example, `none` if no stage did, None while a stage is due.
     """
 
     last: Stage | None
@@ -282,29 +279,32 @@ class StageProgress:
 
 
 def stage_due(
-    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: Splits
+    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: ExampleSplits
 ) -> Stage | Settled:
-    """What is asked next, or how the example ended.
+    """Return what is asked next, or how the example ended.
 
-    results: of the stages that were asked in full; begun: of which something was recorded.
-    The responses are split and aligned only where the records leave the answer open.
+    The responses are split and aligned only if the records leave the answer open.
+
+    Args:
+        results: Of the stages that were asked in full.
+        begun: The stages with anything recorded.
     """
     possible = list(_possible(settings, begun))
-    found = {_next(settings, results, one) for one in possible}
-    if len(found) != 1:
-        likewise = [one for one in possible if one[0] == splits.splittable]
-        found = {_next(settings, results, one) for one in likewise}
-    if len(found) != 1:
-        found = {_next(settings, results, (splits.splittable, splits.overlapping))}
-    return found.pop()
+    due = {_next(settings, results, guess) for guess in possible}
+    if len(due) != 1:
+        likewise = [guess for guess in possible if guess[0] == splits.splittable]
+        due = {_next(settings, results, guess) for guess in likewise}
+    if len(due) != 1:
+        due = {_next(settings, results, (splits.splittable, splits.overlapping))}
+    return due.pop()
 
 
 def stage_progress(
-    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: Splits
+    settings: PortiaSettings, results: Results, begun: Collection[Stage], splits: ExampleSplits
 ) -> StageProgress:
-    """As far as a verdict needs it: which stage is due plays no role."""
-    possible = {_next(settings, results, one) for one in _possible(settings, begun)}
-    pending = bool(possible) and all(isinstance(one, Stage) for one in possible)
+    """Return how far the example is, as a verdict needs it: which stage is due plays no role."""
+    possible = {_next(settings, results, guess) for guess in _possible(settings, begun)}
+    pending = bool(possible) and all(isinstance(due, Stage) for due in possible)
     end = None if pending else stage_due(settings, results, begun, splits)
     if isinstance(end, Settled):
         return StageProgress(end.last, end.stage)
@@ -313,7 +313,7 @@ def stage_progress(
 
 
 def standing_of_recorded(stages: Sequence[Stage], results: Results) -> StageProgress:
-    """Of a run that was recorded elsewhere: nothing is due, and the last stage asked speaks."""
+    """Return how far an example of a recorded run came: nothing is due, its last stage counts."""
     last = None
     for stage in stages:
         if stage in results:
@@ -324,11 +324,11 @@ def standing_of_recorded(stages: Sequence[Stage], results: Results) -> StageProg
 
 
 def begun_stages(parts: Iterable[str]) -> set[Stage]:
-    return {Stage(stage_of(part)) for part in parts}
+    return {Stage(PromptVariant.parse(part).stage) for part in parts}
 
 
 def label_of(pairs: Sequence[Pair | None]) -> Label | None:
-    """The label of the mean within an order; None without a valid sample."""
+    """Return the label of the mean within an order; None without a valid sample."""
     valid = [pair for pair in pairs if pair is not None]
     if not valid:
         return None
@@ -346,7 +346,7 @@ def _next(settings: PortiaSettings, results: Results, splits: tuple[bool, bool])
 
 
 def _possible(settings: PortiaSettings, begun: Collection[Stage]) -> Iterable[tuple[bool, bool]]:
-    """What may be true of the responses: by its plan exactly these stages come first."""
+    """Yield what may be true of the responses, given that exactly these stages came first."""
     for splits in ((False, False), (True, False), (True, True)):
         if set(settings.plan(*splits)[: len(begun)]) == set(begun):
             yield splits
@@ -354,10 +354,7 @@ def _possible(settings: PortiaSettings, begun: Collection[Stage]) -> Iterable[tu
 
 @dataclass(frozen=True, slots=True)
 class StageCalls:
-    """One stage: examples begun, calls and cost, and how many of the examples it settled.
-
-    `usd` is None where the price is unknown.
-    """
+    """One stage: examples begun, calls, cost, and examples settled. `usd`: None if unknown."""
 
     stage: str
     examples: int
@@ -367,7 +364,7 @@ class StageCalls:
 
 
 def stage_calls(run: Run) -> tuple[StageCalls, ...]:
-    """The stages that were asked, in the order of asking. Two queries."""
+    """Return the stages that were asked, in the order of asking. Two queries."""
     counted = {
         stage: (
             Count("example", distinct=True, filter=Q(part__in=stage_parts(stage))),
@@ -401,9 +398,9 @@ def stage_calls(run: Run) -> tuple[StageCalls, ...]:
 
 
 def slots_expected(run: Run, examples: int) -> dict[str, int]:
-    """By part the slots that are asked by now, or as good as asked; it grows while the run goes on.
+    """Return by part the slots that are sure to be asked; their number grows during the run.
 
-    Examples not begun are counted with the first stage, and an order whose twin was claimed too.
+    Examples not begun count for the first stage, and both orders count once one was claimed.
     """
     asked = run.calls.exclude(example=None).order_by()
     by_part = dict(asked.values_list("part").annotate(n=Count("example", distinct=True)))
@@ -417,23 +414,24 @@ def slots_expected(run: Run, examples: int) -> dict[str, int]:
 
 
 def last_stages(run: Run) -> dict[int, str]:
-    """By example the stage whose samples speak, for those with a verdict: two queries, no text."""
+    """Return by example the stage that its verdict rests on. Two queries, without any text."""
     verdicts = Verdict.objects.filter(run=run).exclude(stage="").values_list("example", "stage")
-    found = {pk: stage for pk, stage in verdicts if stage != Stage.NONE}
+    settled = {pk: stage for pk, stage in verdicts if stage != Stage.NONE}
     open_ones = Verdict.objects.filter(run=run, stage__in=("", Stage.NONE)).values("example")
     asked = Call.objects.filter(run=run, example__in=open_ones).values_list("example", "part")
     places = {stage: place for place, stage in enumerate(run.stages)}
     last: dict[int, int] = {}
     for pk, part in asked.distinct().order_by():
-        last[pk] = max(last.get(pk, 0), places.get(stage_of(part), 0))
-    return found | {pk: run.stages[place] for pk, place in last.items()}
+        last[pk] = max(last.get(pk, 0), places.get(PromptVariant.parse(part).stage, 0))
+    return settled | {pk: run.stages[place] for pk, place in last.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class ShownStage:
-    """Part i of both responses side by side. `similarity`: the sum over the parts, by meaning only.
+    """The aligned parts of an example, as the judge saw them: part i of both responses in a pair.
 
-    `other_splitter`: the version that split them then, where today's is another.
+    `similarity`: the sum over the parts, only for the alignment by meaning. `other_splitter`: the
+    version that split them then, if today's is another.
     """
 
     stage: str
@@ -443,20 +441,20 @@ class ShownStage:
 
 
 def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[ShownStage, ...]:
-    """Of the stages that these parts of the run belong to; none where responses stood whole.
+    """Return the stages of these parts that showed responses in parts.
 
-    None either where the sentence model is gone by which they were aligned.
+    Nothing is returned either if the sentence model that aligned them is gone.
     """
     settings = PortiaSettings.of(run)
     if settings is None:
         return ()
-    stages = dict.fromkeys(stage_of(part) for part in parts)
+    stages = dict.fromkeys(PromptVariant.parse(part).stage for part in parts)
     try:
         today = splitter(settings.tokens)
     except UserError:
         return ()
     other = settings.splitter if settings.splitter != today else ""
-    found = ((stage, aligned(example, stage, settings)) for stage in stages if stage != UNSPLIT)
+    shown = ((stage, aligned(example, stage, settings)) for stage in stages if stage != UNSPLIT)
     return tuple(
         ShownStage(
             stage,
@@ -467,6 +465,6 @@ def shown_stages(run: Run, example: Example, parts: Iterable[str]) -> tuple[Show
             alignment.similarity,
             other,
         )
-        for stage, alignment in found
+        for stage, alignment in shown
         if alignment is not None
     )

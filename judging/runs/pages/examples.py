@@ -1,4 +1,4 @@
-"""The filters above the list of examples."""
+"""The list of a project's examples, and what a chosen run says about them."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def shortened(name: str) -> str:
 
 
 class ExampleFilter(forms.Form):
-    """What is not a choice filters nothing. Labels and states are a run's, so it comes first."""
+    """Invalid values filter nothing. The run comes first: labels and states belong to it."""
 
     run = forms.ChoiceField(label="Run", required=False)
     q = forms.CharField(label="Search", required=False, max_length=LONGEST_SEARCH)
@@ -45,8 +45,8 @@ class ExampleFilter(forms.Form):
             ("", "none: texts only"),
             *((str(run.number), shortened(f"{run.number} · {run.name}")) for run in runs),
         ]
-        found = Example.objects.filter(project=project).exclude(category="").visible()
-        names = found.order_by("category").values_list("category", flat=True).distinct()
+        examples = Example.objects.filter(project=project).exclude(category="").visible()
+        names = examples.order_by("category").values_list("category", flat=True).distinct()
         self.fields["category"].choices = [
             ("", "all"),
             *((name, shortened(name)) for name in names[:MOST_CATEGORIES]),
@@ -64,7 +64,7 @@ class ExampleFilter(forms.Form):
 
 
 PAGE = 50
-# As many runs can be chosen from; older ones have their own pages.
+# How many runs you can choose from; older ones have their own pages.
 MOST_RUNS = 100
 EXCERPT = 300
 SORTS = {
@@ -79,7 +79,7 @@ VERDICT_COLUMNS = ("state", "label", "cs_1", "cs_2", "gap", "bpde", "rank", "con
 
 @require_GET
 def examples(request: HttpRequest, slug: str) -> HttpResponse:
-    """Without a run nothing of the judge is shown, and looking at the list unblinds nobody."""
+    """List the examples. Without a run it shows nothing of the judge, so it unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
     runs = list(project.runs.only("number", "name", "project").order_by("-number")[:MOST_RUNS])
@@ -98,7 +98,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def asked_for(request: HttpRequest, access: Access, runs: list[Run]) -> QueryDict:
-    """The query; whoever has seen the judge already gets the primary run unless they say none."""
+    """Return the query, by default with the primary run for users who have seen the judge."""
     asked = request.GET.copy()
     seen = access.membership is None or access.membership.unblinded_at is not None
     if seen and "run" not in asked:
@@ -131,7 +131,7 @@ def filtered(project: Project, asked: dict[str, Any], run: Run | None) -> QueryS
 
 
 def ordered(found: QuerySet[Example], sort: str, run: Run | None) -> QuerySet[Example]:
-    """By one column, what has no value in it last; import order otherwise."""
+    """Order by one column, empty values last; by default in import order."""
     column = SORTS.get(sort.removeprefix("-"), "number")
     if run is None and column.startswith("verdict"):
         column = "number"

@@ -1,4 +1,9 @@
-"""The forms on a run's page: another budget, and going on."""
+"""One run's page: live while it runs, the judge's page afterwards, and the actions on it.
+
+The figures of single responses are computed once for each state of the data: thousands of resamples
+of each correlation take seconds for a thousand items, and minutes for ten thousand, for which a
+page does not wait.
+"""
 
 import hashlib
 import json
@@ -30,10 +35,9 @@ from judging.runs.forms.likelihood import Json, pointwise_report
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.forms.portia import stage_calls
 from judging.runs.lifecycle import RETRIABLE, choose_primary
-from judging.runs.models import Form, Parse, Run
+from judging.runs.models import BY_LOGPROBS, Form, Parse, Run
 from judging.runs.pages.runs import MAY_NOT_START
 from judging.runs.pages.start_form import MOST_TOKENS, dollars, plainly, whole
-from judging.runs.planning.start import BY_LOGPROBS
 from judging.runs.verdicts.judge_figures import Bar, report_on
 
 
@@ -45,12 +49,14 @@ class BudgetForm(forms.Form):
 
 
 class ResumeForm(forms.Form):
-    """Errors are always asked again; other statuses only when a person says so."""
+    """Samples with errors are always repeated, other statuses only if a person chooses them."""
 
     retry = forms.MultipleChoiceField(
-        label="Ask again what ended as", required=False, widget=forms.CheckboxSelectMultiple
+        label="Repeat samples with this status", required=False, widget=forms.CheckboxSelectMultiple
     )
-    max_tokens = whole("Most tokens a sample", MOST_TOKENS, "For the calls to come.")
+    max_tokens = whole(
+        "Max tokens per sample", MOST_TOKENS, "Applies to calls that are still to be sent."
+    )
     budget = dollars("Budget, USD")
 
     def __init__(self, run: Run, statuses: Mapping[str, int], data: Any = None) -> None:
@@ -60,7 +66,7 @@ class ResumeForm(forms.Form):
             for status, n in statuses.items()
             if status in RETRIABLE - {Parse.Status.ERROR}
         ]
-        # What this machine's own judge costs is nothing, and no budget holds it.
+        # The local judge costs nothing, so it needs no budget.
         self.priced = run.price is not None and run.endpoint != LOCAL
 
     def shown_fields(self) -> list[forms.BoundField]:
@@ -69,7 +75,7 @@ class ResumeForm(forms.Form):
 
     @property
     def asked(self) -> dict[str, Any]:
-        """The arguments of `resume`."""
+        """Return the arguments of `resume`."""
         return {
             "retry": {Parse.Status.ERROR, *self.cleaned_data["retry"]},
             "max_tokens": self.cleaned_data["max_tokens"],
@@ -83,7 +89,10 @@ GAP = 0.15
 
 @dataclass(frozen=True, slots=True)
 class DrawnBar:
-    """`x`, `width` and `middle` in per cent; the selected part stands at the bottom."""
+    """A bar of the plot: x values in percent of its width, y values in pixels.
+
+    The selected part is at the bottom.
+    """
 
     bar: Bar
     x: float
@@ -120,22 +129,23 @@ def drawn(bars: Sequence[Bar]) -> list[DrawnBar]:
 
 MOST_ON_PAGE = 2_000
 TOO_MANY = (
-    "above {} items the correlations take minutes: manage.py report {} --run {} --json has them"
+    "above {} items the correlations take minutes; get them with manage.py report {} --run {} "
+    "--json"
 )
 
 
 def shown_points(run: Run) -> Json:
-    """As `whole_report`; with many items a reason in place of what takes long."""
+    """Return `whole_report`; with many items a reason instead of what takes long."""
     items = PointItem.objects.filter(project=run.project_id).visible().count()
     if items > MOST_ON_PAGE:
         reason = TOO_MANY.format(f"{MOST_ON_PAGE:,}", run.project.slug, run.number)
-        found = pointwise_report(run, with_bias=False)
-        return found | {"likelihood": Undefined(reason).as_json(), "comparison": None}
+        short = pointwise_report(run, with_bias=False)
+        return short | {"likelihood": Undefined(reason).as_json(), "comparison": None}
     return cached("points", run, state_of(run), lambda: whole_report(run))
 
 
 def state_of(run: Run) -> str:
-    """Changes with every reply, score and likelihood, and with the runs compared."""
+    """Return a hash that changes with every reply, score and likelihood, and with the runs."""
     scores = HumanScore.objects.filter(point_item__project=run.project_id)
     state = [
         run.name,
@@ -156,7 +166,7 @@ BETA = Decimal(20)
 
 
 def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
-    """The run, on pages that show what the judge said."""
+    """Return the run, for pages that show what the judge said."""
     access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     run = get_object_or_404(
         Run.objects.select_related("created_by"), project=access.project, number=number
@@ -166,145 +176,150 @@ def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
 
 @require_GET
 def run(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
-    return run_page(request, access, found)
+    return run_page(request, *run_for(request, slug, number))
 
 
 @require_GET
 def run_progress(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """The part of the page that changes; the whole page once the run has ended."""
-    access, found = run_for(request, slug, number)
-    progress = progress_of(found)
+    """Render the part of the page that changes; reload the page once the run has ended."""
+    access, judge_run = run_for(request, slug, number)
+    progress = progress_of(judge_run)
     if progress.finished:
         asked_by_page = request.htmx  # type: ignore[attr-defined]
         return HttpResponseClientRefresh() if asked_by_page else redirect("run", slug, number)
-    context = {"project": access.project, "run": found, **shown(found, progress)}
+    context = {"project": access.project, "run": judge_run, **shown(judge_run, progress)}
     return render(request, "judging/runs/_detail_progress.html", context)
 
 
 @require_POST
 def run_pause(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
-    lifecycle.pause(found, user=access.user)
+    access, judge_run = run_for(request, slug, number)
+    lifecycle.pause(judge_run, user=access.user)
     return redirect("run", slug, number)
 
 
 @require_POST
 def run_cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
-    lifecycle.cancel(found, access.user)
+    access, judge_run = run_for(request, slug, number)
+    lifecycle.cancel(judge_run, access.user)
     return redirect("run", slug, number)
 
 
 @require_POST
 def run_resume(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
-    form = ResumeForm(found, progress_of(found).statuses, request.POST)
+    access, judge_run = run_for(request, slug, number)
+    form = ResumeForm(judge_run, progress_of(judge_run).statuses, request.POST)
     if not form.is_valid():
-        return run_page(request, access, found, resume_form=form, status=422)
-    return spend(request, access, found, lambda: lifecycle.resume(found, access.user, **form.asked))
+        return run_page(request, access, judge_run, resume_form=form, status=422)
+    return spend(
+        request, access, judge_run, lambda: lifecycle.resume(judge_run, access.user, **form.asked)
+    )
 
 
 @require_POST
 def run_budget(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
-    form = BudgetForm(found, request.POST)
+    access, judge_run = run_for(request, slug, number)
+    form = BudgetForm(judge_run, request.POST)
     if not form.is_valid():
-        return run_page(request, access, found, budget_form=form, status=422)
+        return run_page(request, access, judge_run, budget_form=form, status=422)
     return spend(
         request,
         access,
-        found,
-        lambda: lifecycle.raise_budget(found, form.cleaned_data["budget"], access.user),
+        judge_run,
+        lambda: lifecycle.raise_budget(judge_run, form.cleaned_data["budget"], access.user),
     )
 
 
 @require_http_methods(["GET", "POST"])
 def run_reparse(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    """Have the stored replies read again, which costs nothing; and the part that says how far."""
-    access, found = run_for(request, slug, number)
+    """Have the stored replies read again, which costs nothing, or render how far that is."""
+    access, judge_run = run_for(request, slug, number)
     if request.method == "POST":
         try:
-            rereading.begin(found, access.user)
+            rereading.begin(judge_run, access.user)
         except UserError as error:
-            return refused(request, access, found, error)
+            return refused(request, access, judge_run, error)
         return redirect("run", slug, number)
-    reading = rereading.rereading_of(found)
+    reading = rereading.rereading_of(judge_run)
     if not request.htmx:  # type: ignore[attr-defined]
         return redirect("run", slug, number)
     if reading is None or not reading.under_way:
         return HttpResponseClientRefresh()
-    context = {"project": access.project, "run": found, "reading": reading}
+    context = {"project": access.project, "run": judge_run, "reading": reading}
     return render(request, "judging/runs/_detail_rereading.html", context)
 
 
 @require_POST
 def run_primary(request: HttpRequest, slug: str, number: int) -> HttpResponse:
-    access, found = run_for(request, slug, number)
+    access, judge_run = run_for(request, slug, number)
     try:
-        choose_primary(found, access.user)
+        choose_primary(judge_run, access.user)
     except UserError as error:
-        return refused(request, access, found, error)
-    messages.success(request, f"{found.name} is the primary run now.")
+        return refused(request, access, judge_run, error)
+    messages.success(request, f"{judge_run.name} is the primary run now.")
     return redirect("run", slug, number)
 
 
 def spend(
-    request: HttpRequest, access: Access, found: Run, change: Callable[[], object]
+    request: HttpRequest, access: Access, judge_run: Run, change: Callable[[], object]
 ) -> HttpResponse:
-    """Do what may cost, for somebody who may."""
+    """Make a change that may cost money, if the user may start runs."""
     if not access.may_start_runs:
         raise PermissionDenied(MAY_NOT_START)
     try:
         change()
     except UserError as error:
-        return refused(request, access, found, error)
-    return redirect("run", access.project.slug, found.number)
+        return refused(request, access, judge_run, error)
+    return redirect("run", access.project.slug, judge_run.number)
 
 
-def refused(request: HttpRequest, access: Access, found: Run, error: UserError) -> HttpResponse:
+def refused(request: HttpRequest, access: Access, judge_run: Run, error: UserError) -> HttpResponse:
     messages.error(request, str(error))
-    return run_page(request, access, found, status=422)
+    return run_page(request, access, judge_run, status=422)
 
 
 def run_page(
     request: HttpRequest,
     access: Access,
-    found: Run,
+    judge_run: Run,
     *,
     resume_form: ResumeForm | None = None,
     budget_form: BudgetForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
-    progress = progress_of(found)
-    of_points = found.form == Form.POINTWISE
-    report = report_on(found, beta_of(request)) if found.ranked_at and progress.finished else None
+    progress = progress_of(judge_run)
+    of_points = judge_run.form == Form.POINTWISE
+    report = (
+        report_on(judge_run, beta_of(request))
+        if judge_run.ranked_at and progress.finished
+        else None
+    )
     context = {
         **access.under("runs"),
-        "run": found,
-        **shown(found, progress),
+        "run": judge_run,
+        **shown(judge_run, progress),
         "report": report,
-        "stages": stage_calls(found) if report and found.stages else (),
-        "points": shown_points(found) if of_points and progress.finished else None,
+        "stages": stage_calls(judge_run) if report and judge_run.stages else (),
+        "points": shown_points(judge_run) if of_points and progress.finished else None,
         "bars": drawn(report.spread.bars) if report else (),
-        "is_primary": access.project.primary_run_id == found.pk,
-        "resume_form": resume_form or ResumeForm(found, progress.statuses),
+        "is_primary": access.project.primary_run_id == judge_run.pk,
+        "resume_form": resume_form or ResumeForm(judge_run, progress.statuses),
         "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
-        "budget_form": budget_form or BudgetForm(found),
-        "reading": rereading.rereading_of(found),
+        "budget_form": budget_form or BudgetForm(judge_run),
+        "reading": rereading.rereading_of(judge_run),
     }
     return render(request, "judging/runs/detail.html", context, status=status)
 
 
-def shown(found: Run, progress: RunProgress) -> dict[str, Any]:
-    """What the fragment of the progress takes."""
+def shown(judge_run: Run, progress: RunProgress) -> dict[str, Any]:
+    """Return the context of the progress fragment."""
     orders = progress.by_order.items()
     return {
         "progress": progress,
         "orders": [(part, counts, in_words(counts.failures)) for part, counts in orders],
         "statuses": in_words(progress.statuses),
-        # Such a judge answers with one token.
-        "writes_evidence": found.form not in BY_LOGPROBS,
+        # A judge of these forms answers with one token.
+        "writes_evidence": judge_run.form not in BY_LOGPROBS,
     }
 
 
@@ -313,7 +328,7 @@ def in_words(statuses: Mapping[str, int]) -> list[tuple[str, int]]:
 
 
 def beta_of(request: HttpRequest) -> Decimal:
-    """The share to route to people that the plot shows; whatever is no percentage is the usual."""
+    """Return the share to review that the plot shows; the default unless it is a percentage."""
     try:
         beta = Decimal(request.GET.get("beta", ""))
     except InvalidOperation:

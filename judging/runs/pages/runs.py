@@ -21,13 +21,13 @@ from judging.runs.planning.start import start_run
 
 PAGE = 50
 MAY_NOT_START = (
-    "Runs cost money. Starting, resuming and budgets need the site permission “researcher”: "
-    "ask the operator."
+    "Runs cost money. To start or resume runs or change budgets, you need the site permission "
+    "“researcher”. Ask the operator."
 )
 
 
 def starter(request: HttpRequest, slug: str) -> Access:
-    """The project, for somebody who may spend on it."""
+    """Return the project if the user may start runs."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     if not access.may_start_runs:
         raise PermissionDenied(MAY_NOT_START)
@@ -35,7 +35,7 @@ def starter(request: HttpRequest, slug: str) -> Access:
 
 
 def listed(project: Project) -> QuerySet[Run]:
-    """Runs with the number of examples that each has judged, the latest first."""
+    """Return the runs with the number of examples that each has judged, the latest first."""
     judged = Verdict.objects.filter(run=OuterRef("pk"), state=Verdict.State.JUDGED)
     runs = Run.objects.filter(project=project).defer("template_text", "schema")
     return runs.annotate(n_judged=count_of(judged, "run")).order_by("-number")
@@ -43,7 +43,7 @@ def listed(project: Project) -> QuerySet[Run]:
 
 @require_GET
 def runs(request: HttpRequest, slug: str) -> HttpResponse:
-    """Shows nothing that the judge said, so looking at it unblinds nobody."""
+    """List the runs. It shows nothing that the judge said, so it unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     context = {
         **access.under("runs"),
@@ -54,7 +54,7 @@ def runs(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def judgeable(project: Project) -> dict[str, int]:
-    """How many pairs and how many single responses a run could be about."""
+    """Count the pairs and single responses that a run could be about."""
     return {
         "n_examples": project.examples.judged().count(),
         "n_points": project.point_items.visible().count(),
@@ -80,10 +80,10 @@ def run_start(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_POST
 def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
-    """What the form as it stands will cost; the page around it where there is no script."""
+    """Render what the form will cost; without JavaScript in a whole page."""
     access = starter(request, slug)
     form = StartForm(access.project, request.POST)
-    estimate, problem = None, "Something in the form is not right yet."
+    estimate, problem = None, "The form has an error. Nothing was started."
     if form.is_valid():
         try:
             pace = {name: value for name, value in form.pace.items() if name != "seed"}
@@ -95,7 +95,7 @@ def run_estimate(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_GET
 def run_models(request: HttpRequest, slug: str) -> HttpResponse:
-    """The models of an endpoint, as suggestions for the form."""
+    """Suggest the models of an endpoint for the form."""
     starter(request, slug)
     context: dict[str, Any] = {"endpoint": request.GET.get("endpoint", "")}
     try:

@@ -1,6 +1,11 @@
-"""Fields for money and whole numbers, with the limits that the run forms share."""
+"""The form that starts a run: judge, method, pace and budget.
 
-from collections.abc import Iterator
+It has a part for each form or method with settings of its own: a choice between ID tokens, single
+responses, PORTIA, and economy (batches, stopping early). Each part says which fields it has,
+whether it is meant and must not stay folded, and what an earlier run had in it.
+"""
+
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -57,8 +62,13 @@ def whole(label: str, most: int, help_text: str = "", least: int = 1) -> forms.I
 
 
 def plainly(amount: Decimal | None) -> str | None:
-    """Without the zeros that the database keeps."""
+    """Return the amount without trailing zeros."""
     return None if amount is None else format(amount.normalize(), "f")
+
+
+def bound(names: Sequence[str]) -> property:
+    """Return a property with the form's fields of these names, for its template."""
+    return property(lambda form: [form[name] for name in names])
 
 
 CHOICE_FIELDS = ("permutations", "ids", "band", "shots")
@@ -72,32 +82,30 @@ class ChoiceForm(forms.Form):
         choices=[(n, ", ".join(names)) for n, names in PERMUTATIONS.items()],
         initial=USUAL_PERMUTATIONS,
         empty_value=None,
-        help_text="X1 and X2 show response 2 first; X2 and X3 give it the first ID.",
+        help_text="X1 and X2 show response 2 first. X2 and X3 give response 2 the first ID.",
     )
     ids = forms.CharField(
-        label="Option IDs", required=False, max_length=40, help_text="A,B when left out."
+        label="Option IDs", required=False, max_length=40, help_text="Default: A,B."
     )
     band = forms.DecimalField(
-        label="Band around ½ that is a tie",
+        label="Tie band around ½",
         required=False,
         min_value=Decimal(0),
         max_value=Decimal("0.499"),
         decimal_places=6,
-        help_text="None when left out, as in the paper.",
+        help_text="A probability this close to ½ is a tie. Default: none, as in the paper.",
         widget=forms.NumberInput(attrs={"step": "0.01", "min": "0", "max": "0.499"}),
     )
     shots = whole(
-        "Examples shown before",
+        "Solved examples shown first",
         MOST_SHOTS,
-        "Solved ones of this project; none when left out.",
+        "Taken from this project. Default: none.",
         least=0,
     )
 
-    def choice_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in CHOICE_FIELDS]
+    choice_fields = bound(CHOICE_FIELDS)
 
     def choice_is_meant(self) -> bool:
-        """Whether what concerns a choice alone must not stay folded."""
         return self["form"].value() == Form.CHOICE
 
 
@@ -105,7 +113,7 @@ def choice_settings_of(run: Run) -> dict[str, Any]:
     permutations = run.parameters.get("permutations")
     if not permutations:
         return {}
-    # A run that was recorded elsewhere does not say under which IDs and examples it was asked.
+    # A recorded run does not say which IDs and examples were used.
     return {
         "permutations": len(permutations),
         "ids": ",".join(run.parameters.get("output", {}).get("ids", ())),
@@ -120,39 +128,38 @@ ECONOMY_FIELDS = ("batch", "adaptive")
 
 class EconomyForm(forms.Form):
     batch = forms.BooleanField(
-        label="Hand the calls in as batches",
+        label="Send the calls as batches",
         required=False,
-        help_text="Half the price, and up to 24 hours for each batch. The endpoint must take "
-        "OpenAI’s batches; local does not.",
+        help_text="Half the price, but each batch takes up to 24 hours. The endpoint must support "
+        "OpenAI’s Batch API; local doesn’t.",
     )
     adaptive = forms.DecimalField(
-        label="Stop early, at a confidence of",
+        label="Confidence for stopping early",
         required=False,
         min_value=Decimal(str(LEAST_CONFIDENCE)),
         max_value=MOST_CONFIDENCE,
         widget=forms.NumberInput(
             attrs={"step": "any", "min": str(LEAST_CONFIDENCE), "max": str(MOST_CONFIDENCE)}
         ),
-        help_text="0.95 is usual; left out, every sample is asked. An example is asked until its "
-        "label can’t change, or is this surely the one that all samples would give. That is about "
-        "the judge, not the truth. For k of 2 or more in both orders.",
+        help_text="Usually 0.95. If empty, every sample is requested. Sampling of an example stops "
+        "when its label can’t change, or when it is, with this confidence, the label that all "
+        "samples would give. This concerns the judge’s verdict, not its accuracy. Needs both "
+        "orders and a k of at least 2.",
     )
 
     @property
     def economy(self) -> dict[str, Any]:
-        """The arguments of `choose_judge`."""
+        """The arguments of `choose_judge` from this part."""
         confidence = self.cleaned_data["adaptive"]
         return {
             "batch": self.cleaned_data["batch"],
             "adaptive": None if confidence is None else float(confidence),
         }
 
-    def economy_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in ECONOMY_FIELDS]
+    economy_fields = bound(ECONOMY_FIELDS)
 
     def economy_is_meant(self) -> bool:
-        """Whether something of it was chosen, and must not stay folded."""
-        return any(field.value() or field.errors for field in self.economy_fields())
+        return any(field.value() or field.errors for field in self.economy_fields)
 
 
 def economy_settings_of(run: Run) -> dict[str, Any]:
@@ -168,17 +175,16 @@ class PointsForm(forms.Form):
         label="Criteria",
         required=False,
         max_length=400,
-        help_text="Such as fluency, relevance; those that people scored by when left out.",
+        help_text="For example fluency, relevance. Default: the criteria of people’s scores.",
     )
     scale = forms.CharField(
         label="Scale",
         required=False,
         max_length=20,
-        help_text="Lowest and highest score, such as 1,5; the template’s when left out.",
+        help_text="Lowest and highest score, for example 1,5. Default: the template’s scale.",
     )
 
-    def point_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in POINT_FIELDS]
+    point_fields = bound(POINT_FIELDS)
 
     def points_are_meant(self) -> bool:
         return self["form"].value() == Form.POINTWISE
@@ -201,34 +207,33 @@ class PortiaForm(forms.Form):
         required=False,
         min_value=FEWEST_PARTS,
         max_value=MOST_PARTS,
-        help_text=f"Of each response; {PARTS} when left out.",
+        help_text=f"Parts per response. Default: {PARTS}.",
     )
     tokens = forms.ChoiceField(
-        label="Alike by",
+        label="Similarity of parts",
         required=False,
         choices=[
-            ("word", "words in lower case"),
-            ("split", "what stands between spaces"),
-            ("embedding", "sentences' meaning, by the operator's model"),
+            ("word", "shared words, in lower case"),
+            ("split", "shared text between spaces"),
+            ("embedding", "meaning of sentences, by the operator’s model"),
         ],
     )
     unsplit_first = forms.BooleanField(
         label="Show the whole responses first",
         required=False,
-        help_text="So that fixed coverage can be told: two calls more for each example.",
+        help_text="Needed to measure fixed coverage. Costs two more calls per example.",
     )
     without = forms.ChoiceField(
         label="Alignments",
         required=False,
         choices=[
-            ("", "by length, then by what is alike"),
-            ("semantic", "by length alone"),
-            ("length", "by what is alike alone"),
+            ("", "by length, then by similarity"),
+            ("semantic", "by length only"),
+            ("length", "by similarity only"),
         ],
     )
 
-    def portia_fields(self) -> list[forms.BoundField]:
-        return [self[name] for name in PORTIA_FIELDS]
+    portia_fields = bound(PORTIA_FIELDS)
 
     def portia_is_meant(self) -> bool:
         return self["method"].value() == Method.PORTIA
@@ -254,9 +259,11 @@ PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "t
 
 
 class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
-    """What is left open is decided by `start_run`, for the page as for the command."""
+    """All parts. `start_run` fills in what is left open, for the page as for the command."""
 
-    endpoint = forms.ChoiceField(label="Endpoint", help_text="Endpoints are named by the operator.")
+    endpoint = forms.ChoiceField(
+        label="Endpoint", help_text="The operator configures the endpoints."
+    )
     model = forms.CharField(
         label="Model",
         required=False,
@@ -269,7 +276,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         initial=Method.MEC_BPC,
     )
     form = forms.ChoiceField(
-        label="What the judge is asked for",
+        label="Form of the judge’s answer",
         choices=[(name, Form(name).label) for name in FORMS],
         initial=Form.SCORE,
     )
@@ -277,11 +284,11 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     k = whole(
         "k",
         MOST_K,
-        f"Samples in each order: {K}, of PORTIA 1, unless said. VANILLA, EC, choice: 1.",
+        f"Samples per order. Default: {K} (1 for PORTIA). Always 1 for VANILLA, EC and choice.",
     )
     temperature = forms.DecimalField(
         label="Temperature",
-        help_text="1 when left out, and 0 for a choice.",
+        help_text="Default: 1, or 0 for the form choice.",
         required=False,
         min_value=Decimal(0),
         max_value=Decimal(2),
@@ -289,19 +296,27 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         widget=forms.NumberInput(attrs={"step": "0.05", "min": "0", "max": "2"}),
     )
     name = forms.CharField(label="Name", required=False, max_length=120)
-    budget = dollars("Budget, USD", "The run pauses when it is reached. It can be raised later.")
-    price_in = dollars("Price of prompts", "USD a million tokens. Only where it is not known.")
-    price_out = dollars("Price of completions", "USD a million tokens.")
+    budget = dollars(
+        "Budget, USD", "The run pauses when it reaches the budget. You can raise it later."
+    )
+    price_in = dollars(
+        "Price of prompts", "USD per million tokens. Needed only if FairJudge doesn’t know it."
+    )
+    price_out = dollars("Price of completions", "USD per million tokens.")
     max_tokens = whole(
-        "Most tokens a sample", MOST_TOKENS, f"{MAX_TOKENS}, and {LOCAL_MAX_TOKENS} on local."
+        "Max tokens per sample",
+        MOST_TOKENS,
+        f"Default: {MAX_TOKENS}, or {LOCAL_MAX_TOKENS} on local.",
     )
     concurrency = whole(
-        "Calls at a time", MOST_AT_ONCE, f"{CONCURRENCY}, and {LOCAL_CONCURRENCY} on local."
+        "Max concurrent calls",
+        MOST_AT_ONCE,
+        f"Default: {CONCURRENCY}, or {LOCAL_CONCURRENCY} on local.",
     )
-    rpm = whole("Requests a minute at most", 10**6)
-    tpm = whole("Tokens a minute at most", 10**9)
+    rpm = whole("Max requests per minute", 10**6)
+    tpm = whole("Max tokens per minute", 10**9)
     seed = whole(
-        "Seed", LARGEST_SEED, "Settles the order of equal ranks. Drawn when left out.", least=0
+        "Seed", LARGEST_SEED, "Decides the order of equal ranks. Default: random.", least=0
     )
 
     def __init__(self, project: Project, data: Any = None, like: Run | None = None) -> None:
@@ -319,7 +334,7 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         if values.get("method") in ONE_SAMPLE:
             values["k"] = None
         if values.get("form") == Form.CHOICE:
-            # The permutations say how many orders are asked.
+            # The permutations decide how many orders are asked.
             values["method"] = ""
         else:
             values |= dict.fromkeys(CHOICE_FIELDS)
@@ -346,29 +361,29 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         """The other arguments of `start_run`."""
         return {name: self.cleaned_data[name] for name in PACE_FIELDS}
 
-    def more_fields(self) -> list[forms.BoundField]:
-        names = "price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed"
-        return [self[name] for name in names]
+    more_fields = bound(
+        ("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed")
+    )
 
     def more_is_wrong(self) -> bool:
-        """Whether the folded part holds a mistake, and must not stay folded."""
-        return any(field.errors for field in self.more_fields())
+        """Return True if the folded part has an error and must not stay folded."""
+        return any(field.errors for field in self.more_fields)
 
 
 def template_choices(project: Project) -> Iterator[tuple[str, Any]]:
-    """The default first, then the project's own and the catalogue's, by form."""
-    yield "", "the usual one for method and form"
+    """Yield the default, then the project's templates, then the catalogue's by form."""
+    yield "", "default for this method and form"
     own = JudgeTemplate.objects.filter(project=project, form__in=FORMS, retired_at=None)
     names = sorted(set(own.values_list("name", flat=True)))
     if names:
-        yield "of this project", [(name, name) for name in names]
+        yield "This project’s templates", [(name, name) for name in names]
     for form in FORMS:
         shipped = templates_of(TemplateForm(form))
-        yield Form(form).label, [(found.name, found.name) for found in shipped]
+        yield Form(form).label, [(shown.name, shown.name) for shown in shipped]
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """What another run like this one starts from; its name and seed are its own."""
+    """Return the initial values for another run like this one, except name and seed."""
     kept = {name: getattr(run, name) for name in KEPT_FIELDS}
     kept |= {"template": run.template_name, "budget": plainly(run.budget_usd)}
     kept |= economy_settings_of(run)

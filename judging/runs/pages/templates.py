@@ -1,4 +1,4 @@
-"""The form in which a judge template is written, and tried out before it is kept."""
+"""A project's own judge templates: the list, writing one, its versions, retiring them."""
 
 from decimal import Decimal
 from typing import Any
@@ -21,8 +21,17 @@ from judging.llm.prompts.templates import (
 from judging.llm.prompts.templates import template as shipped
 from judging.projects.access import Access, project_for
 from judging.projects.models import Role
-from judging.runs import templates as runs_templates
 from judging.runs.models import JudgeTemplate
+from judging.runs.templates import (
+    TemplateTrial,
+    current,
+    keep,
+    own_templates,
+    set_retired,
+    template_in,
+    try_out,
+    versions,
+)
 
 FORMS = (JudgeForm.SCORE, JudgeForm.RELATION, JudgeForm.LIKERT)
 FORM_OF = {reply: form for form in FORMS for reply in REPLIES_OF_FORM[form]}
@@ -42,7 +51,7 @@ class TemplateForm(forms.Form):
     name = forms.SlugField(
         label="Name",
         max_length=80,
-        help_text="Letters, digits and hyphens. A name that is there gets a new version.",
+        help_text="Letters, digits and hyphens. An existing name gets a new version.",
     )
     reply = forms.ChoiceField(
         label="The judge answers with",
@@ -56,14 +65,14 @@ class TemplateForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 22, "class": "mono", "spellcheck": "false"}),
         help_text="Slots: {question}, {first} and {second} for the responses by position, "
-        "{reference} and {criteria} (the project's criteria) where wanted. {Q}, {R1} and {R2} are "
-        "read as the first three.",
+        "{reference} and {criteria} (the project's criteria) if you want them. {Q}, {R1} and {R2} "
+        "mean the first three.",
     )
     sample_reply = forms.CharField(
         label="A sample reply",
         max_length=LONGEST_REPLY,
         widget=forms.Textarea(attrs={"rows": 4, "class": "mono"}),
-        help_text="As the judge would write it, with a verdict. It must be readable.",
+        help_text="Write it as the judge would, with a verdict. FairJudge must be able to read it.",
     )
     template: Template | None = None
 
@@ -96,7 +105,7 @@ def scale(reply: ReplyFormat, values: dict[str, Any]) -> list[Decimal] | None:
 
 
 def filled_in(template: Template, name: str, sample_reply: str = "") -> dict[str, Any]:
-    """What the form starts from when a template is copied."""
+    """Return the initial values of the form when a template is copied."""
     return {
         "name": name,
         "reply": template.reply.value,
@@ -113,25 +122,25 @@ def templates(request: HttpRequest, slug: str) -> HttpResponse:
     context = {
         "project": access.project,
         "tab": "runs",
-        "own": list(runs_templates.own_templates(access.project)),
-        "shipped": [one for form in FORMS for one in templates_of(form)],
+        "own": list(own_templates(access.project)),
+        "shipped": [shown for form in FORMS for shown in templates_of(form)],
     }
     return render(request, "judging/templates/list.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def template_write(request: HttpRequest, slug: str) -> HttpResponse:
-    """Try it out or keep it; where it is refused nothing is lost."""
+    """Try a template out or keep it. If it is refused, the form keeps what was written."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     if request.method != "POST":
         return writing_page(request, access, TemplateForm(initial=copied(request, access)))
     form, status, trial = TemplateForm(request.POST), 422, None
     if form.is_valid() and form.template is not None:
         reply = form.cleaned_data["sample_reply"]
-        trial, status = runs_templates.try_out(access.project, form.template, reply), 200
+        trial, status = try_out(access.project, form.template, reply), 200
         if "keep" in request.POST:
             try:
-                version = runs_templates.keep(access.project, access.user, form.template, reply)
+                version = keep(access.project, access.user, form.template, reply)
             except UserError as error:
                 form.add_error("name", str(error))
                 status = 422
@@ -143,42 +152,42 @@ def template_write(request: HttpRequest, slug: str) -> HttpResponse:
 @require_GET
 def template(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
     access, version = version_for(request, slug, pk)
-    found = runs_templates.template_in(version)
+    shown = template_in(version)
     reply = version.output.get("sample_reply", "")
     context = {
         "project": access.project,
         "tab": "runs",
         "version": version,
-        "versions": runs_templates.versions(access.project, version.name),
-        "current": runs_templates.current(access.project, version.name),
-        "template": found,
+        "versions": versions(access.project, version.name),
+        "current": current(access.project, version.name),
+        "template": shown,
         "sample_reply": reply,
-        "trial": runs_templates.try_out(access.project, found, reply),
+        "trial": try_out(access.project, shown, reply),
     }
     return render(request, "judging/templates/detail.html", context)
 
 
 @require_POST
 def template_retire(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Out of the choices for new runs, and back into them."""
+    """Take a version out of the choices for new runs, or put it back."""
     access, version = version_for(request, slug, pk)
-    runs_templates.set_retired(version, access.user, retired=version.retired_at is None)
+    set_retired(version, access.user, retired=version.retired_at is None)
     return redirect("template", slug, pk)
 
 
 def version_for(request: HttpRequest, slug: str, pk: int) -> tuple[Access, JudgeTemplate]:
     access = project_for(request.user, slug, Role.RESEARCHER)
-    versions = JudgeTemplate.objects.select_related("created_by", "project")
-    return access, get_object_or_404(versions, project=access.project, pk=pk)
+    kept = JudgeTemplate.objects.select_related("created_by", "project")
+    return access, get_object_or_404(kept, project=access.project, pk=pk)
 
 
 def copied(request: HttpRequest, access: Access) -> dict[str, Any]:
-    """The template that `copy` names: a version of this project, or one that ships."""
+    """Return the template that `copy` names: a version of this project, or a shipped one."""
     name = request.GET.get("copy", "")
     if name.isdecimal() and len(name) < 12:
         _, version = version_for(request, access.project.slug, int(name))
         reply = version.output.get("sample_reply", "")
-        return filled_in(runs_templates.template_in(version), version.name, reply)
+        return filled_in(template_in(version), version.name, reply)
     if not name:
         return {}
     try:
@@ -191,7 +200,7 @@ def writing_page(
     request: HttpRequest,
     access: Access,
     form: TemplateForm,
-    trial: runs_templates.TemplateTrial | None = None,
+    trial: TemplateTrial | None = None,
     status: int = 200,
 ) -> HttpResponse:
     context = {

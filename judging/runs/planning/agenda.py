@@ -1,7 +1,9 @@
-"""Adaptive runs: one sample of each order a round, until the label of an example is clear.
+"""What a run asks at this moment, and the request for each question.
 
-A pilot, drawn at random, is asked in full; on it the rules are calibrated by which the others may
-stop. They are about the label that the judge would give after all its samples, not about the truth.
+Most runs ask everything. PORTIA asks one stage at a time, in both orders. An adaptive run asks one
+sample of each order per round until an example's label is clear: a random pilot is asked in full,
+and on it the rules are calibrated by which the others may stop. These rules are about the label
+that the judge would give after all its samples, not about the truth.
 """
 
 import math
@@ -21,12 +23,11 @@ from judging.llm.client.judge_client import TOP_LOGPROBS
 from judging.llm.client.messages import JudgeRequest, Message
 from judging.llm.prompts.templates import (
     UNSPLIT,
-    JudgeForm,
+    PromptVariant,
     Template,
     render,
     render_parts,
     render_point,
-    stage_of,
     stage_parts,
 )
 from judging.methods.agreement.fewer_samples import (
@@ -49,7 +50,7 @@ from judging.runs.forms.portia import (
     label_of,
     stage_due,
 )
-from judging.runs.models import ITEM, Form, Method, Run, Subject, shown_texts
+from judging.runs.models import BY_LOGPROBS, Form, Method, Run, Subject, shown_texts
 from judging.runs.samples import (
     Agenda,
     Ask,
@@ -66,7 +67,7 @@ from judging.runs.samples import (
 )
 from judging.runs.templates import template_of
 
-# A fifth of the examples, within these bounds: fewer than 59 can't show 95 % even when all agree.
+# A fifth of the examples, within bounds: fewer than 59 can't show 95 % even if all agree.
 FEWEST_PILOT, MOST_PILOT, PILOT_SHARE = 60, 400, 5
 LIKERT_REACH = Fraction(6)
 # Recorded scores come without their scale; FairEval's goes from 1 to 10.
@@ -75,7 +76,7 @@ FAIREVAL_REACH = Fraction(9)
 
 @dataclass(frozen=True, slots=True)
 class Adaptive:
-    """When an example of this run needs no further sample."""
+    """Decides when an example of this run needs no further sample."""
 
     k: int
     form: str
@@ -86,7 +87,7 @@ class Adaptive:
     rules: tuple[StoppingRule, ...] = ()
 
     def rounds_wanted(self, example: ExampleSamples) -> int:
-        """How many samples of each order the example shall have, by those that it has."""
+        """Return how many samples of each order the example needs, given those it has."""
         if example.example_id in self.pilot:
             return self.k
         orders = [
@@ -101,7 +102,7 @@ class Adaptive:
         return self.k
 
     def is_clear(self, orders: Sequence[Sequence[Pair | None]]) -> bool:
-        """Whether the label after these rounds can't change, or is known well enough."""
+        """Return True if the label can't change after these rounds, or is known well enough."""
         rounds = len(orders[0])
         differences = [[Fraction(p[0]) - Fraction(p[1]) for p in order if p] for order in orders]
         if label_is_settled(differences, [self.k - rounds] * len(orders), self.reach):
@@ -111,7 +112,7 @@ class Adaptive:
 
 
 def adaptive_of(run: Run) -> Adaptive | None:
-    """None for a run that asks everything."""
+    """Return the run's stopping rules; None if it asks everything."""
     kept = run.parameters.get("adaptive")
     if kept is None:
         return None
@@ -126,7 +127,7 @@ def described(
 
 
 def reach(run: Run) -> Fraction:
-    """The largest difference that one sample can make."""
+    """Return the largest difference that one sample can make."""
     if run.form == Form.SCORE and run.method != Method.IMPORTED:
         scale = template_of(run).scale
         return Fraction(scale.high) - Fraction(scale.low)
@@ -137,10 +138,9 @@ def reach(run: Run) -> Fraction:
 
 @dataclass(frozen=True, slots=True)
 class AdaptiveAgenda(Agenda):
-    """One round more of each example that is not clear yet, but of the pilot all k at once.
+    """Ask one more round for each example that is not clear yet, and the pilot in full at once.
 
-    `most`: until the pilot is complete the others get one round, whenever the run is stopped
-    meanwhile.
+    `most`: until the pilot is complete the others get one round, however often the run is stopped.
     """
 
     run: Run
@@ -160,7 +160,7 @@ class AdaptiveAgenda(Agenda):
 
 
 def adaptive_agenda(run: Run) -> AdaptiveAgenda:
-    """Before each pass over the examples: draw the pilot, then calibrate on it, each once."""
+    """Return the agenda of the next pass. Draws the pilot, later calibrates on it, each once."""
     adaptive = adaptive_of(run)
     if not adaptive.pilot:
         keep(run, pilot=draw_pilot(run))
@@ -185,7 +185,7 @@ def pilot_size(examples: int) -> int:
 
 
 def calibrate(run: Run, adaptive: Adaptive) -> None:
-    """Rules by the pilot, once it has been asked in full."""
+    """Calibrate the rules on the pilot, once it has been asked in full."""
     pilot = list(recorded(run, sorted(adaptive.pilot)))
     if any(len(e.of(part)) < run.k for e in pilot for part in run.orders):
         return
@@ -199,7 +199,7 @@ def calibrate(run: Run, adaptive: Adaptive) -> None:
 def rules_from(
     adaptive: Adaptive, pilot: Sequence[ExampleSamples]
 ) -> list[StoppingRule] | Undefined:
-    """Exact: the differences are brought to a common denominator first."""
+    """Calibrate exactly: the differences are brought to a common denominator first."""
     pairs = [[e.pairs(part, adaptive.form) for part in adaptive.orders] for e in pilot]
     valid = np.array([[[p is not None for p in order] for order in e] for e in pairs])
     exact = [[[difference(p) for p in order] for order in e] for e in pairs]
@@ -220,9 +220,9 @@ SIGNS = {Label.WIN: 1, Label.TIE: 0, Label.LOSE: -1, None: 2}
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """Samples of the full run and of the adaptive one; labels compared outside the pilot.
+    """What an adaptive run would have saved, and how often it would give the full run's label.
 
-    The pilot is asked in full, so its labels agree by themselves: it counts among the samples only.
+    Labels are compared outside the pilot. The pilot is asked in full, so its labels agree anyway.
     """
 
     samples: int
@@ -251,7 +251,7 @@ class Replay:
 def replay(
     adaptive: Adaptive, examples: Sequence[ExampleSamples], calibrated: bool = False
 ) -> Replay:
-    """Stop on these fully asked examples as the run would have. `calibrated`: by its own rules."""
+    """Stop on fully asked examples as the run would have. `calibrated`: use its own rules."""
     if not calibrated:
         pilot = [e for e in examples if e.example_id in adaptive.pilot]
         rules = rules_from(adaptive, pilot) if pilot else Undefined("there is no pilot")
@@ -276,7 +276,7 @@ def sign(adaptive: Adaptive, example: ExampleSamples, rounds: int) -> int:
 
 
 def replay_run(run: Run, confidence: float) -> Replay:
-    """A stored run that asked everything, as if it had been adaptive. No call is made."""
+    """Replay a stored full run as if it had been adaptive. No call is made."""
     in_rounds = run.method in (Method.MEC_BPC, Method.IMPORTED) and not run.stages
     if not in_rounds or len(run.orders) < 2 or run.k < 2:
         raise UserError(
@@ -299,10 +299,10 @@ Histories = dict[str, History]
 
 @dataclass(frozen=True, slots=True)
 class PortiaAgenda(Agenda):
-    """Both orders of the stage that is due.
+    """Ask both orders of the stage that is due.
 
-    No example waits for another: once both orders of a stage have come back, what they leave to
-    ask is asked at once. A sample that shall be asked again leaves its stage unfinished.
+    No example waits for another: when both orders of a stage have come back, the next stage is
+    asked at once. A sample that is to be asked again leaves its stage unfinished.
     """
 
     run: Run
@@ -316,12 +316,12 @@ class PortiaAgenda(Agenda):
         }
 
     def follow_up(self, answered: Sequence[Ask]) -> list[Ask]:
-        """The next stage of the examples of which one has just been finished.
+        """Return the next stage of the examples whose stage has just been finished.
 
-        A stage that these answers belong to is asked already, in part or whole.
+        The stage of the answers themselves has been asked already.
         """
         examples = {ask.subject.pk: ask.subject for ask in answered}
-        asked = {(ask.subject.pk, stage_of(ask.part)) for ask in answered}
+        asked = {(ask.subject.pk, PromptVariant.parse(ask.part).stage) for ask in answered}
         return [
             Ask(examples[pk], part, tuple(slots), attempt)
             for pk, (due, histories) in self.due(list(examples.values())).items()
@@ -331,7 +331,7 @@ class PortiaAgenda(Agenda):
         ]
 
     def due(self, examples: Sequence[Example]) -> dict[int, tuple[Stage | None, Histories]]:
-        """By example the stage to ask or to finish, and what its parts have seen."""
+        """Return by example the stage to ask or to finish, and the histories of its parts."""
         ids = [example.pk for example in examples]
         histories: dict[int, Histories] = {pk: {} for pk in ids}
         for (pk, part), history in read_histories(self.run, ids).items():
@@ -365,7 +365,7 @@ class PortiaAgenda(Agenda):
 
 
 def agenda_of(run: Run) -> Agenda:
-    """Made anew before each pass over the examples."""
+    """Return what the next pass over the examples asks."""
     if "adaptive" in run.parameters:
         return adaptive_agenda(run)
     if portia := PortiaSettings.of(run):
@@ -404,7 +404,7 @@ class Questioner:
         )
 
     def request(self, subject: Subject, part: str, n: int) -> JudgeRequest:
-        reads_logprobs = self.template.form in (JudgeForm.CHOICE, JudgeForm.POINTWISE)
+        reads_logprobs = self.template.form.value in BY_LOGPROBS
         return JudgeRequest(
             tuple(self.messages(subject, part)),
             self.model,
@@ -416,18 +416,20 @@ class Questioner:
         )
 
     def quoted(self, subject: Subject, part: str) -> tuple[str, ...]:
-        """What the judge is shown, and of PORTIA each part: a verdict in it is not its own."""
+        """Return the texts that the judge is shown: a verdict quoted from them is not its own."""
         texts = shown_texts(subject)
-        if stage_of(part) == UNSPLIT:
+        stage = PromptVariant.parse(part).stage
+        if stage == UNSPLIT:
             return texts
-        found = aligned(subject, stage_of(part), self.portia)
-        # Another version of the splitter may find nothing to cut where parts were shown.
-        return (*texts, *found.parts_1, *found.parts_2) if found else texts
+        shown = aligned(subject, stage, self.portia)
+        # Another version of the splitter may find nothing to split although parts were shown.
+        return (*texts, *shown.parts_1, *shown.parts_2) if shown else texts
 
     def messages(self, example: Subject, part: str) -> list[Message]:
-        """One response alone; else both, whole or by PORTIA's aligned parts."""
+        """Return the prompt: one response alone, or both, whole or by PORTIA's aligned parts."""
+        variant = PromptVariant.parse(part)
         if isinstance(example, PointItem):
-            criterion = part.removeprefix(ITEM)
+            criterion = variant.criterion
             return render_point(
                 self.template,
                 example.input,
@@ -436,15 +438,15 @@ class Questioner:
                 shots=self.point_shots.before(example, criterion),
             )
         filled = {"reference": example.reference, "criteria": self.criteria}
-        if stage_of(part) != UNSPLIT:
-            found = aligned(example, stage_of(part), self.portia)
-            if found is None:
+        if variant.stage != UNSPLIT:
+            alignment = aligned(example, variant.stage, self.portia)
+            if alignment is None:
                 raise UserError(
                     f"The responses of {example.external_id} can no longer be split as this run "
                     f"began to: it was started under {self.portia.splitter}. Nothing more was "
                     "sent. Start a new run."
                 )
-            texts = example.question, found.parts_1, found.parts_2
+            texts = example.question, alignment.parts_1, alignment.parts_2
             return render_parts(self.template, *texts, part, **filled)
         return render(
             self.template,

@@ -28,39 +28,38 @@ from judging.runs.planning.start import (
     run_fields,
 )
 
-# As many prompts are rendered, evenly spread over the project, and the rest reckoned from them.
+# How many prompts are rendered, evenly spread over the project, to estimate the others.
 RENDERED = 200
-# Evidence and two scores, where no earlier run of this judge says better.
+# Evidence and two scores, if no earlier run of this judge tells more.
 TOKENS_A_SAMPLE = 200
-IN_BATCHES = "Batches cost half, and are done within 24 hours each."
+IN_BATCHES = "Batches cost half. Each is done within 24 hours."
 BY_STAGES = (
-    "PORTIA asks on where the two orders disagree: the fewest calls are two an example, the most "
-    "are made where no stage makes them agree. Tokens and time are of the fewest."
+    "PORTIA makes at least two calls per example, and more if the two orders disagree. The most "
+    "calls are made if they disagree at every stage. Tokens and time assume the fewest calls."
 )
 AT_MOST = (
-    "Adaptive: these are the most calls. {pilot} of the {n} examples are asked in full; of the "
-    "others each sample is a call and pays for its prompt, so where an endpoint gives several "
-    "samples a call it saves completion tokens alone."
+    "Adaptive: this is the highest number of calls. {pilot} of the {n} examples get all samples. "
+    "For the others, each sample is a call that pays for its prompt. If the endpoint gives several "
+    "samples per call, stopping early only saves completion tokens."
 )
 NOTHING_TO_SAVE = (
-    "Adaptive: a pilot of at least {fewest} examples is asked in full, and there are no more than "
-    "that, so nothing is saved."
+    "Adaptive: a pilot of at least {fewest} examples gets all samples. The project has no more "
+    "than that, so stopping early saves nothing."
 )
 BATCH_HOURS = 24
 ONE_A_CALL = (
-    "Whether this endpoint gives {k} samples a call has not been seen: one that gives fewer is "
-    "called more often, up to {k} times, and bills the prompt each time. The most that it may "
-    "cost is reckoned so."
+    "It isn't known whether this endpoint gives {k} samples per call. If it gives fewer, FairJudge "
+    "calls it up to {k} times and pays for the prompt each time. The highest cost assumes this."
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RunEstimate:
-    """Dollars are None where the price is unknown, seconds where this judge has not run before.
+    """What a run will need. Dollars are None if the price is unknown, seconds for a new judge.
 
-    Calls are from `n_calls` to `n_calls_most`; tokens, `usd` and `seconds` are of the fewest.
-    `usd_most` is reached when every sample is as long as `max_tokens` allows; `batch_hours` is the
-    longest that batches take, one after the other; `basis` says where the figures come from.
+    `n_calls` to `n_calls_most` calls are made. Tokens, `usd` and `seconds` assume the fewest.
+    `usd_most` is reached if every sample is as long as `max_tokens` allows. `batch_hours` is the
+    longest that batches take, one after another. `basis` says where the figures come from.
     """
 
     n_examples: int
@@ -79,33 +78,33 @@ class RunEstimate:
 
     @property
     def of_budget(self) -> str:
-        """How far the budget reaches; nothing where there is none."""
+        """Return a sentence on how far the budget reaches; empty without a budget."""
         if self.budget is None:
             return ""
         if self.usd is None or self.usd_most is None:
             return (
-                "The price is unknown, so a run with a budget will be refused. Give the price too "
-                "(USD a million prompt and completion tokens), or leave the budget out."
+                "The price is unknown, so a run with a budget can't start. Give the price too "
+                "(USD per million prompt and completion tokens), or leave the budget out."
             )
-        holds = f"The budget of {usd(self.budget)}"
+        budget = f"The budget of {usd(self.budget)}"
         if self.budget >= self.usd_most:
-            return f"{holds} holds the whole run."
+            return f"{budget} covers the whole run."
         if self.budget >= self.usd:
-            return f"{holds} holds what is expected. The run pauses where it costs more."
+            return f"{budget} covers the expected cost. If the run costs more, it pauses."
         share = percent(float(self.budget / self.usd))
-        return f"{holds} holds about {share} of that. The run pauses there."
+        return f"{budget} covers about {share} of the expected cost. Then the run pauses."
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """What bounds a run's speed."""
+    """What limits a run's speed."""
 
     places: int
     rpm: int | None
     tpm: int | None
 
     def seconds(self, a_call: float, calls: int, tokens: int) -> float:
-        """The longest of what latency, requests and tokens a minute allow."""
+        """Return the longest time by latency, requests per minute and tokens per minute."""
         needed = [a_call * calls / self.places]
         needed += [calls * SECONDS_PER_MINUTE / self.rpm] if self.rpm else []
         needed += [tokens * SECONDS_PER_MINUTE / self.tpm] if self.tpm else []
@@ -123,7 +122,7 @@ def estimate_run(
     tpm: int | None = None,
     **choices: object,
 ) -> RunEstimate:
-    """`choices` are those of `choose_judge`; what a start would refuse is refused here too."""
+    """Estimate the run that a start with these `choices` makes, or refuse it as a start does."""
     check_subjects(project, str(choices.get("form", Form.SCORE)))
     judge = choose_judge(project, **choices)
     check_pace(name, temperature or default_temperature(judge.form), concurrency)
@@ -131,7 +130,7 @@ def estimate_run(
     examples = subjects_of(run)
     n_examples = examples.count()
     asked = list(rendered(run, examples, n_examples, judge.k))
-    requests = [request for one in asked for request in one]
+    requests = [request for of_example in asked for request in of_example]
     full = n_examples if judge.adaptive is None else pilot_size(n_examples)
     least = 2 if run.stages else len(run.parts)
     most_parts = sum(map(len, asked)) / max(1, len(asked))
@@ -165,13 +164,13 @@ def estimate_run(
 
 
 def calls_like(run: Run) -> QuerySet[Call]:
-    """What this judge has answered so far, in any project."""
+    """Return the calls that this judge has answered so far, in any project."""
     judge = {"run__base_url": run.base_url, "run__model": run.model}
     return Call.objects.filter(**judge, state=Call.State.DONE)
 
 
 def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
-    """How many samples this judge gives at once; None where that has not been seen."""
+    """Return how many samples this judge gives per call; None if it isn't known."""
     known, _ = endpoints.recall_for(judge.endpoint.base_url, judge.model)
     if known and known.max_n:
         return min(judge.k, known.max_n)
@@ -182,7 +181,7 @@ def samples_a_call(judge: Judge, past: QuerySet[Call]) -> int | None:
 def rendered(
     run: Run, examples: QuerySet[Any], count: int, samples: int
 ) -> Iterator[list[JudgeRequest]]:
-    """The requests of examples evenly spread over the project: all that each may come to."""
+    """Yield all possible requests of some examples, evenly spread over the project."""
     questioner = Questioner.of(run)
     step = max(1, count // RENDERED)
     ids = list(examples.order_by("number", "pk").values_list("pk", flat=True)[::step])[:RENDERED]
@@ -201,7 +200,7 @@ def parts_of(run: Run, example: Subject) -> tuple[str, ...]:
 
 
 def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
-    """What this judge has written a sample so far, and whether it has."""
+    """Return this judge's mean tokens per sample, or a guess; and whether it is known."""
     sums = past.aggregate(tokens=Sum("completion_tokens"))
     samples = past.filter(samples__isnull=False).count()
     if not samples or not sums["tokens"]:
@@ -210,7 +209,7 @@ def tokens_a_sample(past: QuerySet[Call]) -> tuple[float, bool]:
 
 
 def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | None:
-    """Priced as calls of average size, since prices may depend on a call's size."""
+    """Return the cost of calls of average size, since prices may depend on a call's size."""
     if judge.price is None:
         return None
     if not n_calls:
@@ -222,7 +221,7 @@ def cost(judge: Judge, prompt: int, completion: int, n_calls: int) -> Decimal | 
 def most(
     judge: Judge, requests: list[JudgeRequest], questions: float, calls: float
 ) -> Decimal | None:
-    """Each of the `questions` brings all samples, and each of the `calls` bills its prompt."""
+    """Return the highest cost: all samples at full length, and the prompt billed per call."""
     if judge.price is None:
         return None
     total = Decimal(0)
@@ -233,7 +232,7 @@ def most(
 
 
 def batch_hours(judge: Judge, by_rounds: bool) -> int | None:
-    """A round waits for the batch of the one before it, and so does a stage."""
+    """Return the longest wait: each round or stage waits for the batch before it."""
     if not judge.batch:
         return None
     stages = len(judge.portia.stages) if judge.portia else 1
@@ -248,10 +247,10 @@ def seconds(past: QuerySet[Call], pace: Pace, n_calls: int, tokens: int) -> floa
 def basis(judge: Judge, known: bool, n_examples: int, *, seen: bool) -> str:
     assumed = min(TOKENS_A_SAMPLE, judge.max_tokens)
     sentences = [
-        "Tokens and times a call are those of this judge's earlier calls."
+        "Tokens and time per call are taken from this judge's earlier calls."
         if known
-        else f"This judge has not run here before: {assumed} tokens a sample are assumed, and the "
-        "time is not known."
+        else "This judge has not run here before, so the time is unknown. The estimate assumes "
+        f"{assumed} tokens per sample."
     ]
     sentences += [] if seen else [ONE_A_CALL.format(k=judge.k)]
     sentences += [BY_STAGES] if judge.portia else []

@@ -1,9 +1,13 @@
-"""What a run is started with where nothing is said."""
+"""Starting a run: what was left open is decided here, once, and kept with the run.
+
+`choose_judge` fills in defaults and refuses what can't be asked, for the page, the command and the
+estimate alike. `start_run` makes the run.
+"""
 
 import asyncio
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -29,19 +33,16 @@ from judging.runs.endpoints import (
     named_endpoint,
 )
 from judging.runs.forms import choice, pointwise
-from judging.runs.forms import choice as forms_choice
 from judging.runs.forms.choice import ChoiceOptions, draw_shots
 from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
-from judging.runs.models import Form, Method, Run
+from judging.runs.models import BY_LOGPROBS, Form, Method, Run
 from judging.runs.templates import chosen_criteria, kept_fields, output_of
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
 USUALLY_ONE_SAMPLE = (*ONE_SAMPLE, Method.PORTIA)
 K = 3
-# What is read in these is a token's log-probability.
-BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
 LEAST_CONFIDENCE = 0.5
 # Two requests of three samples keep the local model's four places busy.
 LOCAL_CONCURRENCY, CONCURRENCY = 2, 8
@@ -57,24 +58,24 @@ def default_method(method: str, form: str, k: int | None, options: ChoiceOptions
         return Method.VANILLA if k in (None, 1) else Method.MEC
     if form != Form.CHOICE:
         return method or Method.MEC_BPC
-    found = forms_choice.method_of(options, k)
-    forms_choice.check_method(method, found)
-    return found
+    by_permutations = choice.method_of(options, k)
+    choice.check_method(method, by_permutations)
+    return by_permutations
 
 
 def default_k(method: str, form: str) -> int:
-    """A token's probability is the same in every sample, but for the server's rounding."""
+    """Return one for forms that read probabilities: these hardly differ between samples."""
     return 1 if method in USUALLY_ONE_SAMPLE or form in BY_LOGPROBS else K
 
 
 def default_max_tokens(form: str, endpoint: Endpoint) -> int:
     if form in BY_LOGPROBS:
-        return forms_choice.MAX_TOKENS
+        return choice.MAX_TOKENS
     return LOCAL_MAX_TOKENS if endpoint.is_local else MAX_TOKENS
 
 
 def default_temperature(form: str) -> Decimal:
-    """Samples differ by temperature; log-probabilities do without."""
+    """Return 1, so that samples differ, or 0 for forms that read log-probabilities."""
     return Decimal(0) if form in BY_LOGPROBS else Decimal(1)
 
 
@@ -87,7 +88,7 @@ Price = tuple[Decimal, Decimal]
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """Who is asked what, and at which price; None where the price is unknown."""
+    """Who is asked what, and at which price; None if the price is unknown."""
 
     project: Project
     endpoint: Endpoint
@@ -132,17 +133,31 @@ def choose_judge(
     shots_random: bool = False,
     **of_choice: Any,
 ) -> Judge:
-    """Fill in what was left open, and refuse what can't be asked. `of_choice`: ChoiceOptions."""
+    """Fill in defaults. Raises UserError for what can't be asked. `of_choice`: ChoiceOptions."""
     options = ChoiceOptions.of(form, of_choice)
     method = default_method(method, form, k, options)
     check_kind(method, form, k, adaptive)
     pointwise.check_form(form, scale, shots_from, shots_random=shots_random)
-    chosen = endpoint_for(endpoint, batch)
+    chosen = named_endpoint(endpoint or default_endpoint_name())
+    if batch and chosen.is_local:
+        raise UserError("The local judge doesn't support batches. Choose another endpoint.")
     wording, items = pointwise.choose_wording(
         project, template, method, form, criteria, scale, chosen
     )
+    if chosen.is_local:
+        wording = replace(wording, least_mass=0.0)
     wording = choice.worded(wording, options) if form == Form.CHOICE else wording
-    name = named_model(model or choose_model(chosen))
+    name = model or choose_model(chosen)
+    if len(name) > LONGEST_MODEL or not name.isprintable():
+        raise UserError(
+            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
+            "Nothing was started."
+        )
+    point_shots: Mapping[str, Any] = {}
+    if shots_from:
+        point_shots = draw_point_shots(
+            project, shots_from, list(items), wording.scale, at_random=shots_random
+        )
     return Judge(
         project=project,
         endpoint=chosen,
@@ -160,17 +175,8 @@ def choose_judge(
         portia=chosen_settings(method, form, wording, portia or PortiaOptions()),
         criteria="" if items else chosen_criteria(project, wording, criteria),
         items=items,
-        point_shots=point_shots(project, wording, list(items), shots_from, shots_random),
+        point_shots=point_shots,
     )
-
-
-def point_shots(
-    project: Project, wording: Template, items: list[str], source: str, at_random: bool
-) -> Mapping[str, Any]:
-    """Scored responses that are shown to the judge before it scores others."""
-    if not source:
-        return {}
-    return draw_point_shots(project, source, items, wording.scale, at_random=at_random)
 
 
 def check_kind(method: str, form: str, k: int | None, adaptive: float | None) -> None:
@@ -179,7 +185,7 @@ def check_kind(method: str, form: str, k: int | None, adaptive: float | None) ->
     if form not in FORMS:
         raise UserError(f"Form {form} is not available. Choose from: {', '.join(FORMS)}.")
     if k is not None and not 1 <= k <= MOST_K:
-        raise UserError(f"k is the number of samples in each order, from 1 to {MOST_K}.")
+        raise UserError(f"k, the number of samples per order, must be from 1 to {MOST_K}.")
     if method in ONE_SAMPLE and k not in (None, 1):
         raise UserError(f"{method} takes one sample. Choose mec for k samples in one order.")
     check_adaptive(method, form, k, adaptive)
@@ -202,24 +208,8 @@ def check_adaptive(method: str, form: str, k: int | None, confidence: float | No
         )
 
 
-def endpoint_for(name: str, batch: bool) -> Endpoint:
-    endpoint = named_endpoint(name or default_endpoint_name())
-    if batch and endpoint.is_local:
-        raise UserError("The local judge takes no batches. Choose another endpoint.")
-    return endpoint
-
-
-def named_model(name: str) -> str:
-    if len(name) > LONGEST_MODEL or not name.isprintable():
-        raise UserError(
-            f"A model's name has at most {LONGEST_MODEL} characters, in one line. "
-            "Nothing was started."
-        )
-    return name
-
-
 def choose_model(endpoint: Endpoint) -> str:
-    """The operator's model, else the only one that the endpoint lists."""
+    """Return the operator's model, else the only one that the endpoint lists."""
     if endpoint.is_local:
         return MODEL_NAME
     if settings.FAIRJUDGE_JUDGE_MODEL:
@@ -258,7 +248,7 @@ def start_run(
     if budget is not None and judge.price is None:
         raise UserError(
             f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
-            "be kept. Nothing was started. Give the price (USD a million prompt and completion "
+            "be kept. Nothing was started. Give the price (USD per million prompt and completion "
             "tokens) or leave the budget out."
         )
     if judge.form in BY_LOGPROBS:
@@ -291,9 +281,11 @@ def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None
     if len(name) > LONGEST_NAME:
         raise UserError(f"A run's name has at most {LONGEST_NAME} characters, not {len(name)}.")
     if not 0 <= temperature <= HOTTEST:
-        raise UserError(f"The temperature lies between 0 and {HOTTEST}, not at {temperature}.")
+        raise UserError(f"The temperature must be between 0 and {HOTTEST}, not {temperature}.")
     if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
-        raise UserError(f"Calls at once: from 1 to {MOST_AT_ONCE}, not {concurrency}.")
+        raise UserError(
+            f"The number of concurrent calls must be from 1 to {MOST_AT_ONCE}, not {concurrency}."
+        )
 
 
 def run_fields(judge: Judge, seed: int = 0) -> dict[str, Any]:
@@ -323,7 +315,7 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
     if judge.criteria:
         kept["criteria"] = judge.criteria
     if judge.items:
-        # Pairs, since a database may order the keys of an object as it likes.
+        # Pairs, since a database may change the order of an object's keys.
         kept["items"] = [list(pair) for pair in judge.items.items()]
     if judge.point_shots:
         kept["point_shots"] = dict(judge.point_shots)
@@ -334,7 +326,7 @@ def parameters(judge: Judge, seed: int) -> dict[str, Any]:
 
 
 def create(name: str, fields: dict[str, Any]) -> Run:
-    """Number the run; a name that is taken is the user's to change."""
+    """Create the run under the next number. Raises UserError if its name is taken."""
     project = fields["project"]
     number = next_number(project, Run)
     model = fields["model"].rpartition("/")[2][:80]

@@ -1,7 +1,10 @@
-"""Recorded judgments become a run: checked whole first, then written in chunks, then ranked."""
+"""Recorded judgments become a run: checked whole first, then written in chunks, then ranked.
+
+The files are read twice, since millions of samples are not held in memory in between.
+"""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -12,56 +15,56 @@ from django.db.models import Sum
 from django.utils import timezone
 
 from judging.core.errors import UserError
-from judging.core.formatting import number_of
 from judging.core.sql.statements import rows_came
-from judging.dataset.uploads import digest
-from judging.llm.prompts.templates import ORDERS, PERMUTATIONS, balanced, order, stage_of
+from judging.dataset.files import Records, check_format, combined
+from judging.dataset.records import ById, Codes
+from judging.dataset.whole_files import accepted
+from judging.llm.prompts.templates import ORDERS, PromptVariant, balanced
+from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.portia.stages import ALIGNMENTS, Stage
 from judging.projects import access
 from judging.projects.models import Project
 from judging.runs import lifecycle
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample, Verdict
 from judging.runs.planning.start import create
-from judging.runs.recorded.formats import Line, RecordedRow, read_judgments
+from judging.runs.recorded.formats import FORMATS, RecordedRow, judgment_rows
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 
 CHUNK = 500
-MOST_LISTED = 10
+# The fields of a row that a call and a parse take over as they are.
+CALLED = ("prompt_tokens", "completion_tokens", "usd", "estimated", "model")
+PARSED = (
+    "status", "score_1", "score_2", "rating", "p_first", "mass", "outcome", "evidence",
+)  # fmt: skip
 UNFINISHED = "The import of this run was cut off. Import it again under the same name."
 Advance = Callable[[int], None]
-Place = tuple[str, str]
+OrderKey = tuple[str, str]
 
 
 @dataclass
 class Survey:
     """What the first pass found, without writing."""
 
-    rows: int = 0
-    problems: int = 0
-    listed: list[str] = field(default_factory=list)
     orders: set[str] = field(default_factory=set)
     forms: set[str] = field(default_factory=set)
     models: set[str] = field(default_factory=set)
-    slots: Counter[Place] = field(default_factory=Counter)
+    slots: Counter[OrderKey] = field(default_factory=Counter)
     taken: set[tuple[str, str, int, int]] = field(default_factory=set)
     by_stage: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    hashes: list[bytes] = field(default_factory=list)
 
-    def refuse(self, line: Line, sentence: str) -> None:
-        self.problems += 1
-        if len(self.listed) < MOST_LISTED:
-            self.listed.append(f"{line}: {sentence}")
-
-    def add(self, line: Line, row: RecordedRow) -> None:
-        self.rows += 1
+    def add(self, row: RecordedRow) -> str | None:
+        """Count a row; say so if its slot is taken."""
         self.orders.add(row.part)
-        self.by_stage[stage_of(row.part)].add(row.external_id)
-        self.forms.add(row.form or form_of(row))
+        self.by_stage[PromptVariant.parse(row.part).stage].add(row.external_id)
+        self.forms.add(row.form or _form_of(row))
         self.models.add(row.model)
-        slot = next_slot(row, self.slots)
+        slot = _next_slot(row, self.slots)
         key = (row.external_id, row.part, slot, row.attempt)
         if key in self.taken:
-            self.refuse(line, f"Slot {slot} of {row.external_id}, {row.part}, is there already.")
+            return f"Slot {slot} of {row.external_id}, {row.part}, is there already."
         self.taken.add(key)
+        return None
 
     @property
     def k(self) -> int:
@@ -69,23 +72,22 @@ class Survey:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """Which orders there are, and where PORTIA asked by stages, in which order it did.
-
-        The unsplit prompt came first if every example that was split has it.
-        """
-        orders = {order(part) for part in self.orders} if self.stages else self.orders
+        """The orders that there are, and PORTIA's stages as it asked for them."""
+        shown = {PromptVariant.parse(part).order for part in self.orders}
+        orders = shown if self.stages else self.orders
         kept: dict[str, Any] = {
             "orders": [part for part in ORDERS if part in orders] or sorted(orders)
         }
         if self.orders <= set(PERMUTATIONS):
-            # Those by which the verdict speaks: of X0 and X1 it is X0 alone.
-            orders = {order(part) for part in balanced(self.orders)}
-            kept = {"orders": [one for one in ORDERS if one in orders]}
+            # The orders that make the verdict: of X0 and X1 it is X0 alone.
+            orders = {PromptVariant.parse(part).order for part in balanced(self.orders)}
+            kept = {"orders": [name for name in ORDERS if name in orders]}
             kept["permutations"] = sorted(self.orders)
         return kept | ({"portia": {"stages": self.stages}} if self.stages else {})
 
     @property
     def stages(self) -> list[str]:
+        """PORTIA's stages. The unsplit prompt came first if every split example has it."""
         split = [stage.value for stage in ALIGNMENTS if stage in self.by_stage]
         if not split or Stage.UNSPLIT not in self.by_stage:
             return split
@@ -95,9 +97,9 @@ class Survey:
 
     @property
     def form(self) -> str:
-        """Rows without scores hold outcomes only, as the form `relation` does."""
+        """The form of all rows. Without scores they hold outcomes only, as `relation` does."""
         named = self.forms - {""}
-        return named.pop() if len(named) == 1 else Form.RELATION
+        return named.pop() if named else Form.RELATION
 
 
 def import_judgments(
@@ -107,48 +109,51 @@ def import_judgments(
     *,
     file_format: str = "auto",
     name: str = "",
+    labels: Codes | None = None,
     advance: Advance = lambda rows: None,
 ) -> Run:
-    """One run for all files. Raises UserError, with nothing written, when a row can't be used."""
-    survey = check(project, paths, file_format)
-    run = begin(project, user, paths, survey, name)
-    examples = dict(project.examples.judged().values_list("external_id", "pk"))
-    slots: Counter[Place] = Counter()
-    rows = (row for _, row in read_judgments(paths, file_format))
+    """Make one run of all files. Raises UserError, with nothing written, if a row can't be used."""
+    check_format(file_format, FORMATS)
+    survey = _check(project, paths, file_format, labels or {})
+    run = _begin(project, user, paths, survey, name)
+    examples = ById(project.examples.judged().values_list("external_id", "pk"))
+    slots: Counter[OrderKey] = Counter()
+    records = Records(paths, file_format)
+    rows = (
+        row
+        for row in judgment_rows(records, labels or {})
+        if isinstance(row, RecordedRow) and row.external_id in examples
+    )
     while chunk := list(islice(rows, CHUNK)):
-        write(run, chunk, examples, slots)
+        _write(run, chunk, examples, slots)
         advance(len(chunk))
+    # The first pass found every row right, so a row that was left out now is in another file.
+    if records.hashes != survey.hashes:
+        raise UserError(f"The files changed while they were read. {UNFINISHED}")
     finish(run)
     return run
 
 
-def check(project: Project, paths: Sequence[Path], file_format: str) -> Survey:
+def _check(project: Project, paths: Sequence[Path], file_format: str, labels: Codes) -> Survey:
     """Read everything once, and refuse the files if any row is wrong."""
-    known = set(project.examples.judged().values_list("external_id", flat=True))
-    survey = Survey()
-    for line, row in read_judgments(paths, file_format):
-        if not isinstance(row, RecordedRow):
-            survey.refuse(line, str(row))
-        elif row.external_id not in known:
-            survey.refuse(line, f"Project {project.slug} has no example {row.external_id}.")
-        else:
-            survey.add(line, row)
+    known = ById(project.examples.judged().values_list("external_id", "pk"))
+    survey, records = Survey(), Records(paths, file_format)
+
+    def fault(row: RecordedRow) -> str | None:
+        if row.external_id not in known:
+            return f"Project {project.slug} has no example {row.external_id}."
+        return survey.add(row)
+
+    for _ in accepted(judgment_rows(records, labels), fault, paths, "judgment"):
+        pass
     if len(survey.forms - {""}) > 1:
         raise UserError("The files hold more than one form. Nothing was imported. Split them.")
-    if survey.problems:
-        more = survey.problems - len(survey.listed)
-        listed = "\n".join([*survey.listed, *([f"… and {more} more."] if more else [])])
-        raise UserError(
-            f"{number_of(survey.problems, 'row')} can't be used. Nothing was imported.\n{listed}"
-        )
-    if not survey.rows:
-        raise UserError("The files hold no judgment. Nothing was imported.")
+    survey.hashes = records.hashes
     return survey
 
 
-def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, name: str) -> Run:
-    """The run as it stays if the import is cut off; one that stayed so under this name goes."""
-    sha256 = digest(paths)
+def _begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, name: str) -> Run:
+    """Make the run as it stays if the import is cut off, and replace one of this name that was."""
     models = survey.models - {""}
     fields = {
         "project": project,
@@ -157,7 +162,10 @@ def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, na
         "model": models.pop() if len(models) == 1 else "",
         "k": survey.k,
         "parameters": survey.parameters,
-        "source_files": [{"name": path.name, "sha256": digest([path])} for path in paths],
+        "source_files": [
+            {"name": path.name, "sha256": combined([sha256])}
+            for path, sha256 in zip(paths, survey.hashes, strict=True)
+        ],
         "state": Run.State.FAILED,
         "reason": UNFINISHED,
         "created_by": user,
@@ -166,16 +174,17 @@ def begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, na
         cut_off = project.runs.filter(method=Method.IMPORTED, reason=UNFINISHED)
         cut_off.filter(name=name, state=Run.State.FAILED).delete()
         run = create(name, fields)
+        sha256 = combined(survey.hashes)
         access.record_event(project, user, "judgments imported", run.name, sha256=sha256)
     return run
 
 
-def write(
-    run: Run, rows: Sequence[RecordedRow], examples: dict[str, int], slots: Counter[Place]
+def _write(
+    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> None:
-    """A call for each sample, since how they were asked for is not known."""
+    """Write a call for each sample, since it is not known how they were asked for."""
     with transaction.atomic():
-        calls = Call.objects.bulk_create(made_calls(run, rows, examples, slots))
+        calls = Call.objects.bulk_create(_calls(run, rows, examples, slots))
         samples = Sample.objects.bulk_create(
             Sample(
                 call=call,
@@ -189,29 +198,17 @@ def write(
             for call, row in zip(calls, rows, strict=True)
         )
         Parse.objects.bulk_create(
-            Parse(
-                sample=sample,
-                version=0,
-                parser="recorded",
-                status=row.status,
-                score_1=row.score_1,
-                score_2=row.score_2,
-                rating=row.rating,
-                p_first=row.p_first,
-                mass=row.mass,
-                outcome=row.outcome,
-                evidence=row.evidence,
-            )
+            Parse(sample=sample, version=0, parser="recorded", **_fields(row, PARSED))
             for sample, row in zip(samples, rows, strict=True)
         )
 
 
-def made_calls(
-    run: Run, rows: Sequence[RecordedRow], examples: dict[str, int], slots: Counter[Place]
+def _calls(
+    run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> Iterator[Call]:
     now = timezone.now()
     for row in rows:
-        slot = next_slot(row, slots)
+        slot = _next_slot(row, slots)
         yield Call(
             run=run,
             example_id=examples[row.external_id],
@@ -222,23 +219,23 @@ def made_calls(
             state=Call.State.DONE,
             claimed_at=now,
             finished_at=now,
-            prompt_tokens=row.prompt_tokens,
-            completion_tokens=row.completion_tokens,
-            usd=row.usd,
-            estimated=row.estimated,
-            model=row.model,
+            **_fields(row, CALLED),
         )
 
 
-def form_of(row: RecordedRow) -> str:
-    """What the values tell where the file doesn't; outcomes alone tell nothing."""
+def _fields(row: RecordedRow, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
+
+
+def _form_of(row: RecordedRow) -> str:
+    """Tell the form by the values, if the file doesn't name it; outcomes alone tell nothing."""
     if row.score_1 is not None:
         return Form.SCORE
     return Form.CHOICE if row.p_first is not None else ""
 
 
-def next_slot(row: RecordedRow, slots: Counter[Place]) -> int:
-    """The row's own slot, else the next one of its order; `slots` counts how many there are."""
+def _next_slot(row: RecordedRow, slots: Counter[OrderKey]) -> int:
+    """Return the row's slot, else the next one of its order; `slots` counts those there are."""
     place = row.external_id, row.part
     slot = slots[place] if row.slot is None else row.slot
     slots[place] = max(slots[place], slot + 1)

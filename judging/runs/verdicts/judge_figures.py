@@ -1,25 +1,31 @@
-"""What the verdicts of a run say about the judge alone: for its page."""
+"""What a run's samples and verdicts say about the judge alone.
+
+The run's page and the results page both take these figures from here, so that they agree: how often
+the two orders conflict, how often the first position wins, and how BPDE is distributed.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 import numpy as np
 from django.db.models import Case, Count, F, FloatField, Max, Q, Sum, Value, When
 from django.db.models.functions import Cast
+from numpy.typing import ArrayLike
 
 from judging.core.caching import cached
 from judging.dataset.models import Label, questions_of
-from judging.llm.prompts.templates import is_swapped, stage_of
-from judging.llm.prompts.templates import order as order_of
-from judging.methods.arrays import Floats, Signs
+from judging.llm.prompts.templates import PromptVariant
+from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.estimates import Figure
-from judging.methods.verdicts.position import FirstPosition, conflicts, first_position
+from judging.methods.verdicts.position import Conflicts, FirstPosition, conflicts, first_position
 from judging.methods.verdicts.verdicts import cut
 from judging.runs.forms.portia import last_stages
 from judging.runs.models import Call, Form, Parse, Run, Verdict
 
 LIKERT_MIDDLE = 4
+# Bars up to ln 3, the largest entropy of three outcomes.
 BIN = 0.1
 BINS = math.ceil(math.log(3) / BIN)
 # Sums come back as floats; scores have far fewer places than this.
@@ -39,10 +45,10 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How BPDE is distributed, and what the top β % are: so many, down to a BPDE of `at_cut`.
+    """How BPDE is distributed, and what the top β % are: `n_selected` examples.
 
-    The share is of all examples; of a run that was stopped fewer than that may be ranked.
-    `at_cut` is None where the cut falls among examples without a BPDE, or selects none.
+    The share is of all examples; a run that was stopped may have ranked fewer. `at_cut` is the BPDE
+    of the last selected example, None if it has no BPDE or nothing is selected.
     """
 
     bars: tuple[Bar, ...]
@@ -65,8 +71,17 @@ class LabelsByOrder:
 
 
 @dataclass(frozen=True, slots=True)
+class OrderFigures:
+    """What the judge says in each order, and how often the order decides."""
+
+    orders: tuple[LabelsByOrder, ...]
+    conflicts: Conflicts
+    first: FirstPosition
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeCosts:
-    """Dollars are None where the price is unknown."""
+    """Dollars are None if the price is unknown."""
 
     calls: int
     failed: int
@@ -97,75 +112,90 @@ class JudgeReport:
 
 
 def report_on(run: Run, beta: Decimal) -> JudgeReport:
-    """A few aggregates, however large the project. `beta` in percent."""
+    """Return the figures of the run's page, by a few aggregates. `beta` is in percent."""
     n = run.project.examples.judged().count()
     verdicts = Verdict.objects.filter(run=run)
     counts = verdicts.aggregate(
         **{state: Count("pk", filter=Q(state=state)) for state in Verdict.State.values},
         **{label: Count("pk", filter=Q(label=label)) for label in Label.values},
     )
-    orders, first, conflict_rate = kept_by_order(run)
+    figures = order_figures(run)
     return JudgeReport(
         n=n,
         **counts,
-        conflict_rate=conflict_rate,
-        first=first,
-        orders=orders,
+        conflict_rate=figures.conflicts.conflict_rate,
+        first=figures.first,
+        orders=figures.orders,
         spread=spread_of(run, n, beta),
         costs=costs_of(run, counts["judged"]),
     )
 
 
-ByOrder = tuple[tuple[LabelsByOrder, ...], FirstPosition, Figure]
-
-
-def kept_by_order(run: Run) -> ByOrder:
-    """All samples of a large project are summed in seconds. They change with a call that ended,
-    and their readings with a new ranking."""
-    last = run.calls.aggregate(last=Max("finished_at"))["last"]
-    return cached("orders", run, (run.ranked_at, last), lambda: by_order(run))
-
-
 def prepare_page(run: Run) -> None:
-    """A run's page then opens at once, however large the project."""
+    """Compute what a run's page would wait for, so that it opens at once in a large project."""
     run.refresh_from_db()
     if run.ranked_at and run.form != Form.POINTWISE:
-        kept_by_order(run)
+        order_figures(run)
 
 
-def by_order(run: Run) -> ByOrder:
-    """Only valid samples carry a verdict, and a slot has one of them at most."""
+def order_figures(run: Run) -> OrderFigures:
+    """Return the figures by order, summed once for each state of the run.
+
+    Summing all samples of a large project takes seconds. They change when a call ends, and their
+    readings with a new ranking.
+    """
+    last = run.calls.aggregate(last=Max("finished_at"))["last"]
+    return cached("orders", run, (run.ranked_at, last), lambda: _order_figures(run))
+
+
+def _order_figures(run: Run) -> OrderFigures:
     rows = (
-        Parse.objects.filter(current=True, status=Parse.Status.VALID, sample__call__run=run)
+        Parse.objects.that_count(run)
+        .filter(status=Parse.Status.VALID)
         .order_by()
         .values_list("sample__call__example", "sample__call__part")
         .annotate(total=Sum(difference(run)), n=Count("pk"))
     )
     parts = run.parts if run.stages else run.counted_parts
-    columns = {part: run.orders.index(order_of(part)) for part in parts}
+    columns = {part: run.orders.index(PromptVariant.parse(part).order) for part in parts}
     last = last_stages(run) if run.stages else {}
     places: dict[int, int] = {}
-    found: list[tuple[int, int, float, int]] = []
+    cells: list[tuple[int, int, float, int]] = []
     for example, part, total, n in rows.iterator(chunk_size=5000):
-        if part in columns and last.get(example, stage_of(part)) == stage_of(part):
+        stage = PromptVariant.parse(part).stage
+        if part in columns and last.get(example, stage) == stage:
             place = places.setdefault(example, len(places))
-            found.append((place, columns[part], total, n))
+            cells.append((place, columns[part], total, n))
     sums, counts = np.zeros((len(places), 2)), np.zeros((len(places), 2))
-    for place, column, total, n in found:
+    for place, column, total, n in cells:
         sums[place, column] += total
         counts[place, column] += n
-    table, there = signs(run, sums, counts), counts > 0
-    orders = tuple(
-        LabelsByOrder(name, *(int((table[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
-        for c, name in enumerate(run.orders)
-    )
     questions = questions_of(run.project_id, list(places))
-    first = first_position(table, there, questions)
-    return orders, first, conflicts(table, there, questions).conflict_rate
+    return figures_of_labels(run.orders, signs(run, sums, counts), counts > 0, questions)
+
+
+def figures_of_labels(
+    orders: Sequence[str], labels: Signs, there: Booleans, questions: Codes
+) -> OrderFigures:
+    """Return the figures of labels by order. The results page has the labels as arrays already.
+
+    Args:
+        orders: The names of the orders.
+        labels: (N, 2) the label of the mean within each order.
+        there: (N, 2) whether the order has a valid sample.
+        questions: (N,) codes of the questions, whose examples are not independent.
+    """
+    by_order = tuple(
+        LabelsByOrder(name, *(int((labels[there[:, c], c] == sign).sum()) for sign in (1, 0, -1)))
+        for c, name in enumerate(orders)
+    )
+    return OrderFigures(
+        by_order, conflicts(labels, there, questions), first_position(labels, there, questions)
+    )
 
 
 def signs(run: Run, sums: Floats, counts: Floats) -> Signs:
-    """Of the sums of differences: probabilities are compared with the band that is a tie."""
+    """Return the label of each sum of differences; probabilities within the band are a tie."""
     if run.form != Form.CHOICE:
         return np.sign(np.round(sums, PLACES)).astype(np.int8)
     tied = np.abs(sums) <= 2 * float(run.band) * counts + NEXT_TO_NOTHING
@@ -173,7 +203,10 @@ def signs(run: Run, sums: Floats, counts: Floats) -> Signs:
 
 
 def difference(run: Run) -> Case:
-    """Score 1 - score 2 of a sample, or P of response 1 less P of response 2."""
+    """Return in SQL what `RecordedSample.pair` says of a sample: score 1 - score 2.
+
+    For a choice, P of response 1 less P of response 2.
+    """
     if run.form == Form.CHOICE:
         return preference(run.counted_parts)
     return Case(
@@ -187,8 +220,8 @@ def difference(run: Run) -> Case:
 
 
 def preference(parts: tuple[str, ...]) -> Case:
-    """P of response 1 less P of response 2, from P of what stood first."""
-    swapped = [part for part in parts if is_swapped(part)]
+    """Return P of response 1 less P of response 2, from P of the response shown first."""
+    swapped = [part for part in parts if PromptVariant.parse(part).swapped]
     turned = When(
         sample__call__part__in=swapped, p_first__isnull=False, then=1.0 - 2.0 * F("p_first")
     )
@@ -203,28 +236,42 @@ def as_float(expression: object) -> Cast:
     return Cast(expression, FloatField())
 
 
+def bpde_bars(bpde: ArrayLike, n: ArrayLike, selected: ArrayLike) -> tuple[Bar, ...]:
+    """Return the histogram of BPDE: 0 alone, then bars of a tenth up to ln 3.
+
+    Args:
+        bpde: (V,) values of BPDE.
+        n: (V,) how many examples have each.
+        selected: (V,) how many of these are selected.
+    """
+    tenths = np.ceil(np.round(np.asarray(bpde, dtype=np.float64) / BIN, PLACES))
+    place = np.minimum(tenths, BINS).astype(np.intp)
+    heights, within = (
+        np.bincount(place, weights=np.asarray(counts, dtype=np.float64), minlength=BINS + 1)
+        for counts in (n, selected)
+    )
+    ends = [0.0, *(round(BIN * i, 1) for i in range(BINS + 1))]
+    return tuple(
+        Bar(ends[i], ends[i + 1], int(heights[i]), int(within[i])) for i in range(BINS + 1)
+    )
+
+
 def spread_of(run: Run, n: int, beta: Decimal) -> Spread:
     n_selected = cut(n, beta)
     verdicts = Verdict.objects.filter(run=run)
     selected = Count("pk", filter=Q(rank__lte=n_selected))
     rows = verdicts.filter(bpde__isnull=False).order_by().values_list("bpde")
-    heights, within = [0] * (BINS + 1), [0] * (BINS + 1)
-    for bpde, count, within_cut in rows.annotate(n=Count("pk"), within_cut=selected):
-        place = min(BINS, math.ceil(round(bpde / BIN, PLACES)))
-        heights[place] += count
-        within[place] += within_cut
+    rows = rows.annotate(n=Count("pk"), within_cut=selected)
+    bars = bpde_bars(*np.array(list(rows), dtype=np.float64).reshape(-1, 3).T)
     chosen = verdicts.aggregate(n=selected, at_cut=Max("bpde", filter=Q(rank=n_selected)))
-    ends = [0.0, *(round(BIN * i, 1) for i in range(1, BINS + 1))]
     return Spread(
-        bars=tuple(
-            Bar(ends[max(0, i - 1)], ends[i], heights[i], within[i]) for i in range(BINS + 1)
-        ),
+        bars=bars,
         beta=beta,
         n_selected=n_selected,
         n_ranked=chosen["n"],
         at_cut=chosen["at_cut"],
-        disputed=sum(heights[1:]),
-        disputed_selected=sum(within[1:]),
+        disputed=sum(bar.n for bar in bars[1:]),
+        disputed_selected=sum(bar.selected for bar in bars[1:]),
     )
 
 

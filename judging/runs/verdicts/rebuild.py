@@ -1,4 +1,4 @@
-"""Verdict rows: a cache of what the samples say, rebuilt whole and never edited."""
+"""Rebuild the verdicts of a run from its samples, and rank the examples."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_o
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
 from judging.runs.models import Form, Method, Run, Verdict
 from judging.runs.planning.agenda import Adaptive, adaptive_of
-from judging.runs.samples import ExampleSamples, Pair, samples_of
+from judging.runs.samples import ExampleSamples, samples_of
 
 CHUNK = 500
 UNIQUE = ("run", "example")
@@ -35,9 +35,9 @@ class VerdictCounts:
 
 
 def rebuild_verdicts(run: Run) -> VerdictCounts:
-    """Judge and write every example in chunks, then give all their ranks.
+    """Judge and write every example in chunks, then write the ranks.
 
-    For all examples at once only what they are ranked by is held in memory.
+    Only what the examples are ranked by is held in memory for all of them at once.
     """
     if run.form == Form.POINTWISE:
         # Single responses have scores, and no verdict.
@@ -48,7 +48,10 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
         results = [judge(run, example, adaptive) for example in chunk]
         scores = [routing_score(result, adaptive) for result in results]
         write(run, chunk, results, scores)
-        candidates += map(candidate, chunk, results, scores)
+        candidates += [
+            Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
+            for example, result, score in zip(chunk, results, scores, strict=True)
+        ]
         ids += [example.example_id for example in chunk]
     write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
     Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
@@ -57,7 +60,7 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
 
 
 def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -> Result:
-    """The run's verdict on one example, by its method."""
+    """Return the run's verdict on one example."""
     k = adaptive.rounds_wanted(example) if adaptive else run.samples_an_order
     original, *swapped = (example.pairs(part, run.form) for part in run.orders)
     found = verdict(
@@ -76,9 +79,10 @@ def judge(run: Run, example: ExampleSamples, adaptive: Adaptive | None = None) -
 
 
 def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
-    """Whether one of a choice's balanced set has no valid sample.
+    """Return True if a permutation of a choice's balanced set has no valid sample.
 
-    Of four, two show the same order: the mean of the others would not cancel the ID token.
+    Two of four permutations show the same order: without one, the mean would not cancel the
+    preference for an ID token.
     """
     if run.form != Form.CHOICE:
         return False
@@ -87,12 +91,11 @@ def lacks_a_permutation(run: Run, example: ExampleSamples) -> bool:
 
 
 def routing_score(result: Result, adaptive: Adaptive | None) -> float | None:
-    """Stopping early makes an entropy small by itself: adaptive runs rank by the smoothed one."""
+    """Return what the example is ranked by.
+
+    Stopping early makes an entropy small by itself, so adaptive runs rank by the smoothed one.
+    """
     return result.smoothed_bpde if adaptive else result.bpde
-
-
-def candidate(example: ExampleSamples, result: Result, score: float | None) -> Candidate:
-    return Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
 
 
 def write(
@@ -101,8 +104,10 @@ def write(
     results: Sequence[Result],
     scores: Sequence[float | None],
 ) -> None:
-    """All but the ranks; a pending example has none."""
-    usd = costs(run, [example.example_id for example in examples])
+    """Write everything but the ranks; a pending example loses its rank."""
+    ids = [example.example_id for example in examples]
+    calls = run.calls.filter(example__in=ids).values("example").order_by("example")
+    usd = dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
     pending = [
         example.example_id
         for example, result in zip(examples, results, strict=True)
@@ -118,7 +123,7 @@ def write(
 
 
 def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
-    """The first to be reviewed first."""
+    """Write the ranks; rank 1 is to be reviewed first."""
     for start in range(0, len(ranked_ids), CHUNK):
         places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
         ranked = [
@@ -157,24 +162,16 @@ def row(
 
 
 def conflict(run: Run, example: ExampleSamples) -> bool | None:
-    """Whether the two orders, each by its own mean, give different labels (FairEval, §2.2)."""
+    """Return True if the means of the two orders give different labels (FairEval, §2.2)."""
     labels = set()
     for part in run.orders:
         valid = [pair for pair in example.pairs(part, run.form) if pair is not None]
         if not valid or len(run.orders) < 2:
             return None
-        labels.add(outcome_of(total(valid), 2 * run.band * len(valid)))
+        # The difference of the sums has the sign of the means' difference.
+        sums = sum(pair[0] for pair in valid), sum(pair[1] for pair in valid)
+        labels.add(outcome_of(sums, 2 * run.band * len(valid)))
     return len(labels) > 1
-
-
-def total(pairs: list[Pair]) -> Pair:
-    """The sums, whose difference has the sign of the means' difference."""
-    return sum(pair[0] for pair in pairs), sum(pair[1] for pair in pairs)
-
-
-def costs(run: Run, example_ids: list[int]) -> dict[int, Decimal]:
-    calls = run.calls.filter(example__in=example_ids).values("example").order_by("example")
-    return dict(calls.annotate(total=Sum("usd")).values_list("example", "total"))
 
 
 def as_float(value: object) -> float | None:

@@ -14,8 +14,9 @@
     if (count(made) >= count(shown)) shown.replaceWith(made);
   }
 
-  // `form` is the pair on the screen; `onClear` is called when none waits any more.
-  window.annotation.delivery = function delivery({ form, onClear }) {
+  // `form` is the pair on the screen, which is held while its own vote is on the way; `onClear` is
+  // called when none waits any more.
+  window.annotation.delivery = function delivery({ form, hold, release, leave, onClear }) {
     const onTheWay = new Map();
     let retry = 0;
     let isLeaving = false;
@@ -67,9 +68,12 @@
       let stored = 0;
       for (const token of votes.tokens()) {
         const isNew = !votes.get(token)?.isStored;
+        const isOnScreen = isHere(token);
+        if (isOnScreen) hold();
         became.push(await deliver(token));
+        if (isOnScreen && became.at(-1) === "stored") { leave(); return false; }
+        if (isOnScreen) release();
         if (became.at(-1) !== "stored") continue;
-        if (isHere(token)) { window.location.assign(form().dataset.next); return false; }
         stored += isNew;
       }
       if (stored > 0 && became.every((each) => each === "stored")) {
@@ -78,7 +82,11 @@
       return !became.includes("waiting");
     }
 
-    async function resume() { if (await deliverAll()) onClear(); }
+    // A reason that is being written would go with the pair.
+    async function resume() {
+      if (document.querySelector("#flag[open]")) { clearTimeout(retry); retry = setTimeout(resume, RETRY); return; }
+      if (await deliverAll()) onClear();
+    }
     window.addEventListener("online", resume);
 
     return { deliver, deliverAll, resume };

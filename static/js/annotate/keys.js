@@ -71,7 +71,7 @@
     return true;
   }
 
-  window.annotation.listen = function listen({ form, appearedAt, submit, skip, back, flag, help, chosen }) {
+  window.annotation.listen = function listen({ form, appearedAt, isBusy, early, submit, skip, back, flag, help, chosen }) {
     const acts = { Enter: submit, S: skip, Backspace: back, F: flag, "?": help };
 
     document.addEventListener("keydown", (event) => {
@@ -80,16 +80,18 @@
       if (event.key === "Escape" && isText(event.target)) { event.target.blur(); return; }
       if (isText(event.target) || (event.key === "Enter" && isPressable(event.target))) return;
       const name = nameOf(event);
+      if (isBusy() && name !== "?") { if (name in acts) event.preventDefault(); return; }
       const rows = groupsOf(form()).length > 1 && { ArrowUp: -1, ArrowDown: 1 }[name];
       const inRow = event.target.closest?.("[role=radiogroup]");
       if (rows && (inRow || event.target === document.body)) { event.preventDefault(); step(form(), rows); return; }
       const isAnswer = form().querySelector(`[name=overall][aria-keyshortcuts~="${CSS.escape(name)}"]`);
       if (!isAnswer && !acts[name]) return;
       event.preventDefault();
-      if (event.repeat || performance.now() - appearedAt() < SETTLE) return;
+      if (event.repeat) return;
+      if (performance.now() - appearedAt() < SETTLE) { if (name !== "Enter") early(); return; }
       if (isAnswer) { if (answer(form(), name)) chosen(); } else acts[name]();
     });
   };
 
-  Object.assign(window.annotation, { mark, markFirst, focusRow });
+  Object.assign(window.annotation, { mark, markFirst, focusRow, SETTLE });
 })();

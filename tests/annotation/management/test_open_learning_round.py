@@ -29,7 +29,7 @@ def test_the_round_learns_first_and_says_how_it_goes_on(project, run, capsys):
     said = capsys.readouterr().out
     assert "60 items, 1 vote each" in said
     # 20 more make β, and 30 are the audit
-    assert "50 more are selected by what was learned" in said
+    assert "FairJudge selects 50 more by what it learned about the judge" in said
 
 
 def test_large_numbers_are_all_written_one_way(project, run, capsys):
@@ -37,7 +37,7 @@ def test_large_numbers_are_all_written_one_way(project, run, capsys):
     call_command("open_round", project.slug, "--all", "--votes", "2")
     said = capsys.readouterr()
     assert "1\u202f401 items, 2 votes each" in said.out
-    assert "People who can vote: 1; that is too few for 1\u202f401 of the items." in said.err
+    assert "Only 1 annotator can vote, so 1\u202f401 items can't get all votes." in said.err
 
 
 def test_the_sample_has_a_default_size(project, run):
@@ -51,7 +51,7 @@ def test_the_sample_has_a_default_size(project, run):
         (["--learn", "60", "--beta", "20"], "--learn needs --route learned"),
         (["--route", "learned", "--learn", "0", "--beta", "20"], "at least 1 example"),
         (["--route", "learned", "--learn", "80", "--beta", "20"], "smallest β that works is 20.13"),
-        (["--route", "learned", "--all"], "nothing to learn a selection for"),
+        (["--route", "learned", "--all"], "no learning sample is needed"),
     ],
 )
 def test_what_cannot_be_is_refused_in_a_sentence(project, run, options, says):

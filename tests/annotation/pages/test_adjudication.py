@@ -93,7 +93,7 @@ def test_what_still_waits_for_votes_cannot_be_decided(as_researcher, round_):
     assert "Decide" not in as_researcher.get(page).text.split("</header>")[-1]
     refused = as_researcher.post(page, {"label": "win", "reason": "so"})
     assert refused.status_code == 422
-    assert "still waits for votes" in refused.text
+    assert "still waiting for votes" in refused.text
     assert not Adjudication.objects.exists()
 
 

@@ -1,5 +1,7 @@
 """The page of people: members, roles, invitations, one-time password links."""
 
+from html import unescape
+
 import pytest
 from django.urls import reverse
 
@@ -100,3 +102,18 @@ def test_the_page_takes_as_many_queries_for_fifty_as_for_one(
     add(49)
     with django_assert_num_queries(6):
         as_owner.get(page)
+
+
+@pytest.mark.parametrize(
+    ("invited", "said"), [(Role.RESEARCHER, True), (Role.OWNER, True), (Role.ANNOTATOR, False)]
+)
+def test_a_link_that_offers_a_member_a_larger_role_says_that_it_changes_none(
+    client, project, owner, annotator, invited, said
+):
+    link = link_of(invite(project, owner, Terms(role=invited)))
+    path = link[link.index("/", 8) :]
+    client.force_login(annotator)
+    words = f"doesn't change your role. Ask an owner to make you {invited}"
+    assert (words in unescape(client.get(path).text)) is said
+    assert (words in unescape(client.post(path, follow=True).text)) is said
+    assert project.memberships.get(user=annotator).role == Role.ANNOTATOR

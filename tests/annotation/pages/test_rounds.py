@@ -215,3 +215,22 @@ def test_a_closed_round_leads_to_the_results_of_its_run(as_researcher, routed):
     assert link not in as_researcher.get(address(routed)).text
     as_researcher.post(address(routed, "round_close"))
     assert link in as_researcher.get(address(routed)).text
+
+
+def test_the_page_shows_the_guidelines_of_its_round(as_researcher, project):
+    project.guidelines = "Read **both** first."
+    project.save()
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+    project.guidelines = ""
+    project.save()
+    later = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+    page = as_researcher.get(address(round_)).text
+    assert "Read <strong>both</strong> first." in page
+    assert "Guidelines" not in as_researcher.get(address(later)).text
+
+
+def test_a_change_to_a_closed_round_says_why_it_was_refused(as_researcher, round_):
+    press(as_researcher, round_, "round_close")
+    page = press(as_researcher, round_, "round_votes", votes=3)
+    assert "Reopen the round before you ask for more votes." in page.text

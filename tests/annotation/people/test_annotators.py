@@ -5,16 +5,7 @@ from axes.models import AccessAttempt
 from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 
-from annotation.models import (
-    Adjudication,
-    Annotation,
-    AnnotationRevision,
-    Annotator,
-    Flag,
-    Item,
-    Skip,
-    Slot,
-)
+from annotation.models import Adjudication, Annotator, Flag, Item, Skip, Slot, Vote, VoteRevision
 from annotation.people.annotators import (
     annotator_named,
     annotator_of,
@@ -53,8 +44,8 @@ def texts():
     """Every text in which a person could be named."""
     found = [str(event.detail) + event.subject + event.actor for event in AuditEvent.objects.all()]
     for model, names in (
-        (Annotation, ["comment"]),
-        (AnnotationRevision, ["comment"]),
+        (Vote, ["comment"]),
+        (VoteRevision, ["comment"]),
         (Annotator, ["name"]),
         (Skip, ["reason"]),
         (Flag, ["reason"]),
@@ -70,17 +61,17 @@ def test_names_and_comments_go_and_votes_stay_under_a_pseudonym(worked):
     assert texts().count("ana") > 8
     assert erase_person(worked.user, None) == 1
     assert "ana" not in texts()
-    vote = Annotation.objects.get()
+    vote = Vote.objects.get()
     assert vote.annotator.pseudonym == worked.pseudonym
     assert vote.answer == {"overall": "right"}
     assert Adjudication.objects.get().label == "win"
 
 
 def test_votes_can_go_too_and_their_items_open_again(worked):
-    item = Annotation.objects.get().item
+    item = Vote.objects.get().item
     Adjudication.objects.all().delete()
     assert erase_person(worked.user, None, remove_votes=True) == 0
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     item.refresh_from_db()
     assert item.state == Item.State.OPEN
     assert not item.slots.exclude(annotator=None, vote=None).exists()
@@ -155,7 +146,7 @@ def test_whoever_is_erased_is_not_waited_for(project):
         for seed in (1, 2)
     )
     record_vote(claim_next(second, ana), {"overall": "tie"})
-    voted = Annotation.objects.get().example_id
+    voted = Vote.objects.get().example_id
     # Both are full with Ana's vote on it; Ben gives his in a round that asks for two.
     third = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
     while not isinstance(draft := claim_next(third, ben), NoItem):

@@ -5,11 +5,11 @@ from django.core.management import CommandError, call_command
 from django.db import transaction
 from django.urls import reverse
 
-from annotation.models import Annotation, Draft, Item, Round, Seat, Slot
+from annotation.models import Draft, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import assign, leave_round
-from annotation.queue.drafts import SeatGone, draft_of, seat_of
-from annotation.queue.queue import NoItem, claim_next, skip
-from annotation.queue.settling import could_vote
+from annotation.queue.drafts import SeatGone, draft_of
+from annotation.queue.queue import NoItem, claim_next, seat_of, skip
+from annotation.queue.settling import possible_voters
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import RoundClosed, record_vote
@@ -45,7 +45,7 @@ def test_whoever_is_not_named_gets_nothing_more_and_keeps_what_they_gave(round_,
     with pytest.raises(RoundClosed, match="for others now"):
         record_vote(in_hand, {"overall": "tie"})
     assert not Slot.objects.filter(annotator=ben, vote=None).exists()
-    assert Annotation.objects.filter(annotator=ben).count() == 1
+    assert Vote.objects.filter(annotator=ben).count() == 1
     assert isinstance(claim_next(round_, ana), Draft)
     assign(round_, None, [])
     assert isinstance(claim_next(round_, ben), Draft)
@@ -79,10 +79,10 @@ def test_nobody_waits_for_a_person_who_has_reached_the_limit(
     assert skipped_item.get().state == Item.State.OPEN
     with django_capture_on_commit_callbacks(execute=True):
         record_vote(hers, {"overall": "tie"})
-    assert could_vote(round_) == {ben.pk}
+    assert possible_voters(round_) == {ben.pk}
     assert skipped_item.get().state == Item.State.ADJUDICATE
     assign(round_, None, [], limit=2)
-    assert could_vote(round_) == {ana.pk, ben.pk}
+    assert possible_voters(round_) == {ana.pk, ben.pk}
     assert skipped_item.get().state == Item.State.OPEN
 
 
@@ -112,7 +112,7 @@ def test_whoever_left_by_their_own_wish_is_not_called_back(round_, ana, ben):
 
 def test_a_closed_round_is_not_assigned(round_, ana):
     changes.close(round_, None)
-    with pytest.raises(UserError, match="Nothing is handed out"):
+    with pytest.raises(UserError, match="hands out no items"):
         assign(round_, None, [ana])
 
 
@@ -137,10 +137,10 @@ def test_the_command_opens_a_round_for_named_people(project, ana, ben, capsys):
     opened = project.rounds.get()
     assert claim_next(opened, ben) == NoItem("not_assigned")
     assert Seat.objects.get(annotator=ana).limit == 2
-    with pytest.raises(CommandError, match="no member"):
+    with pytest.raises(CommandError, match="not a member"):
         call_command(*asked, "--annotator", "nobody")
     for limit in ("0", "99999999999"):
-        with pytest.raises(CommandError, match="from 1 to 1000000 items a person"):
+        with pytest.raises(CommandError, match="from 1 to 1000000 items per person"):
             call_command(*asked, "--limit", limit)
     assert project.rounds.count() == 1
 

@@ -13,11 +13,11 @@ from annotation.models import Annotator, Invitation
 from annotation.people.invitations import (
     MAX_USES,
     Terms,
-    accept,
+    accept_invitation,
     invite,
     link_of,
     open_invitation,
-    revoke,
+    revoke_invitation,
 )
 from judging.core.errors import UserError
 from judging.projects.models import AuditEvent, Membership, Role
@@ -72,34 +72,34 @@ def test_a_link_that_expired_is_refused(invitation):
     with pytest.raises(UserError, match="expired"):
         open_invitation(token_of(invitation))
     with pytest.raises(UserError):
-        accept(invitation, make_user())
+        accept_invitation(invitation, make_user())
 
 
 def test_a_withdrawn_link_is_refused_and_who_joined_by_it_stays(project, owner, invitation):
     ada = make_user()
-    accept(invitation, ada)
-    revoke(invitation, owner)
+    accept_invitation(invitation, ada)
+    revoke_invitation(invitation, owner)
     with pytest.raises(UserError, match="withdrawn"):
         open_invitation(token_of(invitation))
     with pytest.raises(UserError):
-        accept(invitation, make_user())
+        accept_invitation(invitation, make_user())
     assert Membership.objects.filter(project=project, user=ada).exists()
 
 
 def test_each_person_uses_a_link_once_and_it_is_used_up(project, invitation):
     ada, bob, cleo = make_user(), make_user(), make_user()
     for user in (ada, ada, bob):
-        assert accept(invitation, user).role == Role.ANNOTATOR
+        assert accept_invitation(invitation, user).role == Role.ANNOTATOR
     invitation.refresh_from_db()
     assert invitation.uses == 2
     with pytest.raises(UserError, match="used up"):
-        accept(invitation, cleo)
+        accept_invitation(invitation, cleo)
     assert not Membership.objects.filter(user=cleo).exists()
     assert set(Annotator.objects.values_list("user", flat=True)) == {ada.pk, bob.pk}
 
 
 def test_a_link_does_not_change_the_role_of_a_member(project, owner, invitation):
-    assert accept(invitation, owner).role == Role.OWNER
+    assert accept_invitation(invitation, owner).role == Role.OWNER
     invitation.refresh_from_db()
     assert invitation.uses == 0
 
@@ -130,7 +130,7 @@ def test_the_last_use_is_given_once_however_many_ask_at_the_same_time():
     def ask(user):
         try:
             together.wait()
-            joined.append(accept(invitation, user).user)
+            joined.append(accept_invitation(invitation, user).user)
         except UserError:
             pass
         finally:
@@ -194,7 +194,7 @@ def test_whoever_comes_too_late_leaves_no_login_behind(client, join, invitation,
 
 
 def test_a_dead_link_says_so_without_naming_the_project(client, project, owner, invitation):
-    revoke(invitation, owner)
+    revoke_invitation(invitation, owner)
     answer = client.get(reverse("invite", args=[token_of(invitation)]))
     assert answer.status_code == 410
     assert "withdrawn" in answer.text

@@ -2,7 +2,7 @@
 
 import pytest
 
-from annotation.queue.drafts import checked, choices, label_of
+from annotation.queue.drafts import answer_options, checked_answer, label_of
 from annotation.rounds.opening import current_protocol
 from judging.core.errors import UserError
 
@@ -27,16 +27,19 @@ def test_label_is_turned_back_to_response_1(value, left, label):
 def test_five_points_and_criteria(project):
     project.scale, project.criteria, project.both_bad = "five", ["accuracy"], True
     protocol = current_protocol(project)
-    assert [choice.value for choice in choices(protocol)] == [
+    assert [choice.value for choice in answer_options(protocol)] == [
         "left_much", "left", "tie", "right", "right_much", "both_bad",
     ]  # fmt: skip
     answer = {"overall": "left_much", "criteria": {"accuracy": "tie", "style": "left"}}
-    assert checked(protocol, answer) == {"overall": "left_much", "criteria": {"accuracy": "tie"}}
+    assert checked_answer(protocol, answer) == {
+        "overall": "left_much",
+        "criteria": {"accuracy": "tie"},
+    }
     with pytest.raises(UserError, match="accuracy"):
-        checked(protocol, {"overall": "left"})
+        checked_answer(protocol, {"overall": "left"})
 
 
 @pytest.mark.parametrize("answer", [None, [], {}, {"overall": "left_much"}, {"overall": ""}])
 def test_what_is_no_answer_is_refused(project, answer):
     with pytest.raises(UserError):
-        checked(current_protocol(project), answer)
+        checked_answer(current_protocol(project), answer)

@@ -8,9 +8,9 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Draft, Item, Round, Seat, Slot
+from annotation.models import Annotator, Draft, Item, Round, Seat, Slot, Vote
 from annotation.people.annotators import assign, come_back, erase_person, leave_project, leave_round
-from annotation.people.invitations import Terms, accept, invite
+from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import LEASE, claim_next, flag, skip, unskip
 from annotation.queue.settling import count_earlier_votes, settle
 from annotation.rounds import changes
@@ -96,7 +96,7 @@ class Team:
             record_vote(draft, self.answer())
 
     def edit(self):
-        votes = Annotation.objects.filter(item__round__project=self.project)
+        votes = Vote.objects.filter(item__round__project=self.project)
         votes = votes.select_related("item__round", "protocol", "annotator__user")
         if vote := self.one(votes.filter(annotator__user__isnull=False)):
             edit_vote(vote, self.answer(), "")
@@ -104,9 +104,7 @@ class Team:
     def take_up_again(self):
         """Go back to a pair, skipped or left lying: never beyond one's limit."""
         draft = self.draft()
-        if draft is None or Annotation.objects.filter(
-            item=draft.item_id, annotator=draft.annotator
-        ):
+        if draft is None or Vote.objects.filter(item=draft.item_id, annotator=draft.annotator):
             return
         slots = Slot.objects.filter(round=draft.item.round_id, annotator=draft.annotator)
         limits = Seat.objects.filter(round=draft.item.round_id, annotator=draft.annotator)
@@ -143,7 +141,9 @@ class Team:
         gone = Annotator.objects.filter(project=self.project, user__isnull=False)
         gone = self.one(gone.exclude(left_at=None).select_related("user"))
         if gone or self.present.count() < 5:
-            accept(invite(self.project, None, Terms()), gone.user if gone else make_user())
+            accept_invitation(
+                invite(self.project, None, Terms()), gone.user if gone else make_user()
+            )
 
     def assign(self):
         people = list(self.present)
@@ -227,4 +227,4 @@ def test_whatever_happens_the_votes_are_exactly_those_wanted(
             settled(item)
         for round_ in Round.objects.filter(project=team.project).exclude(state=Round.State.CLOSED):
             assert not count_earlier_votes(round_), done[-5:]
-    assert Annotation.objects.filter(item__round__project=team.project).count() > 3
+    assert Vote.objects.filter(item__round__project=team.project).count() > 3

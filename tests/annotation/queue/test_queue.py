@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Item, Round, Skip, Slot
+from annotation.models import Draft, Item, Round, Skip, Slot, Vote
 from annotation.queue.queue import LEASE, NoItem, claim_next, heartbeat, release, skip
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -66,14 +66,14 @@ def test_posting_twice_stores_one_vote(project, ana):
     one = record_vote(draft, {"overall": "left"})
     two = record_vote(draft, {"overall": "right"})
     assert one.pk == two.pk
-    assert Annotation.objects.get().answer == {"overall": "left"}
+    assert Vote.objects.get().answer == {"overall": "left"}
 
 
 def test_an_incomplete_answer_is_refused_and_the_draft_kept(project, ana):
     draft = claim_next(round_of(project), ana)
     with pytest.raises(UserError):
         record_vote(draft, {"overall": "north"})
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     assert heartbeat(draft)
 
 
@@ -90,7 +90,7 @@ def test_a_lease_that_ended_goes_to_somebody_else(project, ana, ben):
     record_vote(theirs, {"overall": "left"})
     with pytest.raises(NotNeeded):
         record_vote(mine, {"overall": "left"})
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
 
 
 def test_skip_hides_it_from_me_and_returns_it_to_others(project, ana, ben):
@@ -213,7 +213,7 @@ def test_fifty_people_at_once_give_exactly_n_votes(transactional_db):
     for thread in threads:
         thread.join()
     assert errors == []
-    votes = Counter(Annotation.objects.values_list("item", flat=True))
+    votes = Counter(Vote.objects.values_list("item", flat=True))
     assert set(votes.values()) == {3}
     assert len(votes) == 30
     assert not Slot.objects.filter(vote=None).exists()

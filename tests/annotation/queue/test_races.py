@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from annotation.deletion import delete_project
-from annotation.models import Annotation, Annotator, Draft, Protocol, Round, Skip, Slot
+from annotation.models import Annotator, Draft, Protocol, Round, Skip, Slot, Vote
 from annotation.people.annotators import (
     annotator_named,
     annotator_of,
@@ -21,9 +21,9 @@ from annotation.people.annotators import (
     erase_person,
     leave_round,
 )
-from annotation.people.invitations import Terms, accept, invite, link_of
+from annotation.people.invitations import Terms, accept_invitation, invite, link_of
 from annotation.queue.queue import NoItem, claim_next, skip
-from annotation.queue.settling import count_earlier_votes, count_in, locked
+from annotation.queue.settling import count_earlier_votes, count_vote_in, locked_items
 from annotation.rounds.changes import raise_votes
 from annotation.rounds.opening import RoundSettings, current_protocol, open_round
 from annotation.votes.voting import record_vote
@@ -57,7 +57,7 @@ def test_of_those_who_join_by_one_name_one_gets_it_and_the_others_are_told(proje
 
 def test_whoever_accepts_an_invitation_twice_at_once_uses_it_once(project):
     invitation, user = invite(project, None, Terms(uses=AT_ONCE)), make_user()
-    members = at_once(lambda _: accept(invitation, user))
+    members = at_once(lambda _: accept_invitation(invitation, user))
     assert {member.pk for member in members} == {project.memberships.get().pk}
     invitation.refresh_from_db()
     assert invitation.uses == 1
@@ -204,9 +204,9 @@ def test_an_erasure_waits_for_no_item_while_it_holds_others(project):
     Slot.objects.filter(item=high, index=0).update(annotator=ana)
     with transaction.atomic():
         # As whoever settles several items does, from the lowest key on.
-        locked.all(keys=[low.pk])
+        locked_items.all(keys=[low.pk])
         erasing, outcome = in_thread(lambda: erase_person(ana.user, None))
-        locked.all(keys=[high.pk])
+        locked_items.all(keys=[high.pk])
     erasing.join()
     assert outcome == [0]
 
@@ -225,15 +225,15 @@ def uncounted_vote(project):
 def test_a_vote_that_is_deleted_while_it_is_about_to_be_counted_is_not(project):
     ana, vote, second = uncounted_vote(project)
     erase_person(ana.user, None, remove_votes=True)
-    assert count_in(vote, second) == 0
+    assert count_vote_in(vote, second) == 0
 
 
 def test_a_vote_that_is_counted_while_it_is_about_to_be_deleted_goes(project):
     ana, vote, second = uncounted_vote(project)
     with transaction.atomic():
-        count_in(vote, second)
+        count_vote_in(vote, second)
         erasing, outcome = in_thread(lambda: erase_person(ana.user, None, remove_votes=True))
     erasing.join()
     assert outcome == [0]
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     assert not Slot.objects.exclude(vote=None).exists()

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from annotation.models import Annotator, Item
 from annotation.people.annotators import come_back, leave_round
-from annotation.people.invitations import Terms, accept, invite
+from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.queue.settling import settle
 from annotation.rounds.changes import raise_votes
@@ -106,14 +106,14 @@ def test_what_all_skipped_is_asked_again_when_somebody_joins(project, ana):
     item = item_of(project)
     skip_it(item, ana)
     assert state_of(item) == Item.State.ADJUDICATE
-    accept(invite(project, None, Terms()), make_user())
+    accept_invitation(invite(project, None, Terms()), make_user())
     assert state_of(item) == Item.State.OPEN
 
 
 def test_a_check_that_all_skipped_stays_done_with_when_somebody_joins(project, ana):
     check = check_of(project)
     skip_it(check, ana)
-    accept(invite(project, None, Terms()), make_user())
+    accept_invitation(invite(project, None, Terms()), make_user())
     assert state_of(check) == Item.State.COMPLETE
 
 
@@ -131,7 +131,7 @@ def test_what_was_decided_stays_decided_when_somebody_joins(project, owner, ana)
     skip_it(item, ana)
     item.refresh_from_db()
     decide(item, owner, "win", "obvious")
-    accept(invite(project, None, Terms()), make_user())
+    accept_invitation(invite(project, None, Terms()), make_user())
     assert state_of(item) == Item.State.COMPLETE
 
 

@@ -3,7 +3,7 @@
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Slot
+from annotation.models import Draft, Slot, Vote
 from annotation.people.annotators import assign
 from annotation.queue.queue import LEASE, NoItem, claim_next, claim_slot_of, release, skip, unskip
 from annotation.rounds.opening import RoundSettings, open_round
@@ -43,7 +43,7 @@ def test_a_vote_whose_lease_ended_still_counts_while_there_is_room(project, ana,
     mine = claim_next(round_, ana)
     claim_next(round_, ben, now=timezone.now() + LEASE * 2)
     record_vote(mine, {"overall": "left"})
-    assert Annotation.objects.get().annotator == ana
+    assert Vote.objects.get().annotator == ana
 
 
 @pytest.mark.parametrize("limit", [1, 3])
@@ -64,7 +64,7 @@ def test_a_skip_that_is_undone_makes_the_pair_taken_up_last_go_back(project, ana
         record_vote(others[-1], TIE)
     # What was entered in it is kept.
     assert Draft.objects.get(pk=others[-1].pk).answer == TIE
-    assert Annotation.objects.filter(annotator=ana).count() == limit
+    assert Vote.objects.filter(annotator=ana).count() == limit
     assert claim_next(round_, ana) == NoItem("limit")
 
 

@@ -62,9 +62,9 @@ def assert_harmless(html: str) -> None:
             assert word.startswith(("code-", "to-", "formula")) or word in page_classes
 
 
-page_classes = {"plain", "link", "image", "target"}
+page_classes = {"plain", "note", "info", "inside", "link", "image", "target"}
 allowed_attributes = set(
     """accent accentunder class columnalign columnlines depth dir display displaystyle fence form
     height largeop linethickness lspace mathsize mathvariant maxsize minsize movablelimits notation
-    rowlines rowspacing rspace scriptlevel start stretchy voffset width""".split()
+    rowlines rowspacing rspace scriptlevel start stretchy value voffset width""".split()
 )

@@ -77,7 +77,6 @@ def test_parts_of_a_line_are_balanced_together(parts):
     [
         f"a{RLO}b",
         f"a {RLO}**b** c",
-        "a &#x202E;b",
         f"|a{RLO}|b{PDF}|\n|-|-|\n|c|{RLI}d|",
         f"# {RLE}a\n\nb",
         f"`{RLO}a` b",

@@ -9,9 +9,11 @@ from tests.annotation.rendering.reading import Reading
 
 def test_python_is_coloured():
     html = render("```python\ndef f(x): return '<script>'\n```")
-    assert html.startswith('<pre dir="ltr"><code><span class="code-k">def</span>')
+    assert html.startswith(
+        '<pre dir="ltr"><span class="info">python</span><code><span class="code-k">def</span>'
+    )
     assert "&lt;script&gt;" in html
-    assert Reading(html).text == "def f(x): return '<script>'\n\n"
+    assert Reading(html).text == "pythondef f(x): return '<script>'\n\n"
 
 
 @pytest.mark.parametrize("language", sorted(LANGUAGES))
@@ -25,8 +27,9 @@ def test_no_language_changes_the_code(language):
 
 @pytest.mark.parametrize("info", ["", "brainfuck", "PYTHON3.99", "../python"])
 def test_an_unknown_language_is_shown_without_colours(info):
+    label = f'<span class="info">{info}</span>' if info else ""
     assert render(f"```{info}\nif <b>\n```") == (
-        '<pre dir="ltr"><code>if &lt;b&gt;\n</code></pre>\n'
+        f'<pre dir="ltr">{label}<code>if &lt;b&gt;\n</code></pre>\n'
     )
 
 
@@ -47,4 +50,4 @@ def test_code_beyond_the_bounds_has_no_colours(code):
 def test_the_bound_holds_for_all_blocks_of_a_text_together():
     block = "```python\n" + "x = 1\n" * 900 + "```\n"
     rendered = render(block * 4).split("</pre>")
-    assert ["<span" in block for block in rendered[:4]] == [True, True, False, False]
+    assert ["<code><span" in block for block in rendered[:4]] == [True, True, False, False]

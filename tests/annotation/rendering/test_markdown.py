@@ -38,7 +38,7 @@ def test_a_list_keeps_its_first_number():
 def test_a_link_shows_its_text_and_its_target():
     assert render('[here](https://a.example/x "t")') == (
         '<p dir="auto"><span class="link">here</span> '
-        '<bdi class="target">(https://a.example/x)</bdi></p>\n'
+        '<bdi class="target">(https://a.example/x "t")</bdi></p>\n'
     )
 
 
@@ -77,7 +77,7 @@ def test_a_definition_of_a_link_does_not_vanish():
 
 def test_accents_emoji_and_entities_survive():
     text = "e\u0301 \U0001f469\u200d\U0001f52c \u0915\u094d\u0937 &copy;"
-    assert Reading(render(text)).text == text.replace("&copy;", "©") + "\n"
+    assert Reading(render(text)).text == text + "\n"
 
 
 def test_half_a_surrogate_pair_becomes_the_replacement_character():

@@ -6,7 +6,7 @@ from typing import Any
 from django.utils import timezone
 
 from judging.dataset.models import Example
-from judging.llm.prompts.templates import first_token_is_first, is_swapped, template
+from judging.llm.prompts.templates import PromptVariant, template
 from judging.projects.models import Project
 from judging.runs.models import Call, Form, Method, Parse, Run, Sample
 from judging.runs.templates import output_of
@@ -75,13 +75,13 @@ def store(run: Run, pairs: list[tuple[Example, str, float]]) -> None:
             status="valid",
             p_first=p,
             mass=0.9,
-            outcome="win" if (p > 0.5) != is_swapped(part) else "lose",
+            outcome="win" if (p > 0.5) != PromptVariant.parse(part).swapped else "lose",
         )
         for sample, (_, part, p) in zip(samples, pairs, strict=True)
     )
 
 
 def p_first(gap: float, part: str, position: float, token: float) -> float:
-    logit = -gap if is_swapped(part) else gap
-    logit += position + (token if first_token_is_first(part) else -token)
+    logit = -gap if PromptVariant.parse(part).swapped else gap
+    logit += position + (token if PromptVariant.parse(part).first_bears_first_token else -token)
     return 1 / (1 + math.exp(-logit))

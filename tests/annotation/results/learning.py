@@ -6,9 +6,9 @@ from pathlib import Path
 
 from django.utils import timezone
 
-from annotation.models import Annotation, Annotator, Item, Round, Slot
+from annotation.models import Annotator, Item, Round, Slot, Vote
 from annotation.results.sections.routing import select_what_was_learned
-from annotation.rounds.changes import due
+from annotation.rounds.changes import rounds_due
 from judging.dataset.models import Example
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -67,7 +67,7 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
         slots = Slot.objects.filter(item=item, vote=None).order_by("index")
         for slot, person in zip(slots, people, strict=False):
             slot.annotator = person
-            slot.vote = Annotation(
+            slot.vote = Vote(
                 slot=slot,
                 item=item,
                 example=item.example,
@@ -79,7 +79,7 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
                 submitted_at=timezone.now(),
             )
             filled.append(slot)
-    Annotation.objects.bulk_create(slot.vote for slot in filled)
+    Vote.objects.bulk_create(slot.vote for slot in filled)
     Slot.objects.bulk_update(filled, ["annotator", "vote"])
     Item.objects.filter(pk__in=[item.pk for item in items]).update(state=Item.State.COMPLETE)
     return len(items)
@@ -87,4 +87,4 @@ def label_all(round_: Round, people: list[Annotator]) -> int:
 
 def go_on() -> int:
     """What workers do when they are woken; how many rounds went on."""
-    return sum(map(select_what_was_learned, due()))
+    return sum(map(select_what_was_learned, rounds_due()))

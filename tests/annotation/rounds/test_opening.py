@@ -48,7 +48,7 @@ def test_a_budget_buys_what_it_pays_for(project):
 
 @pytest.mark.parametrize("seed", [-1, 2**62, 10**30])
 def test_a_seed_that_no_column_holds_is_refused(project, seed):
-    with pytest.raises(UserError, match="seed lies between"):
+    with pytest.raises(UserError, match="seed must be between"):
         open_round(project, None, None, RoundSettings(everything=True, seed=seed))
 
 

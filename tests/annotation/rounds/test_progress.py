@@ -11,7 +11,7 @@ from annotation.people.annotators import annotator_named
 from annotation.queue.queue import claim_next, skip
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, open_round
-from annotation.rounds.progress import listed, round_progress
+from annotation.rounds.progress import round_progress, rounds_with_counts
 from judging.projects.models import Project
 from tests.factories import make_annotator, make_examples, make_project, make_vote
 
@@ -48,7 +48,7 @@ def test_items_are_done_undecided_in_work_or_open(project, ana, ben):
     assert (found.n_items, found.done, found.undecided) == (5, 1, 1)
     assert (found.in_work, found.open) == (2, 1)
     assert (found.votes_given, found.votes_asked) == (5, 10)
-    row = listed(project).get()
+    row = rounds_with_counts(project).get()
     assert (row.n_items, row.n_done, row.n_undecided) == (5, 1, 1)
     assert (row.n_given, row.n_asked) == (5, 10)
 
@@ -147,4 +147,4 @@ def test_other_rounds_and_projects_count_for_nothing(project, ana):
     open_on(other, 3, votes=2)
     round_ = open_on(project, 1, votes=1)
     assert round_progress(round_).n_items == 1
-    assert [one.number for one in listed(project)] == [round_.number]
+    assert [one.number for one in rounds_with_counts(project)] == [round_.number]

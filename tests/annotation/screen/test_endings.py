@@ -1,9 +1,9 @@
-"""What is told where there is no pair: closed, paused, in work by others, settled."""
+"""What is told where there is no pair: closed, paused, held by others, settled."""
 
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Slot
+from annotation.models import Draft, Slot, Vote
 from annotation.queue.queue import LEASE, claim_next
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -45,7 +45,7 @@ def test_all_in_work_by_others_names_the_time(client, project, annotator, other_
     client.force_login(annotator)
     page = text_of(client.get(address_of(round_)))
     until = Slot.objects.get().lease_until
-    assert "in work by others" in page
+    assert "working on all pairs" in page
     assert f'datetime="{until:%Y-%m-%dT%H:%M}' in page
     assert "Look again" in page
 
@@ -80,7 +80,7 @@ def test_a_pair_that_others_completed_meanwhile_is_told_and_nothing_is_lost(
     assert answer.status_code == 409
     assert "all the votes it needs" in text_of(answer)
     assert "settled" in text_of(client.get(f"/annotate/{token}"))
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     assert Draft.objects.get(token=token).comment == "mine"
 
 

@@ -5,7 +5,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from annotation.models import Annotation, Draft
+from annotation.models import Draft, Vote
 from annotation.rounds.opening import open_round
 from tests.annotation.screen.posting import ALL, first_item, post, text_of
 from tests.factories import make_annotator, make_examples, make_member, make_project
@@ -61,7 +61,7 @@ def test_five_points_and_criteria_are_asked_and_all_are_needed(client, annotator
     refused = post(client, token, **answer)
     assert "Missing: level of detail" in text_of(refused)
     post(client, token, **answer | {"criterion-2": "tie"})
-    assert Annotation.objects.get().answer == {
+    assert Vote.objects.get().answer == {
         "overall": "both_bad",
         "criteria": {"accuracy": "left_much", "level of detail": "tie"},
     }

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Flag, Skip
+from annotation.models import Draft, Flag, Skip, Vote
 from annotation.screen.hand import address_of
 from tests.annotation.screen.posting import first_item, post, text_of
 
@@ -19,7 +19,7 @@ def test_the_way_through_a_round_with_plain_forms(ana, round_):
         assert ana.get(f"/annotate/{token}").status_code == 200
         answer = post(ana, token, overall="left", comment="Clear.\r\nShort.", seconds="2")
         assert answer.url == address_of(round_)
-        labels.append(Annotation.objects.get(item__drafts__token=token).comment)
+        labels.append(Vote.objects.get(item__drafts__token=token).comment)
     assert labels == ["Clear.\nShort."] * 3
     page = text_of(ana.get(address_of(round_)))
     assert "You are done" in page
@@ -31,15 +31,15 @@ def test_a_vote_counts_for_the_response_that_stood_on_that_side(ana, round_):
     draft = Draft.objects.get(token=token)
     post(ana, token, overall="left")
     expected = "win" if draft.left_response == 1 else "lose"
-    assert Annotation.objects.get().label == expected
+    assert Vote.objects.get().label == expected
 
 
 def test_a_vote_for_another_pair_than_the_addressed_one_is_refused(ana, round_):
     token = first_item(ana, round_)
     answer = ana.post(f"/annotate/{token}/vote", {"token": "another", "overall": "left"})
     assert answer.status_code == 409
-    assert "do not belong together" in text_of(answer)
-    assert not Annotation.objects.exists()
+    assert "belong to the same pair" in text_of(answer)
+    assert not Vote.objects.exists()
 
 
 def test_an_incomplete_vote_comes_back_with_a_sentence_and_the_comment(ana, round_):
@@ -76,7 +76,7 @@ def test_time_adds_up_over_drafts_and_never_beyond_what_has_passed(ana, round_):
     most = 42.5 + (timezone.now() - began).total_seconds()
     assert 42.5 <= Draft.objects.get(token=token).active_seconds <= most
     post(ana, token, overall="tie", seconds="0")
-    assert 42.5 <= Annotation.objects.get().active_seconds <= most
+    assert 42.5 <= Vote.objects.get().active_seconds <= most
 
 
 def test_a_skip_hides_the_pair_from_me_and_can_be_undone(ana, round_, other_annotator):
@@ -94,7 +94,7 @@ def test_a_skip_hides_the_pair_from_me_and_can_be_undone(ana, round_, other_anno
 def test_characters_that_no_database_keeps_are_dropped(ana, round_):
     token = first_item(ana, round_)
     post(ana, token, overall="left", comment="be\x00fore")
-    assert Annotation.objects.get().comment == "before"
+    assert Vote.objects.get().comment == "before"
     assert ana.get("/annotate/%00").status_code == 404
     assert ana.post(reverse("annotate_preferences"), {"token": "a/b"}).url == "/annotate/"
 

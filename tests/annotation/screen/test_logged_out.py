@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from annotation.models import Annotation, Draft, Skip
+from annotation.models import Draft, Skip, Vote
 from annotation.people.annotators import leave_project
 from annotation.queue.drafts import MAX_COMMENT
 from tests.annotation.screen.posting import first_item, post, text_of
@@ -38,11 +38,11 @@ def test_what_was_entered_is_there_after_logging_in_again(ana, token, annotator,
     assert 'value="left" checked' in shown
     assert "Left cites its source." in shown
     assert "not submitted yet" in shown
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
     assert not Skip.objects.exists()
     for _ in range(2):
         post(ana, token, **ENTERED)
-    assert Annotation.objects.get().comment == "Left cites its source."
+    assert Vote.objects.get().comment == "Left cites its source."
 
 
 def test_somebody_else_who_logs_in_sees_nothing_of_it(ana, token, other_annotator):
@@ -93,7 +93,7 @@ def test_a_vote_that_was_given_stays_as_it_is_until_it_is_saved(ana, token, anno
     ana.logout()
     _, after = log_in_at(ana, post(ana, token, edit="1", **ENTERED), annotator.username)
     assert 'value="left" checked' in text_of(after)
-    vote = Annotation.objects.get()
+    vote = Vote.objects.get()
     assert (vote.answer["overall"], vote.comment) == ("right", "First thought.")
 
 
@@ -129,7 +129,7 @@ def test_a_page_from_before_the_last_login_loses_nothing(strict, token):
     assert answer.status_code == 302
     assert 'value="left" checked' in shown
     assert "not submitted yet" in shown
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
 
 
 def test_without_any_cookie_it_is_there_after_logging_in(strict, token, annotator):

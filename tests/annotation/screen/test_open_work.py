@@ -2,8 +2,8 @@
 
 import pytest
 
-from annotation.models import Annotation, Draft, Slot
-from annotation.people.invitations import Terms, accept, invite
+from annotation.models import Draft, Slot, Vote
+from annotation.people.invitations import Terms, accept_invitation, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -75,13 +75,13 @@ def test_leaving_a_round_gives_back_what_is_in_hand_and_keeps_what_was_given(
     page = text_of(ana.post(address_of(round_) + "leave", follow=True))
     assert "You left vicuna · round 1" in page
     assert "Come back" in page
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     assert not Slot.objects.filter(annotator=annotator.annotators.get(), vote=None).exists()
     for address in (address_of(round_), f"/annotate/{token}"):
         assert "You left this round" in text_of(ana.get(address))
     late = post(ana, token, overall="left", comment="Half a thought")
     assert "You left this round" in text_of(late)
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     ana.post(address_of(round_) + "return")
     assert "Half a thought" in text_of(ana.get(f"/annotate/{token}"))
     assert post(ana, token, overall="left").status_code == 302
@@ -94,10 +94,10 @@ def test_leaving_a_project_ends_the_membership_and_keeps_the_votes(ana, project,
     assert "Your votes stay" in text_of(ana.get("/p/vicuna/leave"))
     assert "You left vicuna" in text_of(ana.post("/p/vicuna/leave", follow=True))
     assert ana.get(f"/annotate/{token}").status_code == 404
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
     assert not Slot.objects.filter(annotator=annotator.annotators.get(), vote=None).exists()
     # Whoever joins again goes on as who they were.
-    accept(invite(project, None, Terms()), annotator)
+    accept_invitation(invite(project, None, Terms()), annotator)
     assert ana.get(f"/annotate/{token}").status_code == 200
     assert annotator.annotators.count() == 1
 

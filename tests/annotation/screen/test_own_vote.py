@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft
+from annotation.models import Draft, Vote
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from tests.annotation.screen.posting import first_item, post, text_of
@@ -15,7 +15,7 @@ def test_posting_twice_stores_one_vote(ana, round_):
     token = first_item(ana, round_)
     for _ in range(2):
         assert post(ana, token, overall="left", seconds="1").status_code == 302
-    assert Annotation.objects.count() == 1
+    assert Vote.objects.count() == 1
 
 
 def test_an_edit_keeps_what_the_vote_was_and_its_time_goes_on(ana, round_):
@@ -25,7 +25,7 @@ def test_an_edit_keeps_what_the_vote_was_and_its_time_goes_on(ana, round_):
     assert "You voted: Left is better" in page
     Draft.objects.update(updated_at=timezone.now() - timedelta(seconds=60))
     post(ana, token, overall="tie", edit="1", comment="No, equal.", seconds="20")
-    vote = Annotation.objects.get()
+    vote = Vote.objects.get()
     assert (vote.label, vote.comment) == ("tie", "No, equal.")
     assert vote.active_seconds == pytest.approx(20, abs=1)
     assert vote.revisions.get().answer == {"overall": "left"}
@@ -54,7 +54,7 @@ def test_a_vote_that_a_closed_round_counts_stands(ana, project, round_):
     assert "This vote stands" in text_of(ana.get(f"/annotate/{token}"))
     answer = post(ana, token, overall="right", edit="1")
     assert answer.status_code == 409
-    assert Annotation.objects.get().answer == {"overall": "left"}
+    assert Vote.objects.get().answer == {"overall": "left"}
     changes.reopen(other, None)
     assert post(ana, token, overall="right", edit="1").status_code == 302
 
@@ -72,7 +72,7 @@ def test_a_vote_from_a_second_tab_that_says_something_else_changes_the_first(ana
     token = first_item(ana, round_)
     post(ana, token, overall="left")
     assert post(ana, token, overall="right", comment="Rather.").status_code == 302
-    vote = Annotation.objects.get()
+    vote = Vote.objects.get()
     assert (vote.answer, vote.comment) == ({"overall": "right"}, "Rather.")
     assert vote.revisions.get().answer == {"overall": "left"}
     changes.close(round_, None)
@@ -87,11 +87,11 @@ def test_a_vote_from_a_second_tab_that_says_something_else_changes_the_first(ana
 def test_a_vote_that_waited_for_a_connection_does_not_undo_what_was_said_later(ana, round_, edit):
     token = first_item(ana, round_)
     post(ana, token, overall="right", comment="From my laptop.")
-    Annotation.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
+    Vote.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
     waited = {"overall": "left", "comment": "From my phone."} | edit
     taken = post(ana, token, script=True, age="90", **waited)
     assert "1 of 3 done" in text_of(taken)
-    vote, draft = Annotation.objects.get(), Draft.objects.get(token=token)
+    vote, draft = Vote.objects.get(), Draft.objects.get(token=token)
     assert (vote.answer, vote.comment) == ({"overall": "right"}, "From my laptop.")
     assert (draft.answer, draft.comment) == (vote.answer, vote.comment)
     # The other way round it is what was said last.

@@ -1,6 +1,6 @@
 """An item is that of one person: nobody else gets at it, and they get back to it."""
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.screen.hand import address_of
 from tests.annotation.screen.posting import first_item, post
 
@@ -14,7 +14,7 @@ def test_a_token_is_its_owners_alone(ana, client, round_, other_annotator, outsi
             assert post(client, token, what, overall="left").status_code == 404, what
         for what in ("ahead", "texts"):
             assert client.get(f"/annotate/{token}/{what}").status_code == 404, what
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
 
 
 def test_a_round_is_its_members_alone_and_its_link_cannot_be_guessed(client, round_, outsider):
@@ -27,7 +27,7 @@ def test_who_left_the_project_can_go_on_with_nothing(ana, round_, annotator):
     token = first_item(ana, round_)
     annotator.memberships.all().delete()
     assert post(ana, token, overall="left").status_code == 404
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
 
 
 def test_after_a_session_has_ended_the_login_leads_back_to_the_item(client, ana, round_, annotator):

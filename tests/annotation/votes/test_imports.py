@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation, Item, Round, Slot
+from annotation.models import Item, Round, Slot, Vote
 from annotation.people.annotators import annotator_named
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
@@ -33,9 +33,9 @@ def test_csv_votes_are_votes_like_any_others(project, votes_file):
     )
     done = import_votes(project, None, path)
     assert (done.added, done.known, done.conflicts) == (4, 0, ())
-    labels = Annotation.objects.order_by("pk").values_list("example__external_id", "label")
+    labels = Vote.objects.order_by("pk").values_list("example__external_id", "label")
     assert list(labels) == [("e0", "win"), ("e0", "win"), ("e1", "lose"), ("e2", "tie")]
-    assert Annotation.objects.first().active_seconds == 12.5
+    assert Vote.objects.first().active_seconds == 12.5
     assert Slot.objects.filter(vote=None).count() == 0
     assert set(Item.objects.values_list("state", flat=True)) == {"complete"}
 
@@ -48,7 +48,7 @@ def test_the_same_file_again_adds_nothing_and_another_label_is_a_conflict(projec
     other = votes_file("external_id,annotator,label\ne0,kim,lose\n", "other.csv")
     conflicts = import_votes(project, None, other).conflicts
     assert "line 2" in conflicts[0]
-    assert Annotation.objects.get().label == "win"
+    assert Vote.objects.get().label == "win"
     assert Round.objects.count() == 1
 
 
@@ -81,7 +81,7 @@ def test_a_wrong_row_refuses_the_file_by_line(project, votes_file, line, said):
     with pytest.raises(UserError, match=said) as refused:
         import_votes(project, None, path)
     assert "line 3" in str(refused.value)
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
 
 
 def test_a_person_votes_once_an_example(project, votes_file):
@@ -120,10 +120,10 @@ def test_faireval_labels_go_by_line(project, test_data, capsys):
         "--map=CHATGPT=gpt35",
         "--map=Vicuna13B=vicuna-13b",
     )
-    counts = [Annotation.objects.filter(label=label).count() for label in ("win", "lose", "tie")]
+    counts = [Vote.objects.filter(label=label).count() for label in ("win", "lose", "tie")]
     assert counts == [41, 25, 14]
     assert "80 votes added" in capsys.readouterr().out
-    assert Annotation.objects.order_by("example__number").first().label == "win"
+    assert Vote.objects.order_by("example__number").first().label == "win"
 
 
 def test_a_map_of_one_model_keeps_the_pairs_that_it_is_in(project, tmp_path):
@@ -131,7 +131,7 @@ def test_a_map_of_one_model_keeps_the_pairs_that_it_is_in(project, tmp_path):
     path = tmp_path / "labels.txt"
     path.write_text("CHATGPT\nvicuna-13b\n")
     import_votes(project, None, path, maps=["CHATGPT=gpt35"])
-    assert sorted(Annotation.objects.values_list("label", flat=True)) == ["lose", "win"]
+    assert sorted(Vote.objects.values_list("label", flat=True)) == ["lose", "win"]
 
 
 def test_pandalm_has_three_annotators_an_item(project, test_data):
@@ -157,7 +157,7 @@ def test_pandalm_is_known_by_its_columns_alone(project, tmp_path):
     assert import_votes(project, None, path).annotators == ("olga",)
     path.write_text(json.dumps([item]))
     assert import_votes(project, None, path).annotators == ("annotator1", "annotator2")
-    labels = Annotation.objects.order_by("pk").values_list("label", flat=True)
+    labels = Vote.objects.order_by("pk").values_list("label", flat=True)
     assert list(labels) == ["win", "lose", "tie"]
 
 
@@ -174,11 +174,11 @@ def test_an_annotator_has_a_name_on_one_line_in_every_format(project, votes_file
     files = [votes_file(row, "votes.jsonl")]
     files += [] if name == " " else [votes_file(numbered, "votes.json")]
     for path in files:
-        with pytest.raises(UserError, match="line 1: annotator should be a name of at most 200"):
+        with pytest.raises(UserError, match="line 1: annotator should be one line of at most 200"):
             import_votes(project, None, path)
-    with pytest.raises(UserError, match="--annotator should be a name"):
+    with pytest.raises(UserError, match="--annotator should be one line"):
         import_votes(project, None, votes_file("win", "votes.txt"), annotator=name)
-    assert not Annotation.objects.exists()
+    assert not Vote.objects.exists()
 
 
 def test_a_side_that_no_response_has_is_refused_by_line(project, votes_file):
@@ -188,7 +188,7 @@ def test_a_side_that_no_response_has_is_refused_by_line(project, votes_file):
         import_votes(project, None, path)
     path = votes_file("external_id,annotator,label,left_response\ne0,kim,win,2.0\n")
     import_votes(project, None, path)
-    assert Annotation.objects.get().left_response == 2
+    assert Vote.objects.get().left_response == 2
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\x00"])
@@ -199,4 +199,45 @@ def test_what_no_database_stores_is_refused_by_line(project, tmp_path, column, t
     vote = {"external_id": "e0", "label": "win", "annotator": "kim"} | {column: text}
     path.write_text(json.dumps(vote))
     with pytest.raises(UserError, match=r"line 1: .* holds (the lone surrogate|a NUL)"):
+        import_votes(project, None, path)
+
+
+def test_a_time_without_its_offset_is_refused_by_naming_the_offset(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("external_id,annotator,label,submitted_at\ne0,kim,win,2024-05-01T10:00:00\n")
+    with pytest.raises(UserError, match=r"line 2: submitted_at .* lacks its offset from UTC"):
+        import_votes(project, None, path)
+
+
+def test_a_table_program_may_have_made_floats_of_ids_sides_and_flags(project, votes_file):
+    for number, example in enumerate(make_examples(project, 2)):
+        example.external_id = ("7", "8.0")[number]
+        example.save()
+    path = votes_file(
+        "external_id,annotator,label,left_response,unblinded\n"
+        "7.0,kim,model_a,1.0,TRUE\n8,kim,tie (bothbad),2.0,0.0\n"
+    )
+    import_votes(project, None, path)
+    first, second = Vote.objects.order_by("pk")
+    assert (first.label, first.left_response, first.unblinded) == ("win", 1, True)
+    assert (second.label, second.answer, second.unblinded) == (
+        "tie", {"overall": "both_bad"}, False,
+    )  # fmt: skip
+
+
+def test_codes_of_votes_mean_what_is_said_and_nothing_otherwise(project, votes_file):
+    make_examples(project, 3)
+    path = votes_file("external_id,annotator,label\ne0,kim,0\ne1,kim,1.0\ne2,kim,2\n")
+    with pytest.raises(UserError, match=r"line 2: label should be .* a code that --labels names"):
+        import_votes(project, None, path)
+    call_command("import_votes", project.slug, str(path), "--labels=0=win,1=lose,2=tie")
+    assert list(Vote.objects.order_by("pk").values_list("label", flat=True)) == [
+        "win", "lose", "tie",
+    ]  # fmt: skip
+
+
+def test_a_column_twice_in_other_letters_is_refused(project, votes_file):
+    make_examples(project, 1)
+    path = votes_file("External ID,annotator,Label,LABEL\ne0,kim,win,lose\n")
+    with pytest.raises(UserError, match="Label, LABEL are the same column"):
         import_votes(project, None, path)

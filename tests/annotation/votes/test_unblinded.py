@@ -4,7 +4,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Item
+from annotation.models import Draft, Item, Vote
 from annotation.pages.forms import SettingsForm
 from annotation.queue.queue import claim_next
 from annotation.rounds.opening import RoundSettings, open_round
@@ -142,7 +142,7 @@ def test_a_vote_that_is_changed_after_a_look_at_the_judge_is_marked(
     vote = record_vote(draft, {"overall": "left"})
     Membership.objects.filter(user=people[0].user).update(unblinded_at=timezone.now())
     edit_vote(vote, {"overall": answer}, "")
-    assert Annotation.objects.get().unblinded is marked
+    assert Vote.objects.get().unblinded is marked
 
 
 @pytest.mark.parametrize(("leave_out", "state"), [(False, "complete"), (True, "adjudicate")])
@@ -154,7 +154,7 @@ def test_imported_votes_bring_their_mark(project, tmp_path, set_to, leave_out, s
     rows = "e0,ana,win,\ne0,ben,lose,false\ne0,cleo,win,true\n"
     path.write_text(f"external_id,annotator,label,unblinded\n{rows}")
     import_votes(project, None, path)
-    found = Annotation.objects.order_by("pk").values_list("unblinded", flat=True)
+    found = Vote.objects.order_by("pk").values_list("unblinded", flat=True)
     assert list(found) == [False, False, True]
     assert Item.objects.get().state == state
 

@@ -6,7 +6,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Item, Round, Slot
+from annotation.models import Draft, Item, Round, Slot, Vote
 from annotation.queue.drafts import save_draft
 from annotation.queue.queue import LEASE, NoItem, claim_next, claim_slot_of, skip
 from annotation.rounds import changes
@@ -42,9 +42,9 @@ def test_a_vote_counts_where_the_same_person_holds_the_example_in_another_round(
     vote = record_vote(in_first, {"overall": "tie"})
     assert filled(second) == 1
     # The other page is still open, and is sent off as well.
-    with pytest.raises(NotNeeded, match="stands and counts here"):
+    with pytest.raises(NotNeeded, match="counts here as well"):
         record_vote(in_second, {"overall": "left"})
-    assert Annotation.objects.get() == vote
+    assert Vote.objects.get() == vote
     assert vote.label == "tie"
     assert set(Item.objects.values_list("state", flat=True)) == {Item.State.COMPLETE}
 
@@ -92,7 +92,7 @@ def test_a_round_closed_while_the_page_was_open_takes_neither_vote_nor_edit(proj
     make_examples(project, 2)
     round_ = everything(project)
     vote = record_vote(claim_next(round_, ana), {"overall": "tie"})
-    stale_vote = Annotation.objects.select_related("item__round", "protocol").get()
+    stale_vote = Vote.objects.select_related("item__round", "protocol").get()
     in_hand = claim_next(round_, ana)
     in_hand.item.round = Round.objects.get(pk=round_.pk)
     changes.close(round_, None)
@@ -100,8 +100,8 @@ def test_a_round_closed_while_the_page_was_open_takes_neither_vote_nor_edit(proj
         record_vote(in_hand, {"overall": "left"})
     with pytest.raises(RoundClosed):
         edit_vote(stale_vote, {"overall": "left"}, "")
-    assert Annotation.objects.get() == vote
-    assert Annotation.objects.get().label == "tie"
+    assert Vote.objects.get() == vote
+    assert Vote.objects.get().label == "tie"
 
 
 @pytest.mark.django_db(transaction=True)
@@ -131,7 +131,7 @@ def test_votes_on_one_example_at_once_wait_for_each_other_and_none_is_lost(trans
     for thread in threads:
         thread.join()
     assert errors == []
-    assert Annotation.objects.count() == 48
+    assert Vote.objects.count() == 48
     assert filled(first) == filled(second) == 48
     assert set(Item.objects.values_list("state", flat=True)) <= {"complete", "adjudicate"}
 
@@ -153,7 +153,7 @@ def test_of_earlier_votes_the_first_count_and_the_rest_find_no_room(project, ana
     second = everything(project)
     assert Slot.objects.get(round=second).vote.annotator == ben
     # It is the time of the vote that counts, not when it was stored.
-    Annotation.objects.filter(annotator=ana).update(submitted_at=timezone.now() - 2 * LEASE)
+    Vote.objects.filter(annotator=ana).update(submitted_at=timezone.now() - 2 * LEASE)
     third = everything(project)
     assert Slot.objects.get(round=third).vote.annotator == ana
 

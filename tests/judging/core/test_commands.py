@@ -134,7 +134,7 @@ def test_commands_that_start_at_once_make_the_tables_once(own_environment):
         for _ in range(4)
     ]
     errors = [each.communicate()[1] for each in together]
-    assert all(error.startswith("CommandError: 192.0.2.1:80 cannot be") for error in errors), errors
+    assert all(error.startswith("CommandError: The site can't listen") for error in errors), errors
 
 
 def test_a_server_database_without_tables_asks_for_migrate(own_environment, postgresql_url):
@@ -210,5 +210,21 @@ def test_sqlite_holds_foreign_keys_and_waits_for_writers(db):
 
 @pytest.mark.parametrize("arguments", [["v\udcff", "x.csv"], ["vicuna", "\udcff.csv"]])
 def test_bytes_that_are_no_text_are_refused_in_a_sentence(db, arguments):
-    with pytest.raises(CommandError, match=r"“.*[?].*” holds the lone surrogate"):
+    with pytest.raises(CommandError, match=r"“.*[?].*” contains the lone surrogate"):
         call_command("import_examples", *arguments)
+
+
+class Quoting(FairJudgeCommand):
+    prepares_database = False
+
+    def handle(self, *args, **options):
+        self.stdout.write("It said \x1b[2J \u202eexe.\r\x9b")
+        raise UserError("The endpoint said: \x1b]0;owned\x07")
+
+
+def test_what_an_endpoint_said_does_not_steer_the_terminal(monkeypatch, capsys):
+    with pytest.raises(SystemExit):
+        Quoting().run_from_argv(["manage.py", "quoting"])
+    said = capsys.readouterr()
+    assert said.out == "It said \ufffd[2J \ufffdexe.\ufffd\ufffd\n"
+    assert said.err == "CommandError: The endpoint said: \ufffd]0;owned\ufffd\n"

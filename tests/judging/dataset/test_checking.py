@@ -3,8 +3,11 @@ import tracemalloc
 
 import pytest
 
+from judging.core.errors import UserError
 from judging.dataset import reading
 from judging.dataset.reading import check
+from judging.dataset.records import codes_of, spelled
+from judging.dataset.uploads import first_pass
 
 
 def write(path, rows):
@@ -28,7 +31,7 @@ def test_a_summary_says_what_was_found(tmp_path):
     assert found.acceptable
     assert (found.n_rows, found.n_problems) == (4, 0)
     assert found.columns["external_id"] == "id"
-    assert found.unused == ("colour",)
+    assert found.unused == ["colour"]
     assert found.gold == {"win": 1, "tie": 0, "lose": 1}
     notices = {notice.kind: (notice.count, notice.lines) for notice in found.notices}
     assert notices == {
@@ -39,21 +42,58 @@ def test_a_summary_says_what_was_found(tmp_path):
     }
 
 
-def test_labels_of_0_and_1_alone_are_pointed_out(tmp_path):
-    rows = [{"id": n, "label": n % 2} for n in range(4)]
-    (notice,) = (
-        notice
-        for notice in check([write(tmp_path / "pairs.jsonl", rows)]).notices
-        if notice.kind == "no lose"
-    )
-    assert "0 as tie" in notice.sentence
+@pytest.mark.parametrize(
+    ("column", "labels", "read_as"),
+    [
+        ("label", (0, 1), ["0=win,1=lose", "0=lose,1=win"]),
+        ("gold_label", ("1.0", "0.0"), ["0=win,1=lose", "0=lose,1=win"]),
+        ("label", (0, 1, 2), ["0=tie,1=win,2=lose", "0=win,1=lose,2=tie", "0=lose,1=win,2=tie"]),
+        ("gold_label", (0, 1, 2), ["0=tie,1=win,2=lose"]),
+        ("label", (0, 0), ["0=tie", "0=win", "0=lose"]),
+        ("label", (1, 2), ["1=win,2=lose"]),
+        ("label", (1, 1), ["1=win"]),
+        ("label", (0, 1, -1), ["-1=lose,0=tie,1=win"]),
+        ("label", (3, 2, 1), ["1=win,2=lose,3=tie"]),
+        ("label", (0, 1, 0.5), ["0=lose,0.5=tie,1=win"]),
+        ("label", ("win", "lose"), []),
+    ],
+)
+def test_what_codes_can_mean_is_asked_and_what_they_must_mean_is_said(
+    tmp_path, column, labels, read_as
+):
+    rows = [{"id": n, "question": f"q{n}", column: label} for n, label in enumerate(labels)]
+    summary = first_pass(None, [write(tmp_path / "pairs.jsonl", rows)]).summary
+    assert [spelled(one) for one in summary.readings] == (read_as if len(read_as) > 1 else [])
+    assert spelled(summary.labels) == (read_as[0] if read_as else "")
+    assert summary.acceptable == (len(read_as) < 2)
+    assert not summary.problems
 
 
-@pytest.mark.parametrize("labels", [(1, 1), (0, 0), (0, 1, 2), ("win", "lose")])
-def test_labels_that_can_be_meant_as_they_are_read_are_not(tmp_path, labels):
-    rows = [{"id": n, "label": label} for n, label in enumerate(labels)]
-    notices = check([write(tmp_path / "pairs.jsonl", rows)]).notices
-    assert "no lose" not in [notice.kind for notice in notices]
+def test_codes_mean_what_was_said(tmp_path):
+    rows = [{"id": n, "question": f"q{n}", "label": n} for n in range(3)]
+    path = write(tmp_path / "pairs.jsonl", rows)
+    summary = first_pass(None, [path], labels=codes_of("0=win, 1=lose, 2=tie")).summary
+    assert [row.gold_label for row in summary.rows] == ["win", "lose", "tie"]
+    with pytest.raises(UserError, match="1=win,2=lose,0=tie"):
+        codes_of("0=win,0=lose")
+    short = first_pass(None, [path], labels=codes_of("0=win,1=lose")).summary
+    assert [problem.place.line for problem in short.problems] == [3]
+
+
+@pytest.mark.parametrize("codes", [(0, 1, 2, -1), (0, 1, 7)])
+def test_a_code_that_no_reading_knows_does_not_let_the_others_pass(tmp_path, codes):
+    rows = [{"id": n, "label": code} for n, code in enumerate(codes)]
+    summary = first_pass(None, [write(tmp_path / "pairs.jsonl", rows)]).summary
+    assert summary.readings
+    assert summary.problems
+
+
+def test_the_labels_of_arenas_and_names_of_models_are_read(tmp_path):
+    labels = ["model_a", "model_b", "tie (bothbad)", "both_bad", "Maple 7B", "birch"]
+    models = {"model_a": "maple-7b", "model_b": "birch"}
+    rows = [{"id": n, "question": f"q{n}", "winner": w, **models} for n, w in enumerate(labels)]
+    summary = check([write(tmp_path / "pairs.jsonl", rows)])
+    assert summary.gold == {"win": 2, "tie": 2, "lose": 2}
 
 
 def test_a_column_that_is_to_be_left_out_may_be_missing(tmp_path):
@@ -83,8 +123,8 @@ def test_the_columns_that_are_missing_are_named_for_the_mapping(tmp_path):
     path = tmp_path / "pairs.csv"
     path.write_text("id,question,mine,theirs\n1,q,a,b\n", encoding="utf-8")
     found = check([path])
-    assert found.missing == ("response_1", "response_2")
-    assert found.unused == ("mine", "theirs")
+    assert found.missing == ["response_1", "response_2"]
+    assert found.unused == ["mine", "theirs"]
 
 
 def test_memory_stays_flat_however_long_the_file(tmp_path):

@@ -32,7 +32,7 @@ def test_an_instruction_takes_its_input_along():
     assert columns.sources["question"] == ("instruction", "input")
 
 
-def test_an_input_beside_a_question_is_left_alone():
+def test_an_input_next_to_a_question_is_left_alone():
     columns = recognise(["question", "input", "response1", "response2"])
     assert columns.sources["question"] == ("question",)
     assert columns.unused == ("input",)

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from judging.core.errors import UserError
-from judging.dataset.reading import check, read_examples
+from judging.dataset.reading import Reader, check
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def files(tmp_path):
 
 
 def test_questions_and_answers_are_joined_and_named(files):
-    row = next(read_examples(files()))
+    row = next(iter(Reader(files())))
     assert row.external_id == "1:a:b-7b"
     assert row.texts == ("question 1", "answer_a 1", "answer_b-7b 1")
     assert (row.model_1, row.model_2) == ("a", "b-7b")
@@ -28,14 +28,14 @@ def test_questions_and_answers_are_joined_and_named(files):
 
 def test_the_order_in_which_the_answer_files_are_named_decides_who_is_response_1(files):
     questions, first, second = files()
-    row = next(read_examples([second, questions, first]))
+    row = next(iter(Reader([second, questions, first])))
     assert (row.external_id, row.response_1) == ("1:b-7b:a", "answer_b-7b 1")
 
 
 def test_questions_without_an_answer_and_answers_without_a_question_are_told(files):
     found = check(files(questions=(1, 2, 2, 3), first=(1, 2, 3, 3, 4), second=(1, 2)))
     assert found.n_rows == 2
-    assert [problem.place for problem in found.problems] == [
+    assert [str(problem.place) for problem in found.problems] == [
         "answer_a.jsonl, line 4",
         "question.jsonl, line 3",
         "question.jsonl, line 4",
@@ -46,7 +46,7 @@ def test_questions_without_an_answer_and_answers_without_a_question_are_told(fil
 
 def test_it_takes_three_files(files):
     with pytest.raises(UserError, match="three files"):
-        list(read_examples(files()[:2], "faireval"))
+        list(Reader(files()[:2], "faireval"))
 
 
 def test_the_real_files(test_data):

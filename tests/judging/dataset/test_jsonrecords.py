@@ -13,7 +13,7 @@ def lines(tmp_path):
     def read(content):
         path = tmp_path / "pairs.jsonl"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(files.lines(path))
+        return list(files.lines(files.Source(path)))
 
     return read
 
@@ -23,7 +23,7 @@ def array(tmp_path):
     def read(content):
         path = tmp_path / "pairs.json"
         path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return list(files.array(path))
+        return list(files.array(files.Source(path)))
 
     return read
 
@@ -53,13 +53,13 @@ def test_not_a_number_is_a_missing_value(lines):
 
 
 def test_blank_lines_are_passed_over_and_the_last_needs_no_newline(lines):
-    assert [record.line for record in lines('\n{"a": "1"}\r\n\n{"a": "2"}')] == [2, 4]
+    assert [record.place.line for record in lines('\n{"a": "1"}\r\n\n{"a": "2"}')] == [2, 4]
 
 
 def test_line_separators_of_unicode_do_not_end_a_line(lines):
     first, second = lines('{"a": "x\u2028\x85y"}\n{"a": "z"}\n')
     assert first.values["a"] == "x\u2028\x85y"
-    assert second.line == 2
+    assert second.place.line == 2
 
 
 @pytest.mark.parametrize(
@@ -79,15 +79,15 @@ def test_line_separators_of_unicode_do_not_end_a_line(lines):
 def test_a_line_that_is_no_object_is_refused_and_the_next_is_read(lines, line, found):
     refused, record = lines(line + b'\n{"a": "next"}\n')
     assert isinstance(refused, Refused)
-    assert refused.problems[0].line == 1
-    assert found in refused.problems[0].found
+    assert refused.problems[0].place.line == 1
+    assert found in refused.problems[0].sentence
     assert not refused.fatal
     assert record.values["a"] == "next"
 
 
 def test_an_object_of_an_array_has_the_line_on_which_it_starts(array):
     found = array('\n[\n {"a": "1"},\n\n {"a":\n  "2"}, {"a": "3"}\n]\n')
-    assert [record.line for record in found] == [3, 5, 6]
+    assert [record.place.line for record in found] == [3, 5, 6]
     assert found[1].raw == '{"a":\n  "2"}'
 
 
@@ -110,8 +110,8 @@ def test_a_broken_array_ends_the_reading_and_names_the_line(array, text, line, f
     refused = array(text)[-1]
     assert isinstance(refused, Refused)
     assert refused.fatal
-    assert refused.problems[0].line == line
-    assert found in refused.problems[0].found
+    assert refused.problems[0].place.line == line
+    assert found in refused.problems[0].sentence
 
 
 @pytest.mark.parametrize("size", [1, 5, 64])
@@ -131,4 +131,18 @@ def test_an_array_reads_the_same_however_it_is_cut_into_chunks(tmp_path_factory,
     path.write_text(json.dumps(rows, indent=gap), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "CHUNK", size)
-        assert [record.values for record in files.array(path)] == rows
+        assert [record.values for record in files.array(files.Source(path))] == rows
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": 1, "a": 2}', '{"b": {"a": 1, "a": 1}}', '{"b": [[{"c": 1}, {"a": 1, "a": 2}]]}']
+)
+def test_a_key_twice_in_an_object_is_refused_by_line(lines, array, text):
+    for found in (
+        lines('{"a": 1}\n' + text + '\n{"a": 3}\n'),
+        array(f'[{{"a": 1}},\n{text},\n{{"a": 3}}]'),
+    ):
+        first, refused, last = found
+        assert (first.values["a"], last.values["a"]) == ("1", "3")
+        assert refused.problems[0].place.line == 2
+        assert "'a' is there more than once" in refused.problems[0].sentence

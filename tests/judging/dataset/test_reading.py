@@ -1,4 +1,5 @@
 import csv
+import hashlib
 import io
 import json
 
@@ -7,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from judging.core.errors import UserError
-from judging.core.text import escape_cell
-from judging.dataset.reading import check, mapping_faults, read_examples
+from judging.core.text import escape_row
+from judging.dataset.reading import Reader, check, mapping_faults
 from judging.dataset.records import Refused
 
 FIELDS = ("external_id", "question", "response_1", "response_2", "model_1", "category")
@@ -19,7 +20,7 @@ def read(tmp_path):
     def read(content, name="pairs.jsonl", **options):
         path = tmp_path / name
         path.write_text(content, encoding="utf-8")
-        return list(read_examples([path], **options))
+        return list(Reader([path], **options))
 
     return read
 
@@ -50,7 +51,7 @@ def as_csv(rows, delimiter, escaped=False):
     text = io.StringIO(newline="")
     writer = csv.writer(text, delimiter=delimiter, lineterminator="\r\n")
     if escaped:
-        rows = [[*(escape_cell(cell) for cell in row), "1"] for row in rows]
+        rows = [escape_row(row) for row in rows]
     writer.writerows([(*FIELDS, "fairjudge_escape") if escaped else FIELDS, *rows])
     return text.getvalue()
 
@@ -77,7 +78,7 @@ WRITERS = {
 def test_whatever_was_written_is_read_back(tmp_path_factory, name, encoding, rows):
     path = tmp_path_factory.mktemp("round") / name
     path.write_bytes(WRITERS[name](rows).encode(encoding))
-    found = [tuple(getattr(row, field) for field in FIELDS) for row in read_examples([path])]
+    found = [tuple(getattr(row, field) for field in FIELDS) for row in Reader([path])]
     assert found == rows
 
 
@@ -91,7 +92,8 @@ def test_true_and_numbers_become_their_text(read):
 )
 def test_a_response_that_is_no_text_is_refused_by_line_and_column(read, value, found):
     problem = refusal(read("\n" + pair(response_2=value)))
-    assert (problem.line, problem.column, problem.found) == (2, "response_2", found)
+    assert (problem.place.line, problem.column) == (2, "response_2")
+    assert problem.sentence == f"response_2 should be text, found {found}."
 
 
 def test_a_lone_surrogate_written_as_an_escape_is_refused(read):
@@ -129,7 +131,7 @@ def test_an_empty_question_is_refused(read):
 
 
 def test_a_long_or_broken_id_is_refused(read):
-    assert "at most" in refusal(read(pair(id="x" * 201))).expected
+    assert "at most" in refusal(read(pair(id="x" * 201))).sentence
     assert "one line" in refusal(read(pair(id="x\ny"))).sentence
 
 
@@ -145,15 +147,14 @@ def test_one_id_for_two_pairs_is_a_conflict_and_for_one_pair_twice_is_none(read)
     first, second, third = read(pair(id=1) + pair(id=1) + pair(id=1, response_1="c"))
     assert first.external_id == second.external_id == "1"
     (problem,) = third.problems
-    assert problem.line == 3
-    assert "stands on line 1" in problem.sentence
+    assert problem.place.line == 3
+    assert "is on line 1" in problem.sentence
 
 
 def test_a_missing_column_is_told_once_for_a_table(read):
     problem = refusal(read("id,question,answer\n1,q,a\n2,q,a\n", name="pairs.csv"))
-    assert problem.line == 1
-    assert problem.expected == "response_1, response_2"
-    assert problem.found == "id, question, answer"
+    assert problem.place.line == 1
+    assert "No column for response_1, response_2. Found: id, question, answer." in problem.sentence
 
 
 def test_a_mapping_gives_the_missing_columns(read):
@@ -192,10 +193,10 @@ def test_a_file_is_told_by_what_is_in_it_where_its_name_does_not_say(read):
 
 def test_a_file_that_is_not_there_and_an_unknown_format_are_the_users_to_solve(tmp_path):
     with pytest.raises(UserError, match="no file"):
-        list(read_examples([tmp_path / "none.csv"]))
+        list(Reader([tmp_path / "none.csv"]))
     (tmp_path / "a.csv").touch()
     with pytest.raises(UserError, match="no format 'excel'"):
-        list(read_examples([tmp_path / "a.csv"], "excel"))
+        list(Reader([tmp_path / "a.csv"], "excel"))
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,26 @@ def test_a_file_that_is_no_text_is_named_for_what_it_is(tmp_path, head, kind):
     path = tmp_path / "pairs.csv"
     path.write_bytes(head + bytes(range(256)))
     with pytest.raises(UserError, match=kind):
-        list(read_examples([path]))
+        list(Reader([path]))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("pairs.jsonl", pair().encode() * 10_000),
+        ("pairs.json", b"[" + pair().encode() + b'{"a": ' + b"x" * 200_000),
+        ("pairs.csv", "question,response_1,response_2\nq,a,b\n".encode("utf-16")),
+        ("pairs.csv", b'question,response_1,response_2\nq,"a' + b"b\n" * 100_000),
+        ("pairs.csv", b"a,a\n" * 50_000),
+        ("pairs.csv", b""),
+    ],
+)
+def test_a_file_is_hashed_to_its_end_even_if_its_rest_can_not_be_read(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    reader = Reader([path])
+    list(reader)
+    assert reader.records.hashes == [hashlib.sha256(content).digest()]
 
 
 def test_several_files_are_read_one_after_the_other(tmp_path):
@@ -213,8 +233,8 @@ def test_several_files_are_read_one_after_the_other(tmp_path):
     for number, path in enumerate(paths):
         path.parent.mkdir()
         path.write_text(pair(id=number), encoding="utf-8")
-    found = read_examples(paths)
-    assert [(row.file, row.external_id) for row in found] == [
+    found = Reader(paths)
+    assert [(row.place.file, row.external_id) for row in found] == [
         (str(paths[0]), "0"),
         (str(paths[1]), "1"),
     ]

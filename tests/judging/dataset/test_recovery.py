@@ -7,7 +7,7 @@ import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.utils import timezone
 
-from judging.core.processes import new_holder
+from judging.core.leases import new_holder
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
 from judging.dataset.uploads import files_of, record_import, store
@@ -38,7 +38,7 @@ def died(imported):
     """Begun, taken by a worker, and not heard of since."""
     writing.begin(imported, background=False)
     writing.take(imported.pk, new_holder())
-    long_ago = timezone.now() - 2 * writing.LEASE
+    long_ago = timezone.now() - 2 * writing.LEASE.length
     Import.objects.filter(pk=imported.pk).update(lease_until=long_ago)
 
 

@@ -63,7 +63,8 @@ def test_another_score_by_the_same_rater_is_listed_and_the_earlier_stays(project
     found = import_scores(project, None, file(ROWS.replace(",ben,3.5", ",ben,1")))
     name = PointItem.objects.get(number=0).external_id
     assert found.conflicts == (
-        f"line 3: ben scored fluency of {name} 3.5 before, now 1. The earlier score stays.",
+        f"scores.csv, line 3: ben scored fluency of {name} 3.5 before, now 1. "
+        "The earlier score stays.",
     )
     assert HumanScore.objects.get(rater="ben").value == Decimal("3.5")
 
@@ -84,12 +85,15 @@ def test_json_lines_and_other_names_of_columns_are_read(project, file):
         (HEADER + "i,o,fluency,ana,1.12345678,\n", "six decimals"),
         (HEADER + "i,,fluency,ana,1,\n", "output is empty"),
         (HEADER + "i,o,,ana,1,\n", "criterion is empty"),
-        (HEADER + f"i,o,{'c' * 51},ana,1,\n", "criterion may have 50 characters"),
+        (
+            HEADER + f"i,o,{'c' * 51},ana,1,\n",
+            "criterion should be one line of at most 50 characters",
+        ),
         (HEADER + "i,o,fluency,,1,\n", "rater is empty"),
         ("input,output,criterion,score\ni,o,c,1\n", "There is no column rater"),
         (HEADER + "i,o,c,ana,1,\ni,o,c,ana,2,\n", "line 3: ana scored c of"),
         ("id,output,criterion,rater,score\n1,a,c,r,1\n1,b,c,r,1\n", "line 2 with other texts"),
-        (HEADER, "holds no"),
+        (HEADER, "No score was found"),
     ],
 )
 def test_a_bad_file_is_refused_by_line_with_nothing_written(project, file, text, sentence):

@@ -1,3 +1,4 @@
+import hashlib
 import json
 import os
 import signal
@@ -9,8 +10,10 @@ import pytest
 from django.utils import timezone
 
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.core.errors import UserError, stop_requested
+from judging.core.errors import UserError
+from judging.core.processes import stop_requested
 from judging.dataset import writing
+from judging.dataset.files import Source
 from judging.dataset.models import Example, Import
 from judging.dataset.writing import import_files, undo
 from judging.projects.models import AuditEvent
@@ -147,7 +150,7 @@ def test_invalid_rows_can_be_left_out_and_are_copied_unchanged(project, pairs):
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16-le"])
-def test_refused_rows_of_a_table_can_be_mended_and_imported(project, tmp_path, encoding):
+def test_refused_rows_of_a_table_can_be_fixed_and_imported(project, tmp_path, encoding):
     header = "id;question;response_1;response_2\r\n"
     path = tmp_path / "pairs.csv"
     path.write_bytes((header + '1;q;a;b\r\n2;"q\r\nq";a\r\n').encode(encoding))
@@ -208,7 +211,32 @@ def test_a_file_that_changed_since_it_was_checked_is_not_written(project, pairs)
     with pytest.raises(UserError, match="has changed"):
         writing.write(imported.pk)
     imported.refresh_from_db()
-    assert (imported.state, Example.objects.count()) == (Import.State.INTERRUPTED, 10)
+    assert (imported.state, Example.objects.count()) == (Import.State.INTERRUPTED, 0)
+
+
+def test_rows_of_a_changed_file_are_not_taken_for_those_of_the_checked_one(project, pairs):
+    files = pairs(*(pair(n) for n in range(25)))
+    with pytest.raises(Killed):
+        import_files(project, None, files, advance=killed_after(10))
+    pairs(*(pair(n, response_1="other") for n in range(25)))
+    imported = Import.objects.get()
+    writing.begin(imported, background=False)
+    with pytest.raises(UserError, match="has changed"):
+        writing.write(imported.pk)
+    pairs(*(pair(n) for n in range(25)))
+    assert import_files(project, None, files).n_written == 25
+    assert not Example.objects.filter(response_1="other").exists()
+
+
+def test_each_pass_reads_a_file_once(project, pairs, monkeypatch):
+    opened = []
+    text = Source.text
+    monkeypatch.setattr(Source, "text", lambda *args, **kw: opened.append(1) or text(*args, **kw))
+    (path,) = pairs(*(pair(n) for n in range(25)))
+    imported = import_files(project, None, [path])
+    assert len(opened) == 2
+    of_file = hashlib.sha256(path.read_bytes()).digest()
+    assert imported.sha256 == hashlib.sha256(of_file).hexdigest()
 
 
 def test_a_writer_notices_that_its_import_was_undone_and_leaves_nothing(project, pairs):
@@ -309,7 +337,8 @@ import django
 django.setup()
 from judging.core.commands import prepare_database
 from judging.dataset import writing
-from judging.models import Example, Import, Project
+from judging.dataset.models import Example, Import
+from judging.projects.models import Project
 prepare_database()
 project, _ = Project.objects.get_or_create(slug="p", name="p")
 settled = 0

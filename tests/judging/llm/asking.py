@@ -64,7 +64,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 def told_to_wait(shared: Any) -> asyncio.Event:
-    """Set once whoever shares these limits was told to wait, however soon the wait is over."""
+    """Set once the callers of these limits were told to wait, however soon the wait is over."""
     told, pause = asyncio.Event(), shared.pause
 
     async def telling(seconds: float, why: str = "") -> None:

@@ -57,11 +57,11 @@ def test_all_problems_are_told_at_once():
     assert refused(text="{first} {first} {winner} {input}") == [
         "The slot {question} is missing.",
         "The slot {second} is missing.",
-        "{input} is no slot of the form relation; its slots are {criteria}, {first}, {question}, "
-        "{reference}, {second}.",
-        "{winner} is no slot of the form relation; its slots are {criteria}, {first}, {question}, "
-        "{reference}, {second}.",
-        "The slot {first} stands 2 times; it must stand once.",
+        "{input} is not a slot of the form relation. Its slots are {criteria}, {first}, "
+        "{question}, {reference}, {second}.",
+        "{winner} is not a slot of the form relation. Its slots are {criteria}, {first}, "
+        "{question}, {reference}, {second}.",
+        "The slot {first} occurs 2 times. It must occur once.",
         "The template must ask for an answer with “[[A]]” in it.",
     ]
 
@@ -79,7 +79,7 @@ def test_all_problems_are_told_at_once():
         ({"scale": ["1e-500000", 1]}, "two decimals at most"),
         ({"scale": "1-10"}, "The scale is two numbers"),
         ({"ids": ["A"]}, "The ids are two texts"),
-        ({"sample_reply": "B is better."}, "no verdict that can be read: it is unparsed"),
+        ({"sample_reply": "B is better."}, "no readable verdict. It is unparsed"),
     ],
 )
 def test_what_can_not_work_is_refused_with_the_reason(changes, reason):

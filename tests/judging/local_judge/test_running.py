@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from judging.core.errors import UserError
-from judging.core.processes import ProcessIdentity
+from judging.core.leases import ProcessIdentity
 from judging.local_judge import local_base_url, local_judge, running_local_judge
 from judging.local_judge.running import MODEL_NAME
 from tests.processes import eventually

@@ -96,8 +96,8 @@ def test_a_mapping_that_can_not_be_meant_is_refused(run, pairs, text):
 def test_conflicts_are_listed_and_the_rest_is_imported(run, pairs):
     run("vicuna", pairs({"id": 1}))
     text = run("vicuna", pairs({"id": 1, "response_1": "x"}, {"id": 2}))
-    assert "the id '1' is in the project with another response_1" in text
-    assert "there with other content, left as it is: 1" in text
+    assert "the ID '1' is in the project with another response_1" in text
+    assert "already in the project with different content: 1" in text
 
 
 def test_an_import_is_undone_by_its_number(run, pairs):
@@ -143,3 +143,17 @@ def test_an_existing_project_needs_no_owner(run, pairs):
     make_user("other", is_superuser=True)
     make_project("vicuna")
     assert "1 example imported" in run("vicuna", pairs({"id": 1}))
+
+
+def test_codes_are_asked_about_and_what_they_were_read_as_is_printed(run, pairs):
+    path = pairs(*({"id": n, "question": f"q{n}", "label": n} for n in range(3)))
+    with pytest.raises(CommandError, match="--labels 0=tie,1=win,2=lose or --labels 0=win,1=lose"):
+        run("vicuna", path)
+    assert not Project.objects.exists()
+    text = run("vicuna", path, "--labels", "0=win,1=lose,2=tie")
+    assert "codes of gold labels are read as 0=win,1=lose,2=tie, of response 1" in text
+    labels = Example.objects.order_by("number").values_list("gold_label", flat=True)
+    assert list(labels) == ["win", "lose", "tie"]
+    other = pairs(*({"id": n, "question": f"q{n}", "label": n} for n in (1, 2)))
+    text = run("other", other, "--dry-run")
+    assert "codes of gold labels are read as 1=win,2=lose, of response 1" in text

@@ -6,6 +6,7 @@ from django.urls import reverse
 
 from judging.dataset import writing
 from judging.dataset.models import Example, Import
+from judging.dataset.pages.imports import MappingForm
 from judging.dataset.uploads import files_of
 from tests.factories import make_import, make_run, make_verdict
 
@@ -104,6 +105,9 @@ def test_problems_are_shown_by_line_and_rows_are_left_out_only_when_asked(
     assert Example.objects.visible().count() == 1
     refused = as_researcher.get(reverse("import_refused", args=[project.slug, 1, 0]))
     assert b"".join(refused.streaming_content) == bad.encode()
+    assert refused["Content-Type"] == "application/octet-stream"
+    assert refused["Content-Disposition"].startswith("attachment")
+    assert refused["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize(
@@ -280,3 +284,46 @@ def test_writing_is_left_to_the_worker(upload, act, monkeypatch):
     monkeypatch.setattr(writing, "write", lambda *_: pytest.fail("the page wrote"))
     act("import_begin")
     assert Import.objects.get().state == Import.State.WRITING
+
+
+def test_codes_that_can_mean_two_things_are_asked_about(
+    upload, act, as_researcher, project, worked
+):
+    upload("".join(pair(n, label=n) for n in range(3)))
+    html = page(as_researcher, project)
+    assert "What do the codes of gold labels mean?" in html
+    assert "Import 3 pairs" not in html
+    assert "0: response 1 is better, 1: response 2 is better, 2: tie" in html
+    assert act("import_begin").status_code == 422
+    act("import_check", {**as_shown(project), "labels": "0=win,1=lose,2=tie"})
+    assert "Codes are read as 0 = win, 1 = lose, 2 = tie" in page(as_researcher, project)
+    # Another change keeps what was said, unless it is about the column of the labels.
+    act("import_check", {**as_shown(project), "labels": "0=win,1=lose,2=tie"})
+    worked(lambda: act("import_begin"))
+    assert list(Example.objects.order_by("number").values_list("gold_label", flat=True)) == [
+        "win", "lose", "tie",
+    ]  # fmt: skip
+
+
+def as_shown(project):
+    """What the form of columns sends if nothing is changed."""
+    form = MappingForm(Import.objects.get(project=project).summary)
+    return {name: field.initial for name, field in form.fields.items()}
+
+
+def test_a_file_of_conflicts_alone_is_not_said_to_be_in_the_project(
+    upload, as_researcher, project, worked, act
+):
+    upload(pair(1) + pair(2))
+    worked(lambda: act("import_begin"))
+    upload(pair(1, question="other") + pair(2, question="another"))
+    last = reverse("import_detail", args=[project.slug, 2])
+    html = as_researcher.get(last).content.decode()
+    assert "The project already has these pairs" not in html
+    assert "The project has other content under each of these IDs." in html
+    upload(pair(1) + pair(2, question="another"))
+    html = as_researcher.get(last.replace("/2", "/3")).content.decode()
+    assert "The project already has 1 of these pairs, and other content under 1 ID." in html
+    upload(pair(1) + pair(2))
+    html = as_researcher.get(last.replace("/2", "/4")).content.decode()
+    assert "The project already has these pairs." in html

@@ -172,7 +172,7 @@ def test_a_run_in_batches_that_stops_early_is_started_from_the_form(
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"endpoint": "local", "batch": "on"}, "The local judge takes no batches."),
+        ({"endpoint": "local", "batch": "on"}, "support batches. Choose another endpoint."),
         ({"adaptive": "0.9", "k": "1"}, "k of at least 2"),
         ({"adaptive": "0.9", "method": "ec"}, "An adaptive run needs mec_bpc"),
         ({"adaptive": "0.4"}, "greater than or equal to 0.5"),
@@ -210,8 +210,8 @@ def test_the_estimate_says_how_far_a_budget_reaches(post, examples, server):
     asked = {"model": "m1", "budget": "2"}
     unpriced = post("run_estimate", part=True, **asked)
     priced = post("run_estimate", part=True, **asked, price_in="1000", price_out="1000", seed="7")
-    assert "a run with a budget will be refused" in unpriced.content.decode()
-    assert "The budget of $2.00 holds " in priced.content.decode()
+    assert "so a run with a budget can" in unpriced.content.decode()
+    assert "The budget of $2.00 covers " in priced.content.decode()
 
 
 def test_an_ec_run_takes_one_sample_whatever_k_says(post, examples, server):

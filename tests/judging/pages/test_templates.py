@@ -75,10 +75,10 @@ def test_trying_out_shows_the_prompt_and_the_reading_and_keeps_nothing(write, pr
     ("fields", "problem"),
     [
         ({"text": TEXT.replace("{second}", "")}, "The slot {second} is missing."),
-        ({"text": TEXT + " {first}"}, "stands 2 times"),
-        ({"text": TEXT + " {secret}"}, "{secret} is no slot of the form relation"),
+        ({"text": TEXT + " {first}"}, "occurs 2 times"),
+        ({"text": TEXT + " {secret}"}, "{secret} is not a slot of the form relation"),
         ({"text": TEXT.replace("[[A]]", "A")}, "must ask for an answer with “[[A]]”"),
-        ({"sample_reply": "Both are fine."}, "holds no verdict that can be read: it is unparsed"),
+        ({"sample_reply": "Both are fine."}, "contains no readable verdict. It is unparsed"),
         ({"reply": "score_pair", "low": "9", "high": "2"}, "lowest number must be below"),
         ({"name": "faireval-table3"}, "ships with FairJudge"),
         ({"name": "not a slug"}, "valid"),

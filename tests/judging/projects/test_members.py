@@ -53,9 +53,9 @@ def test_who_was_removed_meanwhile_is_told_so(project, owner, researcher):
     # As a second click finds them.
     looked_at = Membership.objects.get(user=researcher)
     remove_member(Membership.objects.get(user=researcher), owner)
-    with pytest.raises(UserError, match="no member"):
+    with pytest.raises(UserError, match="no longer a member"):
         remove_member(looked_at, owner)
-    with pytest.raises(UserError, match="no member"):
+    with pytest.raises(UserError, match="no longer a member"):
         change_role(looked_at, owner, Role.ANNOTATOR)
     assert AuditEvent.objects.filter(action="member removed").count() == 1
 

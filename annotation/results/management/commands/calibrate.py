@@ -1,4 +1,4 @@
-"""calibrate PROJECT --run RUN: calibrations of a choice run, against the mean of permutations."""
+"""calibrate PROJECT --run RUN: calibrate a choice run, and compare with the plain mean."""
 
 from argparse import ArgumentTypeError
 from collections.abc import Iterator
@@ -7,13 +7,13 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.data.figures import Json
 from annotation.results.report.text import figure
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.calibration import calibration
+from annotation.results.sections.calibration import CalibrationFigures, calibration
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
 from judging.core.errors import UserError
 from judging.methods.calibration.methods import NAMES, USUAL
+from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import project_for_command
 from judging.runs.engine import content_free
 from judging.runs.models import find_run
@@ -31,29 +31,29 @@ class Command(FairJudgeCommand):
             "--method",
             action="append",
             choices=[*NAMES, ALL],
-            help=f"may be repeated; usually {', '.join(USUAL)}. cc and dc ask the judge about "
-            "contents that say nothing, which costs 1 and 20 calls, once",
+            help=f"may be repeated; default: {', '.join(USUAL)}. cc and dc ask the judge about "
+            "content-free texts, which costs 1 and 20 calls, once",
         )
         parser.add_argument(
             "--estimation-share",
             type=share,
             default=Decimal(content_free.WHOLE),
             metavar="PERCENT",
-            help="fit on so much of the data, and judge on the rest; 100 fits on all, and judges "
-            "each fifth by a fit on the others",
+            help="share of the data to fit on; the rest evaluates the fit. 100: fit on all, and "
+            "evaluate each fifth with a fit on the others",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
         run = find_run(project, options["run"])
-        given = options["method"] or list(USUAL)
-        methods = list(NAMES) if ALL in given else given
+        chosen = options["method"] or list(USUAL)
+        methods = list(NAMES) if ALL in chosen else chosen
         content_free.check(run, methods, options["estimation_share"])
         self.ask(run, methods)
         content_free.keep_settings(run, methods, options["estimation_share"])
         found = calibration(Analysis(project, run))
-        if "reason" in found:
-            raise UserError(f"Run {run.name} can't be calibrated: {found['reason']}.")
+        if isinstance(found, Undefined):
+            raise UserError(f"Run {run.name} can't be calibrated: {found.reason}.")
         for line in lines(found):
             self.stdout.write(line)
 
@@ -64,7 +64,7 @@ class Command(FairJudgeCommand):
         if now > asked:
             cost = run.spent_usd - before if run.price is not None else None
             said = "unknown" if cost is None else f"{cost:.6f} USD"
-            self.stdout.write(f"{now - asked} answers about nothing. Cost: {said}.")
+            self.stdout.write(f"{now - asked} answers about content-free texts. Cost: {said}.")
 
 
 def share(text: str) -> Decimal:
@@ -74,29 +74,28 @@ def share(text: str) -> Decimal:
     return value
 
 
-def lines(found: Json) -> Iterator[str]:
-    comparison = found["comparison"]
-    asked = found["asked"]
+def lines(found: CalibrationFigures) -> Iterator[str]:
+    comparison, asked = found.comparison, found.asked
     yield (
-        f"Run {asked['run']}: {', '.join(asked['permutations'])}; {comparison['n']} examples, "
-        f"{comparison['labelled']} with a label; {comparison['split']}."
+        f"Run {asked.run}: {', '.join(asked.permutations)}; {comparison.n} examples, "
+        f"{comparison.labelled} with a label; {comparison.split}."
     )
-    if not isinstance(found["labels"], int):
-        yield f"Accuracy and RStd: – ({found['labels']['reason']})"
-    for row in comparison["rows"]:
+    if isinstance(found.labels, Undefined):
+        yield f"Accuracy and RStd: – ({found.labels.reason})"
+    for row in comparison.rows:
         yield ""
-        yield row["title"]
-        if reason := row["calibration"].get("reason"):
-            yield f"  – ({reason})"
+        yield row.title
+        if isinstance(row.calibration, Undefined):
+            yield f"  – ({row.calibration.reason})"
             continue
-        yield f"  Fleiss' kappa                 {figure(row['kappa'])}"
-        yield f"  ICC(2,k)                      {figure(row['icc_2k'])}"
-        yield f"  ICC(3,k)                      {figure(row['icc_3k'])}"
-        if not comparison["labelled"]:
+        yield f"  Fleiss' kappa                 {figure(row.kappa)}"
+        yield f"  ICC(2,k)                      {figure(row.icc_2k)}"
+        yield f"  ICC(3,k)                      {figure(row.icc_3k)}"
+        if not comparison.labelled:
             continue
-        yield f"  RStd, mean over permutations  {figure(row['average']['rstd'], 1)}"
-        yield f"  accuracy, over permutations   {figure(row['average']['accuracy'])}"
-        yield f"  accuracy of the mean          {figure(row['mean']['accuracy'])}"
-        yield f"  gain over the plain mean      {figure(row['gain'])}"
+        yield f"  RStd, mean over permutations  {figure(row.average.rstd, 1)}"
+        yield f"  accuracy, over permutations   {figure(row.average.accuracy)}"
+        yield f"  accuracy of the mean          {figure(row.mean.accuracy)}"
+        yield f"  gain over the plain mean      {figure(row.gain)}"
     yield ""
-    yield f"Recommended: {comparison['recommended_title']}. {comparison['because']}"
+    yield f"Recommended: {comparison.recommended_title}. {comparison.because}"

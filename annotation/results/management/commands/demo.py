@@ -17,7 +17,7 @@ from judging.runs.models import Run
 
 
 class Command(FairJudgeCommand):
-    help = "Set up the demo project and show it at work."
+    help = "Set up the demo project, and open it in a browser or run it on the terminal."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -34,8 +34,8 @@ class Command(FairJudgeCommand):
         demo_run(project, background=True)
         self.stdout.write(f"The demo project is ready. It opens at {settings.FAIRJUDGE_URL}")
         self.stdout.flush()
-        # The settings are read once, from the environment; so the site starts anew with the
-        # demo's entry on its login page.
+        # Settings are read from the environment once, so that a new process must serve the login
+        # page with the demo's entry.
         os.environ["FAIRJUDGE_DEMO"] = "1"
         os.execv(sys.executable, [sys.executable, "-m", "fairjudge_site", "runall"])
 

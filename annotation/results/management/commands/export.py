@@ -24,11 +24,13 @@ class Command(FairJudgeCommand):
         parser.add_argument(
             "--format",
             choices=FORMATS,
-            help="default: by the name of the file, else csv; preferences are always jsonl",
+            help="default: as the file's name says, else csv; preferences are always jsonl",
         )
         parser.add_argument("--names", action="store_true", help="names instead of pseudonyms")
         parser.add_argument(
-            "--no-escape", action="store_true", help="leave cells as they are, spreadsheets or not"
+            "--no-escape",
+            action="store_true",
+            help="don't escape cells that a spreadsheet would run as formulas",
         )
         parser.add_argument("-o", "--output", type=Path, help="the file to write")
 
@@ -58,18 +60,21 @@ class Command(FairJudgeCommand):
         if wanted.what != "preferences":
             return
         for name in project.exports.latest("pk").options["contradictory"]:
-            self.stderr.write(f"left out, since an equal pair has the opposite label: {name}")
+            self.stderr.write(f"left out, because an equal pair has the opposite label: {name}")
 
 
 def _format(what: str, asked: str | None, path: Path | None) -> str:
-    """Raises UserError where what was asked for and the name of the file contradict each other."""
+    """Return the format. Raises UserError if --format and the file's name contradict each other."""
     named = path.suffix.lower().removeprefix(".") if path else ""
     named = named if named in FORMATS else ""
     if what == "preferences" and "csv" in (asked, named):
         raise UserError(
-            "Preferences are JSON lines, which is what trainers read: leave --format out, and name "
-            "the file .jsonl."
+            "Preferences are JSON lines, which trainers read. Leave out --format, and name the "
+            "file .jsonl."
         )
     if asked and named and asked != named:
-        raise UserError(f"--format {asked} does not go with {path}. Leave one of them out.")
+        raise UserError(
+            f"--format {asked} contradicts the name of {path}. Leave out --format, or rename the "
+            "file. Nothing was written."
+        )
     return asked or named or ("jsonl" if what == "preferences" else "csv")

@@ -6,16 +6,17 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.data.figures import Json
+from annotation.results.data.figures import Json, to_json
 from annotation.results.delivery.package import deliver
 from annotation.results.report.page import in_short
-from annotation.results.report.report import report
-from annotation.results.report.text import report_lines
+from annotation.results.report.report import people_alone, report, report_json
+from annotation.results.report.text import people_lines, report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.tables.exports import whole_file
 from judging.core.commands import FairJudgeCommand, add_project
 from judging.core.errors import UserError
 from judging.projects.access import project_for_command
+from judging.projects.models import Project
 from judging.runs.forms.point_shots import whole_report
 from judging.runs.models import Form, Run, find_run
 
@@ -23,7 +24,10 @@ WRITTEN = (".html", ".zip", ".json")
 
 
 class Command(FairJudgeCommand):
-    help = "Print what can be said of a run: coverage, agreement, position, cost."
+    help = (
+        "Print a run's results: coverage, agreement, position bias, cost. Without a finished run, "
+        "print what people say alone."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         add_project(parser)
@@ -35,10 +39,8 @@ class Command(FairJudgeCommand):
         project = project_for_command(options["project"])
         run = find_run(project, options["run"]) if options["run"] else project.primary_run
         if run is None:
-            raise UserError(
-                f"{project.slug} has no finished run yet. Judge first: manage.py judge "
-                f"{project.slug}"
-            )
+            self.people_alone(project, options["output"], as_json=options["json"])
+            return
         if run.form == Form.POINTWISE:
             self.pointwise(run, options["output"])
             return
@@ -57,10 +59,26 @@ class Command(FairJudgeCommand):
             for line in report_lines(analysis):
                 self.stdout.write(line)
             return
-        self.tell(report(analysis), path)
+        self.tell(report_json(analysis), path)
+
+    def people_alone(self, project: Project, path: Path | None, *, as_json: bool) -> None:
+        """Tell what people say, which needs no judge."""
+        found = people_alone(project)
+        if found is None:
+            raise UserError(
+                f"{project.slug} has no finished run and no votes yet. Let a judge or people label "
+                f"first: manage.py judge {project.slug}, or manage.py import_votes {project.slug}"
+            )
+        if path is not None and path.suffix != ".json":
+            raise UserError("Without a finished run, the report is written as .json.")
+        if as_json or path is not None:
+            self.tell(to_json(found), path)
+            return
+        for line in people_lines(found):
+            self.stdout.write(line)
 
     def pointwise(self, run: Run, path: Path | None) -> None:
-        """Single responses have scores and no verdicts: their report is the judge's alone."""
+        """Tell the report of a run over single responses, which have scores and no verdicts."""
         if path is not None and path.suffix != ".json":
             raise UserError("The report of a run over single responses is written as .json.")
         self.tell(whole_report(run), path)

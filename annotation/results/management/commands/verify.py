@@ -12,7 +12,7 @@ from judging.core.formatting import number_of
 
 
 class Command(FairJudgeCommand):
-    help = "Check a report's files and certificate, and compute every number anew from the ZIP."
+    help = "Check a report's files and certificate, and recompute every number from the ZIP."
     prepares_database = False
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -8,7 +8,7 @@ import pytest
 from annotation.models import Draft
 from annotation.queue.queue import claim_next
 from annotation.results.data.runs import project_costs
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.report.text import figure, report_lines
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.review import Review
@@ -110,7 +110,7 @@ def test_after_a_review_an_audited_label_speaks_for_the_labels_that_nobody_check
     # Of the four that nobody saw all may be wrong, since 5 of 70 audits find one wrong at most then,
     # or right. What people reviewed is no chance.
     assert (found.after().accuracy.low, found.after().accuracy.high) == pytest.approx((0.6, 1.0))
-    shown = report(found)
+    shown = report_json(found)
     as_done = shown["methods"][-1]
     assert (as_done["done"], as_done["m"], as_done["audited"]) == (True, 2, 4)
     assert as_done["kappa"] == found.after().kappa.as_json()

@@ -113,7 +113,7 @@ def test_what_was_delivered_holds(files, problems):
 def test_a_vote_that_was_turned_is_named(files, problems):
     edited(files, "votes.csv", turn_a_vote)
     (problem,) = problems()
-    assert problem.startswith("1 votes that the figures rest on are not in votes.csv, or otherwise")
+    assert problem.startswith("1 votes that the figures rest on are not in votes.csv, or differ")
 
 
 def test_a_vote_that_was_taken_out_or_put_in_is_found(files, problems):
@@ -122,7 +122,7 @@ def test_a_vote_that_was_taken_out_or_put_in_is_found(files, problems):
     assert any("1 votes that the figures rest on are not in votes.csv" in one for one in problems())
     files["votes.csv"] = whole
     edited(files, "votes.csv", lambda rows: [*rows, rows[0] | {"annotator": "annotator 9"}])
-    assert any("votes.csv has 1 votes beside those" in one for one in problems())
+    assert any("votes.csv has 1 votes besides those" in one for one in problems())
 
 
 def test_a_vote_turned_in_the_arrays_too_contradicts_the_labels(files, problems):
@@ -193,7 +193,7 @@ def test_another_certificate_is_not_what_the_data_certify(files, problems):
     certificate = json.loads(files["certificate.json"])["certificate"]
     certificate["epsilon"] = 0.01
     files["certificate.json"] = json.dumps({"certificate": certificate}).encode()
-    assert problems() == ["the certificate is not the one of the report"]
+    assert problems() == ["the certificate differs from the one in the report"]
     figures = json.loads(files["report.json"])
     files["report.json"] = json.dumps(figures | {"certificate": certificate}).encode()
     assert any(one.startswith("certificate.epsilon is 0.01, and computes to") for one in problems())

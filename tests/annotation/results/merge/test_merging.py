@@ -159,7 +159,7 @@ def test_another_runs_round_gives_no_reason_and_no_cost_to_this_one(project, run
 def test_examples_of_two_imports_that_have_the_same_numbers_are_all_merged(
     project, run, monkeypatch
 ):
-    monkeypatch.setattr(final_labels, "_CHUNK", 3)
+    monkeypatch.setattr(final_labels, "_EXAMPLES_AT_ONCE", 3)
     Example.objects.filter(project=project).update(number=1)
     assert [one.example.external_id for one in merged(project, run)] == [f"e{n}" for n in range(10)]
 

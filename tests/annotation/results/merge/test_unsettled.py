@@ -41,8 +41,8 @@ def test_the_judges_label_by_policy_measures_no_judge(project, run):
         while isinstance(draft := claim_next(round_, person), Draft):
             record_vote(draft, {"overall": overall})
     assert reason(run) == (
-        "2 of 2 items without a majority keep the judge's label by policy, which cannot measure "
-        "the judge"
+        "2 of 2 items without a majority keep the judge's label by policy, which can't measure the "
+        "judge"
     )
     assert Analysis(project, run).lines().reason == reason(run)
 
@@ -51,7 +51,7 @@ def test_votes_on_some_examples_are_not_called_none(project, run, tmp_path):
     path = tmp_path / "votes.csv"
     path.write_text("external_id,annotator,label\ne0,kim,win\ne1,kim,win\n")
     import_votes(project, None, path)
-    assert reason(run).startswith("2 of 10 examples have a human label: bring those of all")
+    assert reason(run).startswith("only 2 of 10 examples have a human label")
 
 
 def reason(run):

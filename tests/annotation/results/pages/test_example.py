@@ -83,7 +83,7 @@ def test_samples_stand_by_order_with_their_scores_and_failures(page, project, ex
     assert "9 : 7.5" in first
     assert "unparsed" in first
     assert "4 : 6" in second
-    assert "lost: possibly billed" in second
+    assert "lost (may have been billed)" in second
     assert "8.25" in first
     assert ".451" in first
 
@@ -153,5 +153,5 @@ def test_as_many_queries_for_fifty_samples_as_for_one(
         record(run, example, "original", slot, outcome="win")
     url = reverse("example", args=[project.slug, example.pk]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(16):
+    with django_assert_num_queries(17):
         as_researcher.get(url)

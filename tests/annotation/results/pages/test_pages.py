@@ -127,7 +127,7 @@ def test_that_nobody_labelled_is_said_once_with_what_to_do_next(client, owner, j
     body = re.sub(r'title="[^"]*"', "", page[page.index('<dl class="facts">') :])
     cells = re.findall(r"<td[^>]*>.*?</td>", body, re.DOTALL)
     assert not [cell for cell in cells if "no human labels" in cell]
-    assert page.count('title="no human labels: open a round, or import votes">–<') > 10
+    assert page.count('title="no human labels yet; open a round or import votes">–<') > 10
     assert '<a href="/p/vicuna/plan">plan a round</a>' in page
     open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(20), votes=1))
     page = client.get("/p/vicuna/results").content.decode()

@@ -8,6 +8,7 @@ from annotation.results.pages.plan import CHANCE, CHOSEN, CURVE, cost_curve
 from annotation.results.planner.planning import advice, plan
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.review import Unforeseen
 from annotation.rounds.opening import RoundSettings
 from annotation.votes.imports import import_votes
 from judging.methods.review.cost import HumanRate
@@ -56,8 +57,8 @@ def test_no_audit_is_recommended_that_takes_more_examples_than_there_are(project
     for example in make_examples(project, 11):
         make_verdict(run, example, example.number / 11, rank=11 - example.number)
     found = advised(run)
-    assert "takes an audit of 29, and only 10 would be unchecked" in found.sentence
-    assert "have people label everything" in found.sentence
+    assert "An audit of 29 is needed to certify" in found.sentence
+    assert "only 10 would be unreviewed. Have people label everything" in found.sentence
 
 
 def test_where_errors_do_not_come_first_no_rank_is_recommended(judged, tmp_path):
@@ -66,7 +67,9 @@ def test_where_errors_do_not_come_first_no_rank_is_recommended(judged, tmp_path)
     found = advised(judged)
     assert found.beta is None
     assert found.warns
-    assert found.sentence.startswith("No β is recommended: on these labels the first by rank hold")
+    assert found.sentence.startswith(
+        "No β is recommended: on these labels, the highest-ranked examples hold"
+    )
 
 
 def test_where_nothing_is_judged_an_audit_is_no_advice(project):
@@ -74,7 +77,7 @@ def test_where_nothing_is_judged_an_audit_is_no_advice(project):
     everything = RoundSettings(everything=True, votes=2, rate=SETTINGS.rate)
     found = advice(None, plan(project, None, everything), None, 0.1, None)
     assert "audit" not in found.sentence
-    assert "Let it judge first" in found.sentence
+    assert "Start a judge run first" in found.sentence
     assert "3 examples" in found.rests_on
 
 
@@ -107,12 +110,12 @@ def test_a_budget_is_told_what_it_buys(judged, tmp_path):
     with_votes(judged, tmp_path, lambda n: n < 16)
     found = advised(judged, budget=Decimal(16))
     assert found.beta == 10
-    assert "$16.00 buys β = 10.0 %" in found.sentence
+    assert "$16.00 pays for β = 10.0 %" in found.sentence
 
 
 def test_the_chosen_point_stands_on_the_curve(judged, tmp_path):
     with_votes(judged, tmp_path, lambda n: n < 16)
-    known = report(Analysis(judged.project, judged))["expected"]
+    known = report(Analysis(judged.project, judged)).expected
     rows = cost_curve(known, plan(judged.project, judged, SETTINGS)).table
     by = {line: [row for row in rows if row["line"] == line] for line in (CURVE, CHANCE, CHOSEN)}
     here = next(row for row in by[CURVE] if row["beta"] == 10)
@@ -121,4 +124,4 @@ def test_the_chosen_point_stands_on_the_curve(judged, tmp_path):
     assert here["value"] == pytest.approx(72 / 80)
     at_random = next(row for row in by[CHANCE] if row["beta"] == 10)
     assert at_random["value"] == pytest.approx((64 + 1.6) / 80)
-    assert cost_curve({"beta": []}, plan(judged.project, judged, SETTINGS)).table == []
+    assert cost_curve(Unforeseen((), ""), plan(judged.project, judged, SETTINGS)).table == []

@@ -4,8 +4,9 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.results.planner.planning import beta_for, expectation, expected_at, may_certify
+from annotation.results.planner.planning import beta_for, expected_at, may_certify
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.review import expectation
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
 from judging.projects.models import Project
@@ -47,9 +48,9 @@ def test_between_two_betas_the_lower_one_holds(known):
 
 def test_the_beta_for_a_target_is_the_first_whose_band_reaches_it(known):
     beta = beta_for(known, 0.8)
-    at = known["beta"].index(beta)
-    assert known["lower_band"][at] >= 0.8 > known["lower_band"][at - 1]
-    assert beta_for(known, 0.9999) is None or known["lower_band"][-1] >= 0.9999
+    at = known.beta.index(beta)
+    assert known.lower_band[at] >= 0.8 > known.lower_band[at - 1]
+    assert beta_for(known, 0.9999) is None or known.lower_band[-1] >= 0.9999
 
 
 def test_what_an_audit_can_certify_is_the_published_table():
@@ -83,4 +84,4 @@ def test_a_reviewer_is_as_right_as_on_all_examples(project):
     analysis = Analysis(project, run)
     found = expectation(analysis.sheet, analysis.review, analysis.rng)
     # With one other vote its label is the majority: 0 where they differ.
-    assert found["reviewer"] == pytest.approx(0.8)
+    assert found.reviewer == pytest.approx(0.8)

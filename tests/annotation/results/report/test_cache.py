@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Draft, Item, Round
+from annotation.models import Draft, Item, Round, Vote
 from annotation.queue.queue import claim_next
 from annotation.results.report import cache
 from annotation.results.report.cache import Shown, current_report, fingerprint, shown_report
@@ -49,7 +49,7 @@ def test_the_same_state_of_the_data_is_computed_once(project, run, django_assert
     with django_assert_max_num_queries(12):
         assert current_report(project, run) == first
     ranked_again(run)
-    assert current_report(project, run)["coverage"]["labels"]["lose"] == 10
+    assert current_report(project, run).coverage.labels["lose"] == 10
 
 
 def test_a_small_report_is_renewed_while_one_waits(project, run):
@@ -67,14 +67,14 @@ def test_a_large_one_shows_the_last_figures_until_a_worker_has_renewed_them(
     renew_report(run.pk)
     done = client.get("/p/vicuna/results", headers={"HX-Request": "true"})
     assert done["HX-Refresh"] == "true"
-    assert shown_report(project, run).report["coverage"]["labels"]["win"] == 10
+    assert shown_report(project, run).report.coverage.labels["win"] == 10
     ranked_again(run)
     before = shown_report(project, run)
-    assert (before.renewing, before.report["coverage"]["labels"]["win"]) == (True, 10)
+    assert (before.renewing, before.report.coverage.labels["win"]) == (True, 10)
     page = client.get("/p/vicuna/results").content.decode()
     assert "from before the latest votes or verdicts" in page
     renew_report(run.pk)
-    assert shown_report(project, run).report["coverage"]["labels"]["lose"] == 10
+    assert shown_report(project, run).report.coverage.labels["lose"] == 10
 
 
 def test_without_a_worker_the_page_computes_it(project, run, large):
@@ -101,8 +101,8 @@ def swap(rows, name, one, other):
         (Example, "category", ("maths", "prose")),
         (Example, "model_1", ("maple", "birch")),
         (Example, "is_check", (True, False)),
-        (Annotation, "label", ("win", "tie")),
-        (Annotation, "left_response", (1, 2)),
+        (Vote, "label", ("win", "tie")),
+        (Vote, "left_response", (1, 2)),
         (Verdict, "label", ("win", "lose")),
         (Verdict, "rank", (1, 2)),
     ],

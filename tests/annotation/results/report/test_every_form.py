@@ -8,7 +8,7 @@ import pytest
 from annotation.models import Draft
 from annotation.queue.queue import claim_next
 from annotation.results.merge.final_labels import merged
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
@@ -108,7 +108,7 @@ def test_a_form_goes_from_the_judge_to_the_report(settings, tmp_path, form, temp
 
 
 def check_report(project, run):
-    found = report(Analysis(project, run))
+    found = report_json(Analysis(project, run))
     assert found["coverage"]["judged"]["value"] == 1
     assert found["coverage"]["samples"] == {"valid": N * 2 * K}
     assert found["position"]["conflict_rate"]["n"] == N

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.core.management import call_command
 
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.methods import ADAPTIVE
 from annotation.votes.imports import import_votes
@@ -21,7 +21,7 @@ win_rate certificate alt_test length ablation models cost portia calibration jud
 
 
 def figures_of(run):
-    return report(Analysis(run.project, run))
+    return report_json(Analysis(run.project, run))
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The head of the report: the honest answer, and what stands against it."""
 
-import copy
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -8,8 +8,10 @@ import pytest
 from annotation.results.report.page import in_short
 from annotation.results.report.report import report
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import MethodRow
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
+from judging.methods.intervals.estimates import Estimate
 from tests.factories import make_examples, make_run, make_verdict
 
 
@@ -41,39 +43,59 @@ def texts(figures):
 
 
 def test_a_name_from_right_to_left_keeps_its_direction_to_itself(figures):
-    pair = figures["models"]["pairwise"][0]
-    pair["model_1"] = "نموذج"
-    assert texts(figures)["win-rate"].startswith("\u2068نموذج\u2069 is better than birch-3b for")
+    pair = replace(figures.models.pairwise[0], model_1="نموذج")
+    named = replace(figures, models=replace(figures.models, pairwise=[pair]))
+    assert texts(named)["win-rate"].startswith("\u2068نموذج\u2069 is better than birch-3b: ")
 
 
 def test_the_first_sentence_says_who_is_better_for_people(figures):
     found = texts(figures)
     assert found["win-rate"].startswith(
-        "maple-7b is better than birch-3b for people: win rate .833"
+        "maple-7b is better than birch-3b: people give maple-7b a win rate of 83\u202f% ("
     )
+    assert found["win-rate"].endswith(", n = 60).")
     assert "50" not in found["win-rate"]
-    assert "Alone, the judge gives the right label for .833" in found["methods"]
+    assert found["methods"].startswith(
+        "Without review, the judge agrees with people's majority on 83\u202f% of pairs ("
+    )
     assert "better than chance" in found["review"]
 
 
 def test_without_people_the_judges_word_is_no_answer(unlabelled):
     first = in_short(unlabelled)[0]
     assert first.warns
-    assert "cannot be said" in first.text
-    assert "its bias unknown" in first.text
+    assert "isn't known yet" in first.text
+    assert "its bias is unknown" in first.text
 
 
 def test_an_interval_around_one_half_shows_nothing(figures):
-    even = copy.deepcopy(figures)
-    for name in ("people", "judge_and_people"):
-        even["win_rate"][name] |= {"value": 0.52, "low": 0.41, "high": 0.63}
-    assert texts(even)["win-rate"].startswith("Neither maple-7b nor birch-3b is shown to be better")
+    half = Estimate(0.52, 60, 0.41, 0.63)
+    rates = replace(figures.win_rate, people=half, judge_and_people=half)
+    even = replace(figures, win_rate=rates)
+    said = "No clear winner: people give maple-7b a win rate of 52\u202f% (41–63\u202f%, n = 60)."
+    assert texts(even)["win-rate"] == said
+
+
+def test_a_worse_model_is_named_after_the_better_one(figures):
+    low = Estimate(0.3, 60, 0.21, 0.38)
+    rates = replace(figures.win_rate, people=low, judge_and_people=low)
+    assert texts(replace(figures, win_rate=rates))["win-rate"] == (
+        "birch-3b is better than maple-7b: people give maple-7b a win rate of 30\u202f% "
+        "(21–38\u202f%, n = 60)."
+    )
+
+
+def test_a_win_rate_without_an_interval_says_why(figures):
+    alone = Estimate(0.8, 60, note="all examples are of one question")
+    rates = replace(figures.win_rate, people=alone, judge_and_people=alone)
+    said = texts(replace(figures, win_rate=rates))["win-rate"]
+    assert "isn't known yet (all examples are of one question)" in said
 
 
 def test_models_that_change_places_are_not_called_by_response_1(project, figures):
     project.examples.filter(number__lt=30).update(model_1="birch-3b", model_2="maple-7b")
     swapped = report(Analysis(project, project.runs.get()))
-    assert swapped["models"]["same_places"] is False
+    assert swapped.models.same_places is False
     assert texts(swapped)["win-rate"].startswith("Response 1 is better than response 2")
 
 
@@ -83,43 +105,46 @@ def test_of_many_models_the_first_is_named(project, figures):
     many = report(Analysis(project, project.runs.get()))
     first = in_short(many)[0]
     assert first.section == "models"
-    assert ("Of 3 models" in first.text) != ("cannot be ranked" in first.text)
+    assert ("Of 3 models" in first.text) != ("can't be ranked" in first.text)
 
 
 def test_the_kappa_beside_the_accuracy_is_of_this_run(figures):
     before = texts(figures)["methods"]
-    vanilla = {"name": "VANILLA", "run": "another", "k": 1, "beta": 0, "kappa": {"value": 0.9}}
+    known = Estimate(0.9, 60)
+    row = {"name": "VANILLA", "run": "another", "k": 1, "bpc": False, "beta": 0}
+    vanilla = MethodRow(**row, accuracy=known, kappa=known)
     assert ".900" not in before
-    assert texts(figures | {"methods": [vanilla, *figures["methods"]]})["methods"] == before
+    assert texts(replace(figures, methods=[vanilla, *figures.methods]))["methods"] == before
 
 
 def test_a_leaning_judge_is_warned_of(figures):
-    leaning = copy.deepcopy(figures)
-    leaning["position"]["conflict_rate"] = {"value": 0.4, "low": 0.3, "high": 0.5, "n": 60}
-    leaning["position"]["first_position_rate"] = {"value": 0.9, "low": 0.7, "high": 0.98, "n": 20}
+    position = replace(
+        figures.position,
+        conflict_rate=Estimate(0.4, 60, 0.3, 0.5),
+        first_position_rate=Estimate(0.9, 20, 0.7, 0.98),
+    )
+    leaning = replace(figures, position=position)
     found = next(one for one in in_short(leaning) if one.section == "position")
     assert found.warns
-    assert "where one position wins both times (n = 20), it is the first 90" in found.text
-    assert "it is the first 90\u202f% of the time" in found.text
+    assert found.text == (
+        "Swapping the two responses changes the verdict on 40\u202f% of pairs (30–50\u202f%, "
+        "n = 60). Position bias: the first response won 90\u202f% of the 20 verdicts that flipped "
+        "when swapped."
+    )
 
 
 def test_a_certificate_names_the_score_that_it_is_about(figures):
-    issued = {
-        "issued": True,
-        "epsilon": 0.1,
-        "confidence": 0.95,
-        "n_from_judge": 40,
-        "threshold": 0.2,
-    }
+    fixed = {"epsilon": 0.1, "confidence": 0.95, "n_from_judge": 40, "threshold": 0.2}
+    issued = replace(figures.certificate, issued=True, **fixed)
     for score, words in (("bpde", "a BPDE of"), ("routing", "a learned probability of an error")):
-        said = texts(figures | {"certificate": issued | {"score": score}})["trust"]
+        said = texts(replace(figures, certificate=replace(issued, score=score)))["trust"]
         assert f"labels with {words}" in said
 
 
 def test_a_judge_that_never_wavers_is_not_said_to_waver_where_it_errs(project, figures):
     run = project.runs.get()
     run.verdicts.update(bpde=0.0)
-    assert "ranks none before another" in texts(report(Analysis(project, run)))["review"]
+    assert "can't rank them" in texts(report(Analysis(project, run)))["review"]
 
 
 @pytest.fixture
@@ -152,11 +177,11 @@ def test_a_ranking_of_models_says_whose_labels_it_rests_on(many, tmp_path):
     assert found.warns
     vote_on_all(many, tmp_path)
     found = ranking(many)
-    assert found.text.endswith("; what people say is not in this ranking.")
+    assert found.text.endswith("; people's labels are not part of this ranking.")
     assert found.warns
     settings = RoundSettings(beta=Decimal(50), votes=1)
     open_round(many.project, None, many, settings)
-    assert ranking(many).text.endswith("; 6 of 12 are people's, the others the judge's.")
+    assert ranking(many).text.endswith("; people gave 6 of 12, the judge the others.")
     open_round(many.project, None, many, RoundSettings(everything=True, votes=1))
     found = ranking(many)
     assert "ranks first by people's labels" in found.text

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
 
+from annotation.results.data.figures import to_json
 from annotation.results.delivery.package import Unpacked, pack
 from annotation.results.delivery.verify import differences
-from annotation.results.report.report import plots, report
+from annotation.results.report.report import plots, report, report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import calibration
 from annotation.results.sections.judge_card import judge_card
+from judging.methods.intervals.estimates import Undefined
 from judging.runs.engine.content_free import answers
 from judging.runs.models import Call, Parse, Run
 from tests.annotation.results.choosing import make_choice_run, make_graded_project
@@ -35,81 +37,81 @@ def run(project, examples):
 
 
 def row(found, method):
-    return next(one for one in found["comparison"]["rows"] if one["method"] == method)
+    return next(one for one in found.comparison.rows if one.method == method)
 
 
 def test_the_mean_of_a_balanced_set_removes_both_biases_and_is_recommended(run, project):
     """Position and token add +-1.2 and +-0.8 in turn, so the mean's sign is the true gap's."""
     found = calibration(Analysis(project, run))
-    assert row(found, "mean")["mean"]["accuracy"]["value"] == 1.0
-    assert row(found, "uncalibrated")["average"]["accuracy"]["value"] < 0.85
-    assert found["comparison"]["recommended"] == "mean"
-    assert found["comparison"]["labelled"] == 120
-    assert found["mass"]["value"] == pytest.approx(0.9)
+    assert row(found, "mean").mean.accuracy.value == 1.0
+    assert row(found, "uncalibrated").average.accuracy.value < 0.85
+    assert found.comparison.recommended == "mean"
+    assert found.comparison.labelled == 120
+    assert found.mass.value == pytest.approx(0.9)
 
 
 def test_probabilities_without_their_mass_have_a_reason_in_its_place(run, project):
     Parse.objects.filter(sample__call__run=run).update(mass=None)
     found = calibration(Analysis(project, run))
-    assert found["mass"]["value"] is None
-    assert "do not say how likely" in found["mass"]["reason"]
-    json.dumps(found, allow_nan=False)
+    assert isinstance(found.mass, Undefined)
+    assert "doesn't contain the total probability" in found.mass.reason
+    json.dumps(to_json(found), allow_nan=False)
 
 
 def test_figures_have_intervals_or_reasons_and_cc_says_what_it_lacks(run, project):
     found = calibration(Analysis(project, run))
     for name in ("kappa", "icc_2k", "icc_3k"):
-        figure = row(found, "uncalibrated")[name]
-        assert figure["low"] <= figure["value"] <= figure["high"]
-    assert "not asked about contents" in row(found, "cc")["calibration"]["reason"]
-    assert [one["share"] for one in found["by_share"]] == [10, 25, 50, 75]
-    assert found["runs"] == []
+        figure = getattr(row(found, "uncalibrated"), name)
+        assert figure.low <= figure.value <= figure.high
+    assert "not asked about content-free inputs" in row(found, "cc").calibration.reason
+    assert [one.share for one in found.by_share] == [10, 25, 50, 75]
+    assert found.runs == []
 
 
 def test_labels_of_contested_examples_alone_are_not_averaged_over(run, project, examples):
     type(examples[0]).objects.update(gold_label=None)
     found = calibration(Analysis(project, run))
-    assert "no human labels" in found["labels"]["reason"]
-    assert row(found, "mean")["mean"]["accuracy"]["value"] is None
+    assert "no human labels" in found.labels.reason
+    assert isinstance(row(found, "mean").mean.accuracy, Undefined)
 
 
 def test_other_runs_of_the_judge_stand_beside(run, project, examples):
     make_choice_run(project, examples, GAPS, position=0.1, token=0.1, name="xy")
     make_choice_run(project, examples, GAPS, model="another", name="other judge")
     found = calibration(Analysis(project, run))
-    assert [one["run"] for one in found["runs"]] == [run.name, "xy"]
-    first, second = (one["before"]["kappa"]["value"] for one in found["runs"])
+    assert [one.run for one in found.runs] == [run.name, "xy"]
+    first, second = (one.before.kappa.value for one in found.runs)
     assert first < second
 
 
 def test_a_run_without_probabilities_has_the_reason(project, examples):
     found = calibration(Analysis(project, make_run(project)))
-    assert "no probabilities" in found["reason"]
+    assert "only runs of the form choice" in found.reason
 
 
 def test_a_choice_is_compared_with_no_method_that_needs_evidence(run, project):
-    names = [(row["name"], row["k"]) for row in report(Analysis(project, run))["methods"]]
+    names = [(row["name"], row["k"]) for row in report_json(Analysis(project, run))["methods"]]
     # Four permutations are two samples in each order.
     assert names[:4] == [("one order", 1), ("one order", 2), ("BPC", 1), ("BPC", 2)]
     assert all(name == "BPC+HITLC" for name, _ in names[4:])
 
 
 def test_the_card_tells_position_and_token_apart(run, project):
-    entries = {one["key"]: one for one in judge_card(Analysis(project, run))["entries"]}
+    entries = {one.key: one for one in judge_card(Analysis(project, run)).entries}
     assert set(entries) == {
         "position", "id_token", "length", "likelihood", "self_preference", "repetition",
         "unparsed", "cost",
     }  # fmt: skip
     expected = expected_advantages()
     for key, value in expected.items():
-        figure = entries[key]["value"]
-        assert figure["value"] == pytest.approx(value, abs=1e-9)
-        assert figure["low"] < figure["value"] < figure["high"]
+        figure = entries[key].value
+        assert figure.value == pytest.approx(value, abs=1e-9)
+        assert figure.low < figure.value < figure.high
     assert expected["position"] > expected["id_token"] > 0.1
-    assert entries["unparsed"]["value"]["value"] == 0.0
-    assert "different option IDs" in entries["repetition"]["value"]["reason"]
-    assert all(one["meaning"] and one["remedy"] for one in entries.values())
-    assert "likelihood" in entries["likelihood"]["value"]["reason"]
+    assert entries["unparsed"].value.value == 0.0
+    assert "different option IDs" in entries["repetition"].value.reason
+    assert all(one.meaning and one.remedy for one in entries.values())
+    assert "likelihood" in entries["likelihood"].value.reason
 
 
 def expected_advantages():
@@ -125,18 +127,19 @@ def expected_advantages():
 
 def test_two_permutations_confound_the_two_and_say_so(project, examples):
     run = make_choice_run(project, examples, GAPS, permutations=("X0", "X2"))
-    entries = {one["key"]: one for one in judge_card(Analysis(project, run))["entries"]}
-    assert entries["position"]["value"]["note"] == "position and ID token together"
-    assert "3 or 4 permutations" in entries["id_token"]["value"]["reason"]
+    entries = {one.key: one for one in judge_card(Analysis(project, run)).entries}
+    assert entries["position"].value.note == "position bias and ID-token bias together"
+    assert "3 or 4 permutations" in entries["id_token"].value.reason
 
 
 def test_what_was_packed_says_the_same_without_a_database(run, project):
     analysis = Analysis(project, run)
-    found = json.loads(json.dumps(report(analysis)))
+    figures = report(analysis)
+    found = json.loads(json.dumps(to_json(figures)))
     data, context = pack(analysis)
-    again = json.loads(json.dumps(report(Unpacked(data, json.loads(json.dumps(context))))))
+    again = json.loads(json.dumps(report_json(Unpacked(data, json.loads(json.dumps(context))))))
     assert list(differences(found, again, "")) == []
-    assert {"calibration", "calibration-curve"} <= {plot.name for plot in plots(found)}
+    assert {"calibration", "calibration-curve"} <= {plot.name for plot in plots(figures)}
 
 
 def test_calibrate_asks_about_nothing_once_and_stores_its_answers(project, settings, capsys):
@@ -155,7 +158,7 @@ def test_calibrate_asks_about_nothing_once_and_stores_its_answers(project, setti
     assert about_nothing.count() == 21
     assert about_nothing.get(part="cc:X0").state == Call.State.DONE
     printed = capsys.readouterr().out
-    assert "21 answers about nothing" in printed
+    assert "21 answers about content-free texts" in printed
     assert "Recommended:" in printed
     assert "Contextual calibration (CC)" in printed
     # N/A against N/A: what is left is position and token, a logit of 2.

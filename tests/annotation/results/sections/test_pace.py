@@ -7,10 +7,10 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from annotation.models import Annotation, Item
+from annotation.models import Item, Vote
 from annotation.results.data.figures import as_svg
 from annotation.results.delivery.package import Unpacked, pack
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.rounds.opening import RoundSettings, open_round
@@ -37,13 +37,13 @@ def timed(project):
 
 def test_each_person_has_a_median_and_a_line_in_the_order_of_the_votes(project, timed):
     (ana,) = by_person(times_of(project))
-    assert (ana["annotator"], ana["n"]) == ("annotator-1", 20)
-    assert ana["median_seconds"]["value"] == 50.5
+    assert (ana.annotator, ana.n) == ("annotator-1", 20)
+    assert ana.median_seconds.value == 50.5
     # Five votes a point; of five no interval is had at 95 %.
-    assert [point["to"] for point in ana["points"]] == [5, 10, 15, 20]
-    assert [point["seconds"]["value"] for point in ana["points"]] == [43, 48, 53, 58]
-    assert ana["points"][0]["seconds"]["low"] is None
-    assert pace_plot({"pace": [ana]}).table[0]["votes"] == "1–5"
+    assert [point.to for point in ana.points] == [5, 10, 15, 20]
+    assert [point.seconds.value for point in ana.points] == [43, 48, 53, 58]
+    assert ana.points[0].seconds.low is None
+    assert pace_plot([ana]).table[0]["votes"] == "1–5"
 
 
 def test_the_limits_of_a_median_are_order_statistics():
@@ -56,10 +56,10 @@ def test_the_limits_of_a_median_are_order_statistics():
 
 def test_what_a_section_reads_alone_is_packed_with_the_report(project, timed):
     analysis = Analysis(project, timed)
-    figures = report(analysis)
+    figures = report_json(analysis)
     data, context = pack(analysis)
     unpacked = Unpacked(data, json.loads(json.dumps(context)))
-    assert report(unpacked)["pace"] == figures["pace"] != []
+    assert report_json(unpacked)["pace"] == figures["pace"] != []
 
 
 def test_the_people_page_loads_it_and_strangers_do_not(client, owner, outsider, project, timed):
@@ -74,9 +74,9 @@ def test_the_people_page_loads_it_and_strangers_do_not(client, owner, outsider, 
 
 def test_the_axis_of_votes_counts_whole_ones(project, timed):
     """Between 6 and 11 votes there is no vote 6.2."""
-    for vote in Annotation.objects.order_by("pk")[13:]:
+    for vote in Vote.objects.order_by("pk")[13:]:
         vote.delete()
-    drawn = as_svg(pace_plot({"pace": by_person(times_of(project))}))
+    drawn = as_svg(pace_plot(by_person(times_of(project))))
     axis = drawn.partition("X-axis titled")[2].partition("Y-axis titled")[0]
     ticks = re.findall(r">(\d+(?:\.\d+)?)</text>", axis)
     assert len(ticks) > 2

@@ -31,51 +31,51 @@ def run(project, tmp_path):
 
 
 def row_named(figures, name):
-    return next(row for row in figures["methods"] if row["name"] == name)
+    return next(row for row in figures.methods if row.name == name)
 
 
 def test_the_jury_stands_in_table_4_between_the_run_and_what_people_review(project, run):
     figures = report(Analysis(project, run))
-    names = [row["name"] for row in figures["methods"]]
+    names = [row.name for row in figures.methods]
     own = names.index("MEC+BPC", names.index("Jury of 2") - 1)
     assert names[own + 1 : own + 3] == ["Jury of 2", "Jury of 2, weighted"]
     assert names[own + 3].endswith("+HITLC")
     equal = row_named(figures, "Jury of 2")
-    assert equal["members"] == [run.name, "wise"]
+    assert equal.members == [run.name, "wise"]
     # Where the two differ it is a tie, half right; the run alone is wrong there.
-    alone = figures["ties"]["half"]["accuracy"]["value"]
-    assert equal["accuracy"]["value"] == pytest.approx((1 + alone) / 2, abs=0.01)
+    alone = figures.ties.half.accuracy.value
+    assert equal.accuracy.value == pytest.approx((1 + alone) / 2, abs=0.01)
     # By weight, who is always right outvotes who is not.
-    assert row_named(figures, "Jury of 2, weighted")["accuracy"]["value"] == 1
+    assert row_named(figures, "Jury of 2, weighted").accuracy.value == 1
     # What recorded judgments cost is not known, so neither is the panel's cost.
-    assert equal["judge_usd"] is None
+    assert equal.judge_usd is None
 
 
 def test_a_cascade_costs_its_share_and_is_right_where_the_second_judge_is(project, run):
     run.price, run.spent_usd = PRICE, Decimal("0.40")
     run.save()
     figures = report(Analysis(project, run))
-    rows = figures["cascades"]
-    assert {row["run"] for row in rows} == {"wise"}
-    fifth = next(row for row in rows if row["share"] == 20)
-    assert (fifth["m"], fifth["judge_usd"]) == (24, "2")
-    reached = [row["accuracy"]["value"] for row in rows]
-    alone = figures["ties"]["half"]["accuracy"]["value"]
+    rows = figures.cascades
+    assert {row.run for row in rows} == {"wise"}
+    fifth = next(row for row in rows if row.share == 20)
+    assert (fifth.m, fifth.judge_usd) == (24, Decimal(2))
+    reached = [row.accuracy.value for row in rows]
+    alone = figures.ties.half.accuracy.value
     assert reached == sorted(reached)
     assert alone < reached[0] < 1
-    assert row_named(figures, "Jury of 2")["judge_usd"] == "8.4"
+    assert row_named(figures, "Jury of 2").judge_usd == Decimal("8.4")
     assert "Jury of 2" in {row["method"] for row in cost_plot(figures).table}
 
 
 def test_one_run_alone_is_no_jury(project, tmp_path):
     run = biased_run(project, tmp_path, n=10)
     figures = report(Analysis(project, run))
-    assert figures["cascades"] == []
-    assert not any("Jury" in row["name"] for row in figures["methods"])
+    assert figures.cascades == []
+    assert not any("Jury" in row.name for row in figures.methods)
 
 
 def test_without_labels_to_weigh_by_every_member_counts_the_same(project, run):
     project.examples.update(gold_label=None)
-    names = [row["name"] for row in report(Analysis(project, run))["methods"]]
+    names = [row.name for row in report(Analysis(project, run)).methods]
     assert "Jury of 2" in names
     assert "Jury of 2, weighted" not in names

@@ -2,6 +2,8 @@
 
 import json
 import re
+from decimal import Decimal
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +11,10 @@ from annotation.results.data.figures import as_png, as_svg, x_axis, y_axis
 from annotation.results.data.figures import plot as plotted
 from annotation.results.report.report import cost_plot, plots, report, score_gap_plot
 from annotation.results.sections.analysis import Analysis
+from annotation.results.sections.methods import MethodRow
 from annotation.votes.imports import import_votes
+from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.verdicts.position import GapBin
 from tests.factories import make_examples, make_run, make_verdict
 
 
@@ -45,31 +50,28 @@ def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):
 
 def test_what_is_dearer_and_no_better_is_beaten_by_the_frontier():
     def method(k, usd, accuracy):
-        known = {"value": accuracy, "low": None, "high": None}
-        row = {"name": "MEC", "k": k, "beta": 0, "accuracy": known}
-        return row | {"judge_usd": usd, "human_usd": "0"}
+        known = Estimate(accuracy, 10)
+        row = {"name": "MEC", "k": k, "bpc": False, "beta": 0, "judge_usd": Decimal(usd)}
+        return MethodRow(**row, accuracy=known, kappa=known)
 
-    rows = [method(1, "1", 0.6), method(2, "2", 0.5), method(3, "3", 0.7)]
-    plot = cost_plot({"methods": rows})
+    rows = [method(1, 1, 0.6), method(2, 2, 0.5), method(3, 3, 0.7)]
+    plot = cost_plot(SimpleNamespace(methods=rows))
     assert [row["place"] for row in plot.table] == ["on the frontier", "beaten", "on the frontier"]
     assert "on the frontier" in as_svg(plot)
 
 
 def test_gaps_stand_in_order_where_one_has_no_example():
-    known, empty = {"value": 0.5, "low": 0.4, "high": 0.6}, {"value": None, "reason": "none"}
+    known, empty = Estimate(0.5, 10, 0.4, 0.6), Undefined("none")
     bins = [(0, known), (1, empty), (2, known)]
-    rows = [
-        {"low": low, "high": low + 1, "same_samples": same, "split_samples": known}
-        for low, same in bins
-    ]
-    plot = score_gap_plot({"conflict_by_gap": rows})
+    rows = [GapBin(low, low + 1, same, known) for low, same in bins]
+    plot = score_gap_plot(SimpleNamespace(conflict_by_gap=rows))
     assert plot.spec["encoding"]["x"]["sort"] == ["0–1", "1–2", "2–3"]
 
 
 def test_the_first_bar_holds_what_is_certain(drawn):
     bars = next(plot for plot in drawn if plot.name == "bpde").table
-    # BPDE 0 and .05 of twenty steps; nothing was selected.
-    assert bars[1] == {"bpde": "0.0–0.1", "people": "not selected", "examples": 2}
+    # BPDE 0 of twenty steps of .05; nothing was selected.
+    assert bars[1] == {"bpde": "0", "people": "not selected", "examples": 1}
     assert sum(bar["examples"] for bar in bars) == 20
 
 

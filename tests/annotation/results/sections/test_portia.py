@@ -8,7 +8,7 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from annotation.results.delivery.verify import verify
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import Example
 from judging.runs.forms.portia import PortiaOptions
@@ -27,7 +27,7 @@ def by_portia(project, **choices):
 
 
 def portia_of(run):
-    return report(Analysis(run.project, run))["portia"]
+    return report_json(Analysis(run.project, run))["portia"]
 
 
 @db
@@ -170,7 +170,7 @@ def test_the_pages_show_the_parts_the_stages_and_the_section(settings, client, p
     assert "By length: response 2 shown first" in page
     # The same words wherever a stage is named.
     assert '<th scope="row">By length</th>' in page
-    assert "stages: whole responses, by length, by what is alike" in page
+    assert "stages: whole responses, by length, by similarity" in page
     assert "<dd>By length</dd>" in example
     results = client.get(reverse("results", args=[project.slug])).content.decode()
     assert '<section id="portia">' in results

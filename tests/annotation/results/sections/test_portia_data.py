@@ -6,7 +6,7 @@ import pytest
 from annotation.results.sections.portia import order_signs
 from judging.runs.models import Call
 from tests.factories import make_examples, make_run
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 PARTS = ("original", "swapped")
 

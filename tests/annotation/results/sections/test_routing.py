@@ -13,11 +13,12 @@ from django.core.management import call_command
 
 from annotation.models import Item
 from annotation.results.delivery.verify import verify
-from annotation.results.report.report import report
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.routing import sentence
 from annotation.rounds.changes import close
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.methods.intervals.estimates import Estimate
 from judging.methods.review.routing import wrongness
 from tests.annotation.results.learning import biased_run, go_on, gold, label_all
 from tests.factories import make_annotator, make_run, make_verdict
@@ -50,7 +51,7 @@ def learned(project, run):
 
 
 def routing_of(project, run):
-    return report(Analysis(project, run))["routing"]
+    return report_json(Analysis(project, run))["routing"]
 
 
 def test_the_section_says_what_was_learned_and_what_it_found(project, run, learned):
@@ -90,7 +91,7 @@ def test_no_learned_score_is_shown_elsewhere_where_the_round_kept_to_bpde(projec
     assert found["used"] is False
     assert found["held_out"]["bpde"]["value"] is not None
     assert found["held_out"]["learned"].get("value") is None
-    assert "went by BPDE" in found["held_out"]["learned"]["reason"]
+    assert "selected by BPDE" in found["held_out"]["learned"]["reason"]
 
 
 def test_other_figures_take_the_sample_and_the_selection_as_selected(project, run, learned):
@@ -101,7 +102,7 @@ def test_other_figures_take_the_sample_and_the_selection_as_selected(project, ru
     # 78 stand for themselves, 30 for the other 42
     assert sorted(set(known.weight.tolist())) == [1.0, 1.4]
     truth = np.mean([sheet.judge[n] == sheet.human[n] for n in range(len(sheet))])
-    figures = report(analysis)
+    figures = report_json(analysis)
     win_rate = figures["win_rate"]["people"]
     right = [gold(one) == "win" for one in project.examples.all()]
     assert win_rate["low"] <= np.mean(right) <= win_rate["high"]
@@ -110,7 +111,7 @@ def test_other_figures_take_the_sample_and_the_selection_as_selected(project, ru
 
 
 def test_the_certificate_goes_by_the_routing_score(project, run, learned):
-    found = report(Analysis(project, run))["certificate"]
+    found = report_json(Analysis(project, run))["certificate"]
     assert found["score"] == "routing"
     assert found["looks"] == [30]
     assert found["issued"] is True
@@ -142,7 +143,9 @@ def test_while_it_learns_it_says_how_far_it_is(project, run):
     round_ = open_round(project, None, run, SETTINGS)
     first = Item.objects.filter(round=round_).first()
     Item.objects.filter(pk=first.pk).update(state="complete")
-    assert routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 are settled"
+    assert (
+        routing_of(project, run)["reason"] == "round 1 is still learning: 1 of 40 items are settled"
+    )
 
 
 def test_a_sample_that_led_to_no_selection_stands_for_all_examples(project, run):
@@ -152,7 +155,7 @@ def test_a_sample_that_led_to_no_selection_stands_for_all_examples(project, run)
     sheet = Analysis(project, run).sheet
     assert not sheet.selected.any()
     assert set(sheet.known.weight.tolist()) == {3.0}
-    accuracy = report(Analysis(project, run))["ties"]["half"]["accuracy"]
+    accuracy = report_json(Analysis(project, run))["ties"]["half"]["accuracy"]
     people = [{"win": 1, "lose": -1}[gold(one)] for one in project.examples.order_by("number")]
     truth = 1 - wrongness(sheet.judge, np.array(people, np.int8)).mean()
     assert accuracy["low"] <= truth <= accuracy["high"]
@@ -177,36 +180,40 @@ def test_with_every_label_known_it_says_what_learning_would_do(project, run):
         (
             "length in favour",
             (2.1, 1.4, 3.3),
-            "Wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] per sd",
+            "Wrong more often when it prefers the longer response: ×2.1 [1.4–3.3] "
+            "per standard deviation",
         ),
         (
             "jury agreement",
             (0.35, 0.13, 0.96),
-            "Wrong less often the more the other runs agree with it: ×0.35 [0.13–0.96] per sd",
+            "Wrong less often the more the other runs agree with it: ×0.35 [0.13–0.96] "
+            "per standard deviation",
         ),
         (
             "gap",
             (1.1, 0.8, 1.5),
-            "No clear difference the further apart its scores are (|CS₁ − CS₂|): "
-            "×1.1 [0.8–1.5] per sd",
+            "No clear difference the larger the difference between its scores (|CS₁ − CS₂|): "
+            "×1.1 [0.8–1.5] per standard deviation",
         ),
         (
             "length in favour",
             (2.6, 0.7, 10.1),
-            "Perhaps wrong more often when it prefers the longer response: ×2.6 [0.7–10.1] per sd",
+            "Possibly wrong more often when it prefers the longer response: ×2.6 [0.7–10.1] "
+            "per standard deviation",
         ),
         (
             "category: coding",
             (3.0, 1.2, 120.0),
-            "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] against the average category",
+            "Wrong more often in “coding”: ×3.0 [1.2–1.2e+02] compared with the average category",
         ),
         (
             "category: شعر",
             (1.1, 0.6, 2.0),
-            "No clear difference in “\u2068شعر\u2069”: ×1.1 [0.6–2.0] against the average category",
+            "No clear difference in “\u2068شعر\u2069”: ×1.1 [0.6–2.0] "
+            "compared with the average category",
         ),
     ],
 )
 def test_each_feature_is_a_sentence(name, ratio, expected):
-    given = dict(zip(("value", "low", "high"), ratio, strict=True))
-    assert sentence(name, given) == expected.replace("1.2e+02", "120")
+    value, low, high = ratio
+    assert sentence(name, Estimate(value, 60, low, high)) == expected.replace("1.2e+02", "120")

@@ -5,11 +5,11 @@ from decimal import Decimal
 
 import pytest
 
-from annotation.models import Annotation, Item, Round, RoutingScores, Selection
+from annotation.models import Item, Round, RoutingScores, Selection, Vote
 from annotation.queue.settling import settle
 from annotation.results.sections.routing import select_what_was_learned
 from annotation.results.tasks import go_on_with_round
-from annotation.rounds.changes import due, extend, reopen, wake_due
+from annotation.rounds.changes import extend, reopen, rounds_due, wake_due
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.core.errors import UserError
 from judging.dataset.models import Example
@@ -115,11 +115,11 @@ def test_an_unsettled_learning_item_holds_it_back(learning, person):
     label_all(learning, [person])
     item = Item.objects.filter(round=learning).first()
     Item.objects.filter(pk=item.pk).update(state=Item.State.ADJUDICATE)
-    assert not due().exists()
+    assert not rounds_due().exists()
     assert select_what_was_learned(learning) is False
     assert not RoutingScores.objects.exists()
     settle(item)
-    assert due().get() == learning
+    assert rounds_due().get() == learning
 
 
 def test_the_last_vote_wakes_a_worker(
@@ -138,7 +138,7 @@ def test_the_last_vote_wakes_a_worker(
 def test_votes_given_earlier_can_settle_the_sample_at_once(learning, person, project):
     label_all(learning, [person])
     again = open_round(project, None, learning.run, SETTINGS)
-    assert {round_.pk for round_ in due()} == {learning.pk, again.pk}
+    assert {round_.pk for round_ in rounds_due()} == {learning.pk, again.pk}
 
 
 def test_what_people_could_not_agree_on_is_decided_by_a_person_even_by_policy_judge(
@@ -235,12 +235,15 @@ def test_attention_checks_are_spread_over_both_stages(project, person, tmp_path)
     ("settings", "says"),
     [
         ({"beta": Decimal(20), "learn": 60}, r"smallest β that works is 30.25 %"),
-        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, and 60 of them"),
-        ({"beta": Decimal(100), "learn": 200}, "Learn from fewer: there are 200"),
-        ({"everything": True, "learn": 10}, "nothing to learn a selection for"),
-        ({"beta": Decimal(50), "learn": -1}, "cannot be smaller than 0"),
+        ({"beta": Decimal(30), "learn": 60}, r"selects 60 examples, of which 60"),
+        ({"beta": Decimal(100), "learn": 200}, "smaller learning sample: there are only 200"),
+        ({"everything": True, "learn": 10}, "no learning sample is needed"),
+        ({"beta": Decimal(50), "learn": -1}, "can't be smaller than 0"),
         ({"beta": Decimal(50), "learn": 60, "audit": 101}, "more than the 100 examples"),
-        ({"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)}, "after the end"),
+        (
+            {"beta": Decimal(50), "learn": 60, "audit": 30, "looks": (40,)},
+            "can't be checked after 40",
+        ),
     ],
 )
 def test_settings_that_leave_nothing_to_select_are_refused(project, settings, says):
@@ -266,7 +269,7 @@ def test_labels_edited_after_the_fit_change_no_score(learning, person):
     label_all(learning, [person])
     go_on()
     before = RoutingScores.objects.get(round=learning).scores
-    Annotation.objects.filter(item__round=learning).update(label="tie")
+    Vote.objects.filter(item__round=learning).update(label="tie")
     assert go_on() == 0
     assert RoutingScores.objects.get(round=learning).scores == before
 

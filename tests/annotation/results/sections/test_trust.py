@@ -8,7 +8,7 @@ from annotation.models import Annotator, Draft, Item, Round
 from annotation.queue.queue import claim_next, skip
 from annotation.results.data.sheet import sheet_of
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import alt_test, audit_of
+from annotation.results.sections.trust import NO_AUDIT, alt_test, audit_of
 from annotation.results.sections.trust import certificate as certificate_of
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -47,7 +47,7 @@ def audited(project, run):
 
 
 def certificate(sheet, run):
-    return certificate_of(sheet, audit_of(sheet, run))
+    return certificate_of(sheet, audit_of(sheet, run), NO_AUDIT)
 
 
 def unchecked(run):
@@ -74,11 +74,11 @@ def test_the_plan_is_stored_with_the_round(project, run, audited):
 
 def test_an_audit_without_an_error_certifies_everything(run, audited):
     found = certificate(audited(), run)
-    assert found["issued"] is True
-    assert found["threshold"] == 0.25
-    assert found["n_from_judge"] == N - M - AUDIT
-    assert found["share_from_judge"]["value"] == pytest.approx((N - M - AUDIT) / N)
-    assert found["bound"]["value"] == upper_bound(N - M, AUDIT, 0, 0.05)
+    assert found.issued is True
+    assert found.threshold == 0.25
+    assert found.n_from_judge == N - M - AUDIT
+    assert found.share_from_judge.value == pytest.approx((N - M - AUDIT) / N)
+    assert found.bound.value == upper_bound(N - M, AUDIT, 0, 0.05)
     assert unchecked(run).value == 1
 
 
@@ -89,29 +89,29 @@ def test_bounds_that_one_may_choose_among_share_their_error(project, run, audite
     for example in project.examples.all():
         make_verdict(other, example, 0.5, rank=example.number + 1)
     open_round(project, None, other, RoundSettings(beta=Decimal(10), votes=1, audit=5))
-    low, high = certificate(sheet, run)["bounds"]
+    low, high = certificate(sheet, run).bounds
     for one in (low, high):
-        assert one["bound"] == upper_bound(one["n_set"], one["n_audited"], 0, 0.05 / 8)
+        assert one.bound == upper_bound(one.n_set, one.n_audited, 0, 0.05 / 8)
 
 
 def test_too_many_errors_certify_nothing(run, audited):
     found = certificate(audited(lambda item: item.audit_order is not None), run)
-    assert found["issued"] is False
-    assert "can't be excluded" in found["reason"]
+    assert found.issued is False
+    assert "may be wrong" in found.reason
     assert unchecked(run).value == 0
-    assert [one["n_wrong"] for one in found["bounds"]][-1] == AUDIT
+    assert [one.n_wrong for one in found.bounds][-1] == AUDIT
 
 
 def test_a_look_takes_a_prefix_of_the_order_drawn(run, audited):
     """Thirty are settled in the order drawn, so the look at 30 is due and that at 40 is not."""
     found = certificate(audited(stop_after=30, looks=(30, 40), epsilon=0.2), run)
-    assert found["resolved"] == 30
-    assert found["n_audited"] == 30
-    assert found["bound"]["value"] == upper_bound(N - M, 30, 0, 0.05 / 2)
+    assert found.resolved == 30
+    assert found.n_audited == 30
+    assert found.bound.value == upper_bound(N - M, 30, 0, 0.05 / 2)
 
 
 def test_a_look_after_the_end_of_the_audit_is_refused(project, run):
-    with pytest.raises(UserError, match="after the end of an audit"):
+    with pytest.raises(UserError, match="can't be checked after"):
         open_round(project, None, run, RoundSettings(beta=Decimal(20), audit=5, looks=(6,)))
 
 
@@ -129,10 +129,10 @@ def test_an_extended_cut_takes_the_audited_within_it_into_the_selected(run, audi
     # 50 selected stand for themselves, the audited that are left for the 50 others.
     assert set(weights.tolist()) == {1.0, 50 / (AUDIT - covered)}
     # What is below both cuts is the same set, with the same audited examples in it.
-    found, bound = certificate(after, run), certificate(before, run)["bounds"][0]
-    assert found["resolved"] == AUDIT
-    assert {key: bound[key] for key in ("threshold", "n_set")} == {"threshold": 0.0, "n_set": 40}
-    assert found["bounds"][0]["n_audited"] == bound["n_audited"]
+    found, bound = certificate(after, run), certificate(before, run).bounds[0]
+    assert found.resolved == AUDIT
+    assert (bound.threshold, bound.n_set) == (0.0, 40)
+    assert found.bounds[0].n_audited == bound.n_audited
     assert unchecked(run).n == AUDIT - covered
 
 
@@ -140,5 +140,5 @@ def test_without_an_audit_nothing_is_certified(project, run):
     open_round(project, None, run, RoundSettings(beta=Decimal(20), votes=1))
     assert Round.objects.get().certificate_plan is None
     found = certificate(sheet_of(project, run), run)
-    assert "no audit" in found["reason"]
-    assert "three annotators" in alt_test(sheet_of(project, run))["reason"]
+    assert "no audit" in found.reason
+    assert "three annotators" in alt_test(sheet_of(project, run)).reason

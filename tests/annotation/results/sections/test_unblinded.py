@@ -7,12 +7,18 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation
+from annotation.models import Vote
 from annotation.queue.settling import settle_unblinded
 from annotation.results.delivery.verify import verify
-from annotation.results.merge.final_labels import merged, merged_one, people_alone, people_for_run
+from annotation.results.merge.final_labels import (
+    human_labels,
+    human_labels_for_run,
+    merged,
+    merged_one,
+)
 from annotation.results.report.cache import current_report, fingerprint
 from annotation.results.report.page import in_short
+from annotation.results.sections.trust import Unblinded
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.projects.models import Project
@@ -93,7 +99,7 @@ def test_a_final_label_is_the_majority_of_the_votes_that_count(run):
 
 def test_every_reading_of_people_follows(run):
     run = leave_out(run)
-    asked, alone = people_for_run(run), people_alone(run.project)
+    asked, alone = human_labels_for_run(run), human_labels(run.project, None)[0]
     for one in merged(run.project, run):
         again = merged_one(one.example, run)
         assert (again.label, again.source, again.rule) == (one.label, one.source, one.rule)
@@ -111,19 +117,21 @@ def test_without_a_majority_the_policy_holds(run, policy, label):
 
 def test_a_report_says_how_many_there_are_and_is_made_anew(run):
     before = current_report(run.project, run)
-    assert before["coverage"]["unblinded"] == {"votes": 12, "left_out": 0, "counted": 6}
+    assert before.coverage.unblinded == Unblinded(12, 0, 6)
     (said,) = [one for one in in_short(before) if "unblinded" in one.text]
     assert said.warns
-    assert said.text.startswith("6 of 12 votes were given unblinded, after a look at")
+    assert said.text.startswith(
+        "6 of 12 votes were given unblinded, by people who had seen judge output"
+    )
     run = leave_out(run)
     after = current_report(run.project, run)
-    assert after["coverage"]["unblinded"] == {"votes": 12, "left_out": 6, "counted": 0}
+    assert after.coverage.unblinded == Unblinded(12, 6, 0)
     (said,) = [one for one in in_short(after) if "unblinded" in one.text]
     assert (said.text, said.warns) == (
         "6 of 12 votes were given unblinded and are left out.",
         False,
     )
-    assert after["coverage"]["final_labels"] == {"win": 0, "tie": 0, "lose": 2}
+    assert after.coverage.final_labels == {"win": 0, "tie": 0, "lose": 2}
 
 
 def test_the_setting_alone_is_another_state_of_the_data(run):
@@ -135,18 +143,17 @@ def test_the_setting_alone_is_another_state_of_the_data(run):
 
 
 def test_a_report_of_blind_votes_alone_says_nothing_of_it(run):
-    Annotation.objects.update(unblinded=False)
+    Vote.objects.update(unblinded=False)
     report = current_report(run.project, run)
     assert not [one for one in in_short(report) if "unblinded" in one.text]
 
 
 def test_votes_that_are_left_out_were_paid_for(run):
-    before = current_report(run.project, run)["cost"]
+    before = current_report(run.project, run).cost
     run = leave_out(run)
-    assert current_report(run.project, run)["cost"] == before
-    assert sum(Decimal(row["human_usd"]) for row in table(run.project, run, "labels")) == Decimal(
-        before["human_usd"]
-    )
+    assert current_report(run.project, run).cost == before
+    rows = table(run.project, run, "labels")
+    assert sum(Decimal(row["human_usd"]) for row in rows) == before.human_usd
 
 
 def test_the_results_page_says_so(client, owner, run):
@@ -201,4 +208,6 @@ def test_the_mark_is_the_last_column_also_behind_criteria(project, run):
     project.refresh_from_db()
     open_round(project, None, run, RoundSettings(everything=True, votes=1, seed=1))
     data = b"".join(export(project, run, None, ExportRequest("votes", escape=False)))
-    assert data.splitlines()[0].endswith(b"source,depth,unblinded")
+    assert data.splitlines()[0].endswith(
+        b"source,criterion:depth,vote_id,protocol_fingerprint,unblinded"
+    )

@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 from django.core.management import call_command
 
-from annotation.models import Annotation, Item, Protocol
+from annotation.models import Item, Protocol, Vote
 from annotation.queue.queue import claim_next
 from annotation.results.tables.exports import LABEL_COLUMNS, ExportRequest, as_cell, export
 from annotation.rounds.changes import close
@@ -163,7 +163,7 @@ def test_spreadsheets_get_no_formula_unless_asked(project):
 def test_a_criterion_in_the_header_is_no_formula_either(project):
     current_protocol(project)
     Protocol.objects.update(criteria=["=HYPERLINK(1)"])
-    assert ",'=HYPERLINK(1),unblinded,fairjudge_escape" in read(project, what="votes").decode()
+    assert ",criterion:=HYPERLINK(1),vote_id," in read(project, what="votes").decode()
 
 
 def test_votes_bear_pseudonyms_unless_names_are_asked_for(project, judged):
@@ -183,9 +183,9 @@ def test_exported_votes_can_be_imported_elsewhere(project, judged, tmp_path):
     other = make_project("other")
     make_examples(other, 10)
     call_command("import_votes", "other", str(path))
-    kept = Annotation.objects.filter(example__project=other)
+    kept = Vote.objects.filter(example__project=other)
     labels = sorted(kept.values_list("example__external_id", "label"))
-    given = Annotation.objects.filter(example__project=project)
+    given = Vote.objects.filter(example__project=project)
     assert labels == sorted(given.values_list("example__external_id", "label"))
     assert {vote.answer["overall"] for vote in kept} == {"left", "tie"}
 

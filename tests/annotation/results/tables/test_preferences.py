@@ -73,5 +73,5 @@ def test_the_name_of_the_file_says_its_format(project, judged, tmp_path):
     path = tmp_path / "labels.jsonl"
     call_command("export", project.slug, output=path)
     assert json.loads(path.read_text(encoding="utf-8").splitlines()[0])["external_id"] == "e0"
-    with pytest.raises(CommandError, match="--format csv does not go with"):
+    with pytest.raises(CommandError, match="--format csv contradicts the name"):
         call_command("export", project.slug, format="csv", output=path)

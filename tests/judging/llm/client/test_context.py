@@ -1,4 +1,4 @@
-"""A reply that does not fit beside its prompt is asked for shorter; a prompt too long is not."""
+"""A shorter reply is requested if it doesn't fit after its prompt, but no prompt is cut."""
 
 import asyncio
 

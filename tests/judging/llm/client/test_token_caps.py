@@ -1,4 +1,4 @@
-"""A model writes only so many tokens: the cap is read in the words of the servers."""
+"""A model caps the tokens of a reply, and the servers' words say at how many."""
 
 import pytest
 

@@ -12,7 +12,7 @@ def lines(one, other):
 
 
 def read(name, text, finish_reason="stop"):
-    """A status where there is no verdict, else what is said."""
+    """Return the verdict, or the status if there is none."""
     parsed = parse(template(name), text, finish_reason)
     if parsed.status is not Status.VALID:
         assert (parsed.first, parsed.second, parsed.verdict, parsed.rating) == (None,) * 4

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.parsing.parse import Parsed, Preferred, Status, parse, turn_back
-from judging.llm.prompts.templates import PERMUTATIONS, JudgeForm, names, render, template
+from judging.llm.prompts.templates import JudgeForm, names, render, template
+from judging.methods.calibration.probabilities import PERMUTATIONS
 from judging.methods.verdicts.verdicts import Label
 
 ONE_OF_EACH_FORMAT = list({template(name).reply: name for name in names()}.values())

@@ -73,5 +73,5 @@ def test_a_score_behind_a_word_is_read_where_it_was_sampled():
         token(" 4", {" 4": 0.75, " 3": 0.25}),
     ]
     assert score_probabilities(tokens, FIVE).probabilities == pytest.approx({3: 0.02})
-    found = score_probabilities(tokens, FIVE, Decimal(4))
+    found = score_probabilities(tokens, FIVE, place=7)
     assert found.probabilities == pytest.approx({4: 0.75, 3: 0.25})

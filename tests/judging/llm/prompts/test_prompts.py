@@ -6,22 +6,21 @@ from hypothesis import strategies as st
 
 from judging.llm.prompts.marks import disarm
 from judging.llm.prompts.templates import (
-    PERMUTATIONS,
     JudgeForm,
     NoResponseBlocks,
     PointShot,
+    PromptVariant,
     ReplyFormat,
     Shot,
     Template,
     UnknownPart,
-    is_swapped,
     names,
     render,
     render_parts,
     render_point,
     template,
-    token_probability,
 )
+from judging.methods.calibration.probabilities import PERMUTATIONS
 
 PAIR_TEMPLATES = [name for name in names() if template(name).form is not JudgeForm.POINTWISE]
 # Table 16 of PORTIA: how two parts stand in the place of the response blocks.
@@ -115,7 +114,7 @@ def test_an_example_bears_the_token_of_its_better_response_in_every_permutation(
 
 
 def test_token_probability_follows_the_token_and_not_the_place():
-    found = [token_probability(0.75, part) for part in PERMUTATIONS]
+    found = [PromptVariant.parse(part).token_probability(0.75) for part in PERMUTATIONS]
     assert found == [0.75, 0.25, 0.75, 0.25]
 
 
@@ -173,7 +172,7 @@ def test_a_pointwise_prompt_shows_the_scored_examples_first():
     assert "in [·[A]]" in messages[2].content
 
 
-@pytest.mark.parametrize("part", ["", "X4", "r1:fluency", "portia:length"])
+@pytest.mark.parametrize("part", ["", "X4", "cc:fluency", "portia:length"])
 def test_a_part_without_an_order_is_refused(part):
     with pytest.raises(UnknownPart):
-        is_swapped(part)
+        PromptVariant.parse(part)

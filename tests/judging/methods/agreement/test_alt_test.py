@@ -57,7 +57,7 @@ def test_an_annotator_with_few_examples_is_not_tested(crowd):
     assert [row.annotator for row in result.annotators] == ["Ben", "Cy", "Di"]
     present[29:, 1] = False
     few = alternative_annotator_test(truth, judged, votes, present, names)
-    assert few == Undefined("2 annotators share 30 examples or more with others; 3 are needed")
+    assert few == Undefined("only 2 annotators share 30 examples with others; this needs 3")
 
 
 def test_a_judge_at_the_bound_passes_seldom(rng):
@@ -77,9 +77,9 @@ def test_too_little_is_undefined_with_the_reason(crowd):
     truth, votes, present = crowd
     judged = np.ones(200, bool)
     two = alternative_annotator_test(truth, judged, votes[:, :2], present[:, :2], NAMES[:2])
-    assert two == Undefined("three annotators who share examples are needed")
+    assert two == Undefined("this needs three annotators who share examples")
     few = alternative_annotator_test(truth[:29], judged[:29], votes[:29], present[:29], NAMES)
-    assert few == Undefined("29 examples with two votes; 30 are needed")
+    assert few == Undefined("only 29 examples have two votes; this needs 30")
 
 
 def test_a_judge_that_is_always_better_is_not_undefined():

@@ -154,7 +154,7 @@ def test_agreement_without_a_basis_is_undefined_with_the_reason():
     assert "one category" in fleiss_kappa(one_category).reason
     assert "one category" in krippendorff_alpha(one_category).reason
     assert "the same label" in cohen_kappa(np.diag([5.0, 0, 0])).reason
-    assert "no examples" in cohen_kappa(np.zeros((3, 3))).reason
+    assert "no example was labelled" in cohen_kappa(np.zeros((3, 3))).reason
     assert "different numbers" in fleiss_kappa(np.array([[2.0, 0], [2, 1]])).reason
     assert gwet_ac1(one_category) == 1
 

@@ -3,7 +3,7 @@ import itertools
 import numpy as np
 import pytest
 
-from judging.llm.prompts.templates import first_token_is_first, is_swapped, token_probability
+from judging.llm.prompts.templates import PromptVariant
 from judging.methods.calibration.probabilities import (
     PERMUTATIONS,
     balanced_set,
@@ -17,15 +17,20 @@ from judging.methods.calibration.probabilities import (
 @pytest.mark.parametrize("name", PERMUTATIONS)
 def test_a_judge_sure_of_response_1_says_so_under_every_permutation(name):
     """The judge client turns by position and then by token; both roads must lead to one place."""
-    p_of_first_shown = 0.0 if is_swapped(name) else 1.0
-    assert content_probability(token_probability(p_of_first_shown, name), name) == 1
-    assert bears_t1(name) == (first_token_is_first(name) != is_swapped(name))
+    p_of_first_shown = 0.0 if PromptVariant.parse(name).swapped else 1.0
+    assert (
+        content_probability(PromptVariant.parse(name).token_probability(p_of_first_shown), name)
+        == 1
+    )
+    assert bears_t1(name) == (
+        PromptVariant.parse(name).first_bears_first_token != PromptVariant.parse(name).swapped
+    )
 
 
 def test_balance_is_what_equal_shares_of_places_and_tokens_mean():
     for size in range(1, 5):
         for names in itertools.combinations(PERMUTATIONS, size):
-            first = [not is_swapped(name) for name in names]
+            first = [not PromptVariant.parse(name).swapped for name in names]
             bearing = [bears_t1(name) for name in names]
             assert is_balanced(names) == (2 * sum(first) == size == 2 * sum(bearing)), names
     assert not is_balanced(("X0", "X1", "X2"))

@@ -101,7 +101,7 @@ def test_a_judge_whose_kin_is_always_response_1_still_has_a_self_preference(rng)
     assert one.human.slope.value == pytest.approx(0, abs=1e-9)
     assert one.bias.value == pytest.approx(slope, abs=1e-6)
     assert 0 < one.bias.low < one.bias.value < one.bias.high
-    assert "how equals would fare" in one.judge.equal.reason
+    assert "the result for equal responses is unknown" in one.judge.equal.reason
     other = covariate_bias(-np.ones(120), 1 - judge, 1 - human, rng)
     assert other.bias.value == pytest.approx(one.bias.value, abs=1e-9)
 
@@ -112,7 +112,7 @@ def test_a_judge_that_always_prefers_its_kin_has_a_finite_slope(rng):
     assert 1 < effect.slope.value < 15
     assert "one pair" in covariate_effect([1.0], [1.0], rng).reason
     assert covariate_effect(np.zeros(5), np.ones(5), rng) == Undefined(
-        "the responses of every pair are alike in this respect"
+        "the two responses are equal in this respect in every pair"
     )
 
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.ranking import bradley_terry, pairwise_results
+from judging.methods.ranking import bradley_terry, comparable, davidson, pairwise_results
 
 MODELS = ["a", "b", "c"]
 
@@ -64,3 +64,36 @@ def test_the_pairwise_table_is_from_the_first_models_view():
     (row,) = pairwise_results(["a", "b"], [0, 1, 0, 1], [1, 0, 1, 0], [1, -1, 0, 1])
     assert (row.wins, row.ties, row.losses) == (2, 1, 1)
     assert row.win_rate == 0.625
+
+
+def test_models_that_met_are_not_said_to_be_uncompared(rng):
+    """a beat b 5:0, c and d 1:1."""
+    games = [0] * 5 + [2, 2], [1] * 5 + [3, 3], [1] * 5 + [1, -1]
+    reason = bradley_terry(["a", "b", "c", "d"], *games, rng).reason
+    assert reason == "these groups of models were never compared: {a, b} and {c, d}"
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ([(3, 2, 1)], ["d", "it won every comparison with a ranked model (n = 1)"]),
+        ([(2, 3, 1), (3, 1, -1)], ["d", "it lost every comparison with a ranked model (n = 2)"]),
+    ],
+)
+def test_a_model_without_a_place_keeps_no_others_from_theirs(rng, extra, said):
+    rows = [(n % 3, (n + 1) % 3, (1, -1, 0)[n % 5 % 3]) for n in range(30)]
+    alone = bradley_terry(MODELS, *zip(*rows, strict=True), np.random.default_rng(1))
+    games = tuple(zip(*(rows + extra), strict=True))
+    names = [*MODELS, "d"]
+    ranked = bradley_terry(names, *games, np.random.default_rng(1))
+    assert [(one.model, one.strength.value, one.n) for one in ranked] == [
+        (one.model, one.strength.value, one.n) for one in alone
+    ]
+    assert [list(one) for one in comparable(names, *games).apart] == [said]
+    with_ties = davidson(names, *games, np.random.default_rng(1))
+    assert {one.model for one in with_ties.ranked} == set(MODELS)
+
+
+def test_a_chain_of_wins_has_no_ranking(rng):
+    refused = bradley_terry(MODELS, [0, 1], [1, 2], [1, 1], rng)
+    assert refused.reason.endswith("won every comparison with another: {a}, {b}, {c}")

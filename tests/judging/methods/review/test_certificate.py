@@ -79,20 +79,20 @@ def test_it_starts_where_the_audit_is_large_enough_and_certifies_the_last_that_p
 def test_it_stops_at_the_first_that_fails_even_if_a_later_one_would_pass():
     plan = CertificatePlan(0.1, 0.05, (200,), (0.0, 0.5))
     refused = certify(plan, counts((300, 30, 6), (900, 200, 8)), 200)
-    assert "6 of the 30 surest audited labels are wrong" in refused.reason
+    assert "6 of the 30 most certain audited labels are wrong" in refused.reason
     assert upper_bound(900, 200, 8, 0.05) < 0.1
 
 
 def test_too_small_an_audit_certifies_nothing():
     plan = CertificatePlan(0.05, 0.05, (40,), (0.0,))
-    assert "59 audited labels" in certify(plan, counts((500, 40, 0)), 40).reason
+    assert "at least 59 of the judge's labels" in certify(plan, counts((500, 40, 0)), 40).reason
 
 
 def test_several_looks_share_the_risk():
     plan = CertificatePlan(0.05, 0.05, (60, 120), (0.0,))
     assert plan.alpha_of_a_look == 0.025
     # ln(.025)/ln(.95) = 71.9
-    assert "72 audited labels" in certify(plan, counts((500, 60, 0)), 60).reason
+    assert "at least 72 of the judge's labels" in certify(plan, counts((500, 60, 0)), 60).reason
     assert certify(plan, counts((500, 120, 0)), 120).n_audited == 120
     with pytest.raises(ValueError, match="no look at 90"):
         certify(plan, counts((500, 90, 0)), 90)

@@ -81,7 +81,7 @@ def test_fewer_than_five_errors_teach_nothing():
     wrong[:3] = 1
     found = learned(columns, bpde, wrong)
     assert not found.used
-    assert "60 labelled examples hold 3 errors of the judge and 57 right labels" in found.reason
+    assert "in the 60 labelled examples, the judge was wrong on 3 and right on 57" in found.reason
     assert isinstance(found.trial.learned, Undefined)
     assert isinstance(found.trial.bpde, Estimate)
 
@@ -90,7 +90,7 @@ def test_fewer_than_five_right_labels_teach_nothing_either():
     columns, bpde, _ = made()
     found = learned(columns, bpde, np.ones(len(bpde)))
     assert not found.used
-    assert "60 errors of the judge and 0 right labels" in found.reason
+    assert "wrong on 60 and right on 0" in found.reason
     assert isinstance(found.trial.bpde, Undefined)
 
 

@@ -159,7 +159,7 @@ def test_a_failed_run_with_nothing_at_the_endpoint_has_nothing_to_stop(settings)
 def test_a_run_that_its_holder_is_stopping_is_not_taken_over(settings):
     with loopback(settings) as server:
         run = paused_with_a_batch(server)
-        until = timezone.now() + lifecycle.LEASE
+        until = lifecycle.LEASE.end()
         Run.objects.update(state=Run.State.CANCELLING, holder="elsewhere:1:2:a", lease_until=until)
         run.refresh_from_db()
         assert not lifecycle.take(run, "another")

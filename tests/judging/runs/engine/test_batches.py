@@ -88,7 +88,7 @@ def test_a_batch_of_which_nothing_is_done_pauses_the_run_and_is_not_handed_in_fo
         server.batches.expires_after = 0
         run = judged(make_judged_project(2), price=PRICE, batch=True)
         assert run.state == Run.State.PAUSED
-        assert "without doing any of it" in run.reason
+        assert "without processing it" in run.reason
         assert (len(server.batches.batches), run.reserved_usd) == (1, 0)
         server.batches.expires_after = None
         lifecycle.resume(run, background=False)
@@ -235,14 +235,14 @@ def test_an_endpoint_without_batches_is_told_and_nothing_is_sent(settings):
         assert work_on(run)
         run.refresh_from_db()
     assert run.state == Run.State.PAUSED
-    assert "did not take the batch" in run.reason
+    assert "did not accept the batch" in run.reason
     assert server.requests == 0
 
 
 @pytest.mark.django_db
 def test_the_local_judge_takes_no_batches():
     project = make_judged_project(1)
-    with pytest.raises(UserError, match="no batches"):
+    with pytest.raises(UserError, match="doesn't support batches"):
         estimate_run(project, endpoint="local", batch=True)
 
 
@@ -253,7 +253,7 @@ def test_the_command_hands_in_batches_and_estimates_half(project, settings, caps
     make_examples(project, 3)
     with loopback(settings) as server:
         call_command("judge", "vicuna", "--endpoint", "loop", "--batch", "--price", "1,2")
-        with pytest.raises(CommandError, match="no batches"):
+        with pytest.raises(CommandError, match="doesn't support batches"):
             call_command("judge", "vicuna", "--endpoint", "local", "--batch", "--estimate")
         whole = estimate_run(project, endpoint="loop", price=PRICE)
         half = estimate_run(project, endpoint="loop", price=PRICE, batch=True)

@@ -26,10 +26,10 @@ def failure(kind: FailureKind, message: str = "no") -> CallFailure:
 def seen(*outcomes, every: float = 0.0) -> str:
     """The reason after these outcomes, one each `every` seconds."""
     ticks = count()
-    trouble = CircuitBreaker(lambda: next(ticks) * every)
+    breaker = CircuitBreaker(lambda: next(ticks) * every)
     for outcome in outcomes:
-        trouble.note(outcome)
-    return trouble.reason
+        breaker.note(outcome)
+    return breaker.reason
 
 
 def test_one_answer_shows_that_later_refusals_are_the_examples_own():
@@ -91,7 +91,7 @@ def test_a_misconfigured_endpoint_pauses_the_run_and_a_resume_asks_all_again(set
 
 @pytest.mark.django_db(transaction=True)
 def test_a_page_in_front_of_the_endpoint_pauses_the_run_after_a_few_requests(settings, monkeypatch):
-    monkeypatch.setattr(working, "USUAL_RETRY", IMPATIENT)
+    monkeypatch.setattr(working, "DEFAULT_RETRY", IMPATIENT)
     page = Answer(200, "<html>Please log in</html>", headers={"Content-Type": "text/html"})
     with loopback(settings, lambda asked: page) as server:
         run = judged(make_judged_project(40), concurrency=2)
@@ -102,7 +102,7 @@ def test_a_page_in_front_of_the_endpoint_pauses_the_run_after_a_few_requests(set
 
 @pytest.mark.django_db(transaction=True)
 def test_an_endpoint_that_went_down_pauses_the_run(settings, monkeypatch):
-    monkeypatch.setattr(working, "USUAL_RETRY", IMPATIENT)
+    monkeypatch.setattr(working, "DEFAULT_RETRY", IMPATIENT)
     monkeypatch.setattr(store, "SILENT_SECONDS", 0.0)
     down = [True]
 

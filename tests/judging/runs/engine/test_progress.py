@@ -7,7 +7,7 @@ from judging.core.models import Worker
 from judging.runs.engine.progress import OrderCounts, progress_of
 from judging.runs.models import Run
 from tests.factories import make_examples, make_run
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 pytestmark = pytest.mark.django_db
 

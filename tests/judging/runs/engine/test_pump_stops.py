@@ -92,7 +92,7 @@ def test_a_budget_pauses_the_run_before_it_is_exceeded_and_a_larger_one_goes_on(
     with loopback(settings) as server:
         run = judged(make_judged_project(30), price=price, budget=Decimal(8), max_tokens=100)
         assert run.state == Run.State.PAUSED
-        assert "The budget of $8.00 can't hold another call: $" in run.reason
+        assert "The budget of $8.00 can't cover another call: $" in run.reason
         assert 0 < run.spent_usd <= Decimal(8)
         assert run.reserved_usd == 0
         assert 0 < server.requests < 60

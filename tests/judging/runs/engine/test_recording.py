@@ -4,7 +4,7 @@ from decimal import Decimal
 import pytest
 from django.db import IntegrityError
 
-from judging.core import processes
+from judging.core import leases
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, Reply
@@ -30,12 +30,12 @@ def run(settings):
 
 
 @pytest.fixture
-def desk(run):
+def store(run):
     return taken(run)
 
 
 def taken(run) -> RunStore:
-    holder = processes.new_holder()
+    holder = leases.new_holder()
     assert claims.take_over(run, holder)
     run.refresh_from_db()
     return RunStore(run, holder)
@@ -51,41 +51,41 @@ def money(run) -> tuple[Decimal, Decimal]:
     return run.spent_usd, run.reserved_usd
 
 
-def test_a_claim_reserves_its_upper_bound_and_a_result_turns_it_into_its_cost(run, desk):
-    (claim,) = desk.next_claims(1)
+def test_a_claim_reserves_its_upper_bound_and_a_result_turns_it_into_its_cost(run, store):
+    (claim,) = store.next_claims(1)
     assert money(run) == (0, claim.call.reserved_usd)
     assert claim.call.reserved_usd > 0
-    desk.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
+    store.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
     assert money(run) == (Decimal("0.002"), 0)
     assert Sample.objects.count() == 2
 
 
-def test_an_answer_to_a_call_that_was_given_up_for_lost_is_dropped(run, desk):
-    (claim,) = desk.next_claims(1)
+def test_an_answer_to_a_call_that_was_given_up_for_lost_is_dropped(run, store):
+    (claim,) = store.next_claims(1)
     Run.objects.filter(pk=run.pk).update(lease_until=None)
     another = taken(run)
     assert another.next_claims(1)
-    desk.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
+    store.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
     assert not Sample.objects.exists()
     assert Call.objects.get(pk=claim.call.pk).state == Call.State.LOST
     assert run.calls.filter(state=Call.State.CLAIMED).count() == 1
 
 
-def test_who_lost_the_run_claims_nothing_more(run, desk):
+def test_who_lost_the_run_claims_nothing_more(run, store):
     Run.objects.filter(pk=run.pk).update(lease_until=None)
     another = taken(run)
-    assert desk.next_claims(5) == []
+    assert store.next_claims(5) == []
     assert len(another.next_claims(5)) == 5
 
 
-def test_a_run_that_is_being_stopped_claims_nothing_more(run, desk):
+def test_a_run_that_is_being_stopped_claims_nothing_more(run, store):
     assert lifecycle.pause(run)
-    assert desk.next_claims(5) == []
-    assert not desk.everything_asked()
+    assert store.next_claims(5) == []
+    assert not store.everything_asked()
 
 
-def test_a_call_that_somebody_made_already_is_refused_by_the_database(run, desk):
-    (claim,) = desk.next_claims(1)
+def test_a_call_that_somebody_made_already_is_refused_by_the_database(run, store):
+    (claim,) = store.next_claims(1)
     twin = Call(
         run=run,
         example=claim.ask.subject,
@@ -97,34 +97,34 @@ def test_a_call_that_somebody_made_already_is_refused_by_the_database(run, desk)
         twin.save()
 
 
-def test_claims_that_were_never_sent_are_given_back_with_their_money(run, desk):
-    claimed = desk.next_claims(4)
-    claims.give_back(run.pk, desk.holder, claimed[1:])
+def test_claims_that_were_never_sent_are_given_back_with_their_money(run, store):
+    claimed = store.next_claims(4)
+    claims.give_back(run.pk, store.holder, claimed[1:])
     assert run.calls.count() == 1
     assert money(run) == (0, claimed[0].call.reserved_usd)
 
 
 @pytest.mark.parametrize("end", [claims.lose, claims.give_back])
-def test_nobody_ends_the_claims_of_another_holder(run, desk, end):
-    claimed = desk.next_claims(2)
+def test_nobody_ends_the_claims_of_another_holder(run, store, end):
+    claimed = store.next_claims(2)
     end(run.pk, "another", claimed)
     assert run.calls.filter(state=Call.State.CLAIMED).count() == 2
-    end(run.pk, desk.holder, claimed)
+    end(run.pk, store.holder, claimed)
     assert not run.calls.filter(state=Call.State.CLAIMED).exists()
 
 
-def test_the_answer_to_a_claim_of_another_holder_is_dropped(run, desk):
-    (claim,) = desk.next_claims(1)
+def test_the_answer_to_a_claim_of_another_holder_is_dropped(run, store):
+    (claim,) = store.next_claims(1)
     Call.objects.filter(pk=claim.call.pk).update(holder="another")
-    desk.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
+    store.write([Arrival(claim, reply(TEXT, TEXT))], EndpointCapabilities())
     assert not Sample.objects.exists()
     assert Call.objects.get(pk=claim.call.pk).state == Call.State.CLAIMED
 
 
-def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
-    (claim,) = desk.next_claims(1)
-    desk.write([Arrival(claim, reply(TEXT))], EndpointCapabilities(max_n=1))
-    again, other = desk.next_claims(2)
+def test_missing_choices_are_asked_for_next_and_no_sooner(run, store):
+    (claim,) = store.next_claims(1)
+    store.write([Arrival(claim, reply(TEXT))], EndpointCapabilities(max_n=1))
+    again, other = store.next_claims(2)
     assert (again.ask.subject, again.ask.part, again.ask.slots) == (
         claim.ask.subject,
         claim.ask.part,
@@ -144,12 +144,14 @@ def test_missing_choices_are_asked_for_next_and_no_sooner(run, desk):
         (FailureKind.QUOTA, 0, []),
     ],
 )
-def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, desk, kind, billed, statuses):
-    (claim,) = desk.next_claims(1)
+def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(
+    run, store, kind, billed, statuses
+):
+    (claim,) = store.next_claims(1)
     bound = claim.call.reserved_usd
     failure = CallFailure(kind, "No.", possibly_billed=billed)
-    assert bool(desk.trouble.note(failure)) is not bool(statuses)
-    desk.write([Arrival(claim, failure)], EndpointCapabilities())
+    assert bool(store.breaker.note(failure)) is not bool(statuses)
+    store.write([Arrival(claim, failure)], EndpointCapabilities())
     run.refresh_from_db()
     assert (run.state == Run.State.PAUSING) is not bool(statuses)
     samples = Sample.objects.filter(call=claim.call)
@@ -162,20 +164,20 @@ def test_a_failure_is_a_status_and_what_may_be_billed_stays_held(run, desk, kind
     assert money(run) == (0, billed * bound)
 
 
-def test_an_answer_after_requests_that_may_be_billed_holds_what_they_can_have_cost(run, desk):
-    (claim,) = desk.next_claims(1)
+def test_an_answer_after_requests_that_may_be_billed_holds_what_they_can_have_cost(run, store):
+    (claim,) = store.next_claims(1)
     bound = claim.call.reserved_usd
     late = replace(reply(TEXT, TEXT), requests=3, possibly_billed=2)
-    desk.write([Arrival(claim, late)], EndpointCapabilities())
+    store.write([Arrival(claim, late)], EndpointCapabilities())
     assert money(run) == (Decimal("0.002"), 2 * bound)
     recount(run.pk)
     assert money(run) == (Decimal("0.002"), 2 * bound)
 
 
-def test_a_budget_is_reserved_up_to_its_last_call_and_no_further(run, desk):
-    one = desk.next_claims(1)[0].call.reserved_usd
+def test_a_budget_is_reserved_up_to_its_last_call_and_no_further(run, store):
+    one = store.next_claims(1)[0].call.reserved_usd
     Run.objects.filter(pk=run.pk).update(budget_usd=3 * one + one / 2)
-    assert len(desk.next_claims(4)) == 2
-    assert desk.next_claims(1) == []
+    assert len(store.next_claims(4)) == 2
+    assert store.next_claims(1) == []
     spent, reserved = money(run)
     assert spent + reserved <= run.budget_usd

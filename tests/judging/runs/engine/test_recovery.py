@@ -8,9 +8,9 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from judging.core import processes
-from judging.core.errors import stop_requested
-from judging.core.processes import ProcessIdentity
+from judging.core import leases
+from judging.core.leases import ProcessIdentity
+from judging.core.processes import stop_requested
 from judging.runs import lifecycle
 from judging.runs.engine import claims, recording
 from judging.runs.engine.working import work_on
@@ -41,7 +41,7 @@ def dead_holder():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = ProcessIdentity.of(process.pid).started
         process.communicate(b"\n")
-    me = processes.new_holder().partition(":")[0]
+    me = leases.new_holder().partition(":")[0]
     return f"{me}:{process.pid}:{started}:abc"
 
 
@@ -99,14 +99,14 @@ def test_a_lease_is_renewed_again_after_the_database_failed(project, monkeypatch
 
 def test_a_dead_process_of_this_machine_is_not_waited_for(project, dead_holder):
     run = held(project, dead_holder, timedelta(seconds=15))
-    assert processes.is_dead(dead_holder)
+    assert leases.is_dead(dead_holder)
     assert lifecycle.take(run, "me")
 
 
 def test_a_living_process_and_one_elsewhere_are_not_called_dead():
-    assert not processes.is_dead(processes.new_holder())
-    assert not processes.is_dead(ELSEWHERE)
-    assert not processes.is_dead("")
+    assert not leases.is_dead(leases.new_holder())
+    assert not leases.is_dead(ELSEWHERE)
+    assert not leases.is_dead("")
 
 
 def test_the_sweep_queues_a_run_again_whose_worker_died(project, sent):

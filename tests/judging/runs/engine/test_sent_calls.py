@@ -8,10 +8,10 @@ import pytest
 from django.db import OperationalError
 from django.utils import timezone
 
-from judging.core import processes
-from judging.core.processes import ProcessIdentity, boot
+from judging.core import leases
+from judging.core.leases import ProcessIdentity, boot
 from judging.runs.engine import claims
-from judging.runs.engine.claims import SentCalls, departed, path_of
+from judging.runs.engine.claims import SentCalls, calls_sent_by, path_of
 from judging.runs.engine.working import work_on
 from judging.runs.models import Call, Run
 from tests.factories import make_run
@@ -41,57 +41,57 @@ def dead_holder():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = ProcessIdentity.of(process.pid).started
         process.kill()
-    host = processes.new_holder().partition(":")[0]
+    host = leases.new_holder().partition(":")[0]
     return f"{host}:{process.pid}:{started}:abc"
 
 
 def test_what_a_killed_process_began_to_send_is_known(folder, dead_holder):
-    departures = SentCalls(RUN, dead_holder)
-    departures.add(12)
-    departures.add(5)
-    assert departed(RUN, dead_holder) == {5, 12}
-    assert departed(RUN + 1, dead_holder) is None
+    sent_calls = SentCalls(RUN, dead_holder)
+    sent_calls.add(12)
+    sent_calls.add(5)
+    assert calls_sent_by(RUN, dead_holder) == {5, 12}
+    assert calls_sent_by(RUN + 1, dead_holder) is None
 
 
 def test_of_a_living_process_nothing_is_certain_yet(folder):
-    me = processes.new_holder()
+    me = leases.new_holder()
     SentCalls(RUN, me).add(12)
-    assert departed(RUN, me) is None
+    assert calls_sent_by(RUN, me) is None
 
 
 @pytest.mark.parametrize("content", ["", "another-boot\n12\n", "{boot}\nhalf a li"])
 def test_a_file_of_another_boot_or_a_broken_one_tells_nothing(folder, dead_holder, content):
     SentCalls(RUN, dead_holder)
     path_of(RUN, dead_holder).write_text(content.format(boot=boot()))
-    assert departed(RUN, dead_holder) is None
+    assert calls_sent_by(RUN, dead_holder) is None
 
 
 def test_a_file_that_can_not_grow_is_removed(folder, dead_holder):
-    departures = SentCalls(RUN, dead_holder)
+    sent_calls = SentCalls(RUN, dead_holder)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(boot()) + 3, limits[1]))
     try:
-        departures.add(123456)
+        sent_calls.add(123456)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    departures.add(7)
-    assert departed(RUN, dead_holder) is None
+    sent_calls.add(7)
+    assert calls_sent_by(RUN, dead_holder) is None
     assert not list(folder.iterdir())
 
 
 def test_the_next_holder_takes_the_earlier_files_away(folder, dead_holder):
     SentCalls(RUN, dead_holder)
     SentCalls(RUN + 70, dead_holder)
-    with SentCalls(RUN, processes.new_holder()):
+    with SentCalls(RUN, leases.new_holder()):
         assert {path.name.partition("-")[0] for path in folder.iterdir()} == {"7", "77"}
     assert [path.name for path in folder.iterdir()] == ["77-abc"]
 
 
 def test_an_error_leaves_the_file_behind_as_a_kill_does(folder, dead_holder):
-    with suppress(OperationalError), SentCalls(RUN, dead_holder) as departures:
-        departures.add(12)
+    with suppress(OperationalError), SentCalls(RUN, dead_holder) as sent_calls:
+        sent_calls.add(12)
         raise OperationalError("database or disk is full")
-    assert departed(RUN, dead_holder) == {12}
+    assert calls_sent_by(RUN, dead_holder) == {12}
 
 
 def claimed(run: Run, holder: str) -> list[int]:
@@ -147,5 +147,5 @@ def test_claims_of_a_holder_that_is_not_known_to_be_dead_are_all_lost(folder, pr
     run = make_run(make_judged_project(3), state=Run.State.RUNNING, holder=elsewhere)
     claimed(run, elsewhere)
     SentCalls(run.pk, elsewhere)
-    assert claims.take_over(run, processes.new_holder())
+    assert claims.take_over(run, leases.new_holder())
     assert states_of(run) == {"lost": 3}

@@ -91,7 +91,7 @@ def test_pointwise_runs_get_their_bias_by_criterion_and_in_total(
         assert "no likelihoods yet" in pointwise_report(run)["likelihood"]["reason"]
         call_command("likelihood", project.slug, "--run", "latest")
     printed = capsys.readouterr().out
-    assert "12 texts, 12 asked of loopback-judge" in printed
+    assert "12 texts, 12 sent to loopback-judge" in printed
     assert "BiasScore" in printed
     run.refresh_from_db()
     report = pointwise_report(run)

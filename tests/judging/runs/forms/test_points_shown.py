@@ -20,7 +20,7 @@ def run(project, settings, tmp_path):
     path.write_text("\n".join(["input,output,criterion,rater,score", *rows]) + "\n")
     import_scores(project, None, path)
     caches["reports"].clear()
-    with loopback(settings, judge=PointJudge()):
+    with loopback(settings, judge=PointJudge(low=0, high=4)):
         return judged(project, form="pointwise")
 
 

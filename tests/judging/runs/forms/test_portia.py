@@ -5,7 +5,7 @@ from decimal import Decimal
 
 import pytest
 
-from judging.core.errors import stop_requested
+from judging.core.processes import stop_requested
 from judging.llm.prompts.marks import disarm
 from judging.methods.portia.alignment import length_aligned
 from judging.methods.portia.splitting import boundaries
@@ -226,7 +226,7 @@ def test_a_run_that_was_stopped_anywhere_goes_on_and_asks_nothing_twice(settings
     judge, stops = StagedJudge(first_when_whole), 0
 
     def end_soon(pumping):
-        if pumping.desk.settled:
+        if pumping.store.settled:
             stop_requested.set()
 
     with loopback(settings, judge=judge, latency=fixed(0.15)) as server:

@@ -13,7 +13,7 @@ from tests.loopback.portia import StagedJudge, first_when_whole
 PAIRS = 12
 MAKE_PROJECT = f"""
 from tests.judging.runs.portia_pairs import make_pairs
-from judging.models import Project
+from judging.projects.models import Project
 make_pairs({PAIRS})
 Project.objects.update(slug="killed")
 """

@@ -40,7 +40,7 @@ def test_an_estimate_names_the_fewest_and_the_most_calls(settings, capsys):
             portia=UNSPLIT_FIRST,
         )  # fmt: skip
         assert (found.n_calls, found.n_calls_most) == (8, 3 * 6 + 2)
-        assert "two an example" in found.basis
+        assert "at least two calls per example" in found.basis
         call_command(
             "judge", project.slug, "--method", "portia", "--endpoint", ENDPOINT, "--form",
             "likert", "--parts", "2", "--tokens", "split", "--estimate",
@@ -166,7 +166,7 @@ def test_a_template_from_a_file_is_kept_with_the_run_and_shows_parts(settings, t
     [
         ("form = ", "is no judge template. The template file is not TOML"),
         (OWN.replace("{R2}", "") % "", "The slot {second} is missing."),
-        (OWN.replace('[[B]]"', 'fine"') % "", "holds no verdict that can be read"),
+        (OWN.replace('[[B]]"', 'fine"') % "", "contains no readable verdict"),
         ("\x00", "is no judge template"),
         (None, "can't be read: No such file or directory"),
         (OWN.replace("[The End of B]", "") % "", "can't show a response in parts"),

@@ -132,7 +132,7 @@ def test_a_certain_judge_is_asked_less_and_every_label_stays(settings, small_pil
     assert set(verdicts.values_list("state", "label")) == {("judged", "win")}
     assert sorted(verdicts.values_list("rank", flat=True)) == list(range(1, 91))
     notes = " ".join(progress_of(run).notes)
-    assert "about this judge, not about the truth" in notes
+    assert "concerns the judge's verdict, not its accuracy" in notes
     assert "240 samples of the full run were not needed" in notes
     assert progress_of(run).share == 1.0
 
@@ -212,7 +212,7 @@ def test_a_stored_full_run_is_replayed_without_a_call(settings, small_pilot, cap
         found = replay_run(run, 0.8)
         call_command("judge", project.slug, "--resume", "1", "--adaptive", "0.8", "--estimate")
         assert server.requests == asked
-        with pytest.raises(CommandError, match="in which it was started"):
+        with pytest.raises(CommandError, match="with which it was started"):
             call_command("judge", project.slug, "--resume", "1", "--adaptive")
     assert found.rules
     assert 0 < found.saved < 1
@@ -254,7 +254,7 @@ def test_a_run_is_adaptive_only_when_asked_and_its_estimate_says_at_most(setting
     assert estimate.usd_most - plain.usd_most == pytest.approx(
         Decimal(160) * plain.prompt_tokens / 200 / 10**6, rel=Decimal("0.01")
     )
-    assert "these are the most calls. 60 of the 100 examples" in estimate.basis
+    assert "this is the highest number of calls. 60 of the 100 examples" in estimate.basis
     assert (plain.batch_hours, estimate.batch_hours, batched.batch_hours) == (None, None, 72)
 
 
@@ -266,7 +266,7 @@ def test_where_all_examples_are_the_pilot_an_estimate_says_that_nothing_is_saved
         estimate = estimate_run(project, endpoint="loop", adaptive=0.95, batch=True)
         assert adaptive_of(judged(project)) is None
     assert (estimate.n_calls, estimate.batch_hours) == (plain.n_calls, 24)
-    assert "nothing is saved" in estimate.basis
+    assert "stopping early saves nothing" in estimate.basis
 
 
 @db
@@ -279,4 +279,4 @@ def test_the_runs_page_says_that_it_is_adaptive(settings, project, researcher, c
         client.get(f"/p/{project.slug}/runs/{run.number}").content.decode()
         for run in (plain, other)
     ]
-    assert ["about this judge, not about the truth" in page for page in pages] == [False, True]
+    assert ["verdict, not its accuracy" in page for page in pages] == [False, True]

@@ -48,7 +48,7 @@ def test_estimate_prints_and_starts_nothing(project, settings, capsys):
 def test_a_cost_that_is_unknown_is_said_once(project, settings, capsys):
     with loopback(settings):
         judge("--endpoint", "loop", "--estimate")
-    assert "Cost: unknown, as the price is.\n" in capsys.readouterr().out
+    assert "Cost: unknown, because the price is unknown.\n" in capsys.readouterr().out
 
 
 def test_a_paused_run_ends_with_the_reason_and_a_failure(project, settings):
@@ -125,7 +125,7 @@ def test_background_leaves_the_run_to_a_worker(project, settings, monkeypatch):
         (["--model", " "], "--model is given without a value"),
         (["--name", ""], "--name is given without a value"),
         (["--estimate", "--concurrency", "1001"], "from 1 to 1000"),
-        (["--estimate", "--temperature", "9"], "temperature lies"),
+        (["--estimate", "--temperature", "9"], "temperature must be"),
         (["--k", "none"], "not a whole number"),
         (["--price", "3"], "two prices"),
     ],
@@ -176,7 +176,7 @@ def test_a_reading_asks_again_only_what_is_named(project, settings, capsys):
     with loopback(settings, [completion("8 or so", finish_reason="length")]) as server:
         judge("--endpoint", "loop", "--k", "1")
         for asking in (["--max-tokens", "1200"], ["--budget", "0"], ["--background"]):
-            with pytest.raises(CommandError, match=f"asks nothing, .* {asking[0]}"):
+            with pytest.raises(CommandError, match=f"sends no requests, .* {asking[0]}"):
                 judge("--resume", "latest", "--reparse", *asking)
         assert (server.requests, Run.objects.get().max_tokens) == (6, 1024)
         judge("--resume", "1", "--reparse", "--retry", "truncated", "--max-tokens", "1200")
@@ -187,10 +187,14 @@ def test_a_reading_asks_again_only_what_is_named(project, settings, capsys):
 @pytest.mark.parametrize(
     ("budget", "price", "sentence"),
     [
-        ("5", [], "The price is unknown, so a run with a budget will be refused."),
-        ("5", ["--price", "1,2"], "The budget of $5.00 holds the whole run."),
-        ("0.01", ["--price", "1,2"], "holds what is expected. The run pauses where"),
-        ("0.001", ["--price", "1,2"], "The budget of $0.0010 holds about 12\u202f% of that."),
+        ("5", [], "The price is unknown, so a run with a budget can't start."),
+        ("5", ["--price", "1,2"], "The budget of $5.00 covers the whole run."),
+        ("0.01", ["--price", "1,2"], "covers the expected cost. If the run costs more, it pauses."),
+        (
+            "0.001",
+            ["--price", "1,2"],
+            "The budget of $0.0010 covers about 12\u202f% of the expected cost.",
+        ),
     ],
 )
 def test_an_estimate_says_how_far_a_budget_reaches(

@@ -7,7 +7,7 @@ from judging.runs import lifecycle
 from judging.runs.models import Call, Parse, Run
 from judging.runs.samples import Ask, asks_left
 from tests.factories import make_examples, make_run
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 pytestmark = pytest.mark.django_db
 

@@ -165,8 +165,8 @@ def test_an_estimate_pays_for_the_prompt_of_each_call_that_a_judge_takes(project
         first = estimate_run(project, endpoint="loop", **asked)
         run = judged(project, **asked)
         later = estimate_run(project, endpoint="loop", **asked)
-    assert "bills the prompt each time" in first.basis
-    assert "bills the prompt each time" not in later.basis
+    assert "pays for the prompt each time" in first.basis
+    assert "pays for the prompt each time" not in later.basis
     calls = run.calls.exclude(prompt_tokens=None)
     assert later.n_calls == 4 * 2 * (2 if quirks.max_n == 2 else 3)
     assert calls.count() - later.n_calls in (0, 1)

@@ -64,7 +64,7 @@ def test_outcomes_alone_are_enough(project, tmp_path):
     [
         ({"external_id": "e9"}, "has no example e9"),
         ({"order": ""}, "should be original or swapped"),
-        ({"order": "sideways"}, "names no order"),
+        ({"order": "sideways"}, "order should be one of original, swapped, found"),
         ({"score_2": ""}, "together or not at all"),
         ({"score_1": "high"}, "score_1 should be a number"),
         ({"score_1": "NaN"}, "score_1 should be a number"),
@@ -75,7 +75,7 @@ def test_outcomes_alone_are_enough(project, tmp_path):
         ({"raw_text": "\ud800"}, "raw_text holds the lone surrogate"),
         ({"raw_text": "\0"}, "raw_text holds a NUL"),
         ({"part": "swapped"}, "order is original, and part is swapped"),
-        ({"usd": "-1"}, "usd should be from 0 to"),
+        ({"usd": "-1"}, "usd should be a number from 0 to"),
     ],
 )
 def test_a_row_that_says_nothing_sound_refuses_the_file(project, tmp_path, change, sentence):
@@ -221,7 +221,32 @@ def test_permutations_speak_by_a_balanced_set_or_by_one(project, tmp_path, asked
 @pytest.mark.parametrize("value", ["1.5", "-0.1"])
 def test_what_is_no_probability_is_refused(project, tmp_path, column, value):
     good = {"external_id": "e0", "part": "X0", "p_first": "0.5", "mass": "1", "outcome": "tie"}
-    with pytest.raises(UserError, match=f"{column} should be from 0 to 1, found {value}"):
+    with pytest.raises(
+        UserError, match=f"{column} should be a number from 0 to 1, found '{value}'"
+    ):
         import_judgments(
             project, None, [write_lines(tmp_path / "s.jsonl", [good | {column: value}])]
         )
+
+
+def test_a_table_program_may_have_made_floats_of_ids_flags_and_codes(project, tmp_path):
+    for example in project.examples.all():
+        example.external_id = example.external_id.removeprefix("e")
+        example.save()
+    rows = [
+        {"external_id": "0.0", "order": "original", "outcome": "1.0", "estimated": "1.0", "usd": 1},
+        {"external_id": "1", "order": "original", "outcome": "0.0", "estimated": "FALSE", "usd": 1},
+    ]
+    path = write_csv(tmp_path / "s.csv", rows)
+    with pytest.raises(UserError, match="line 2: outcome should be one of"):
+        import_judgments(project, None, [path])
+    call_command("import_judgments", project.slug, str(path), "--labels=1=lose,0=win")
+    labels = Verdict.objects.order_by("example__number").values_list("label", flat=True)
+    assert list(labels) == ["lose", "win"]
+    assert list(Call.objects.order_by("example").values_list("estimated", flat=True)) == [
+        True,
+        False,
+    ]
+    rows[0]["estimated"] = "perhaps"
+    with pytest.raises(UserError, match="line 2: estimated should be true or false"):
+        import_judgments(project, None, [write_csv(path, rows)], labels={"1": "win", "0": "lose"})

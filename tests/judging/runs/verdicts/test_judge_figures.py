@@ -4,7 +4,7 @@ import pytest
 
 from judging.runs.models import Call, Parse, Sample
 from judging.runs.samples import samples_of
-from judging.runs.verdicts.judge_figures import kept_by_order, report_on
+from judging.runs.verdicts.judge_figures import order_figures, report_on
 from judging.runs.verdicts.rebuild import rebuild_verdicts
 from tests.factories import make_examples, make_run, make_verdict
 from tests.judging.runs.judging import judged, loopback
@@ -115,10 +115,10 @@ def test_samples_are_summed_once_for_each_ranking(project, django_assert_num_que
     scored(run, one, [(8, 5)], [(8, 5)])
     rebuild_verdicts(run)
     run.refresh_from_db()
-    first = kept_by_order(run)
+    first = order_figures(run)
     with django_assert_num_queries(1):
-        assert kept_by_order(run) == first
+        assert order_figures(run) == first
     scored(run, other, [(2, 5)], [(2, 5)])
     rebuild_verdicts(run)
     run.refresh_from_db()
-    assert kept_by_order(run) != first
+    assert order_figures(run) != first

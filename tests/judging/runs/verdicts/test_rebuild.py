@@ -11,7 +11,7 @@ from judging.runs.samples import RecordedSample, samples_of
 from judging.runs.verdicts.rebuild import VerdictCounts, rebuild_verdicts
 from tests.annotation.results.choosing import make_choice_run
 from tests.factories import make_examples, make_project, make_run
-from tests.judging.runs.recorded import record_sample, record_scores
+from tests.judging.runs.recorded_files import record_sample, record_scores
 
 pytestmark = pytest.mark.django_db
 

@@ -1,21 +1,20 @@
-"""Numbers out of HTML and LaTeX, each character of the markup in asterisks: positions stay."""
+"""A number as a judge writes it, as an exact decimal, and what is said about it.
+
+- `unwrapped`, `number` and `number_at` read one number with its unit and scale: "**8**/10 points".
+- `names_second_first`, `names_one` and `sided_pair` read whose it is: "B: 7, A: 8".
+- `announced` reads what precedes it: that it is final, a correction, or for one criterion only.
+
+A number is matched first, with everything that could belong to it, and validated afterwards. If
+the match were to skip what is invalid, it would find a valid number in "8.5.1" or "8-9".
+"""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import StrEnum
-from fractions import Fraction
-from functools import lru_cache
 
 from judging.llm.prompts.marks import INVISIBLE
-from judging.llm.prompts.templates import JudgeForm, Scale, Template, is_swapped
-from judging.methods.verdicts.verdicts import (
-    Label,
-    outcome_of,
-    score_pair_from_probability,
-    score_pair_from_scores,
-)
+from judging.llm.prompts.templates import Scale
 
 _TAGS = re.compile(
     r"(?P<open><(?P<tag>[a-z][a-z0-9_-]{0,15})>)(?P<inside>[^<>\n]{1,40})(?P<close></(?P=tag)>)"
@@ -26,12 +25,15 @@ _COMMANDS = re.compile(
 )
 _SPACED = re.compile(r"\\(?=[()\[\],;:/%!_*])")
 _STARTS_WITH_A_NUMBER = re.compile(r"[ \t*_`$(\[\\]*[0-9]")
-# A box in bold in a formula; deeper is no way to write a number.
+# A box in bold in a formula. Nobody wraps a number more deeply.
 DEEPEST = 3
 
 
 def unwrapped(folded: str) -> str:
-    """`folded` with its length; what is wrapped around anything but a number stays."""
+    """Replace HTML and LaTeX around numbers by asterisks, one for each character.
+
+    The length stays, so positions stay valid. Markup around anything but a number stays too.
+    """
     if "<" not in folded and "\\" not in folded:
         return folded
     for _ in range(DEEPEST):
@@ -48,7 +50,7 @@ def _in_asterisks(match: re.Match[str]) -> str:
     return "*" * len(match["open"]) + match["inside"] + "*" * len(match["close"])
 
 
-# Binary floats written out have up to 17 places; ten are kept.
+# Binary floats are written with up to 17 places. Ten are kept.
 _NUMBER = re.compile(r"[0-9]{1,6}(?:[.,][0-9]{1,20})?")
 PLACES = 10
 _THOUSANDS = re.compile(r"[0-9]{1,3},[0-9]{3}")
@@ -57,15 +59,15 @@ _LAST_DIGITS = re.compile(r"(?<![0-9.,/])([1-9][0-9]{0,5})[.,]?$")
 _DECIMALS = re.compile(r"(?<![0-9.,])[0-9]{1,2}[.,][0-9]{1,2}(?![0-9])")
 LAST_LINES = 120
 
-# Digits with all that could belong to them, to be validated once it is matched.
+# Digits with everything that could belong to them. What is matched is validated afterwards.
 NUMBER = r"[+-]?[0-9]+(?:[.,][0-9]+)*"
 
 _WORDS = {
     word: Decimal(value)
     for value, word in enumerate("one two three four five six seven eight nine ten".split(), 1)
 } | {"twenty": Decimal(20), "hundred": Decimal(100)}
-# What may stand behind a number before more that belongs to it: "**4**/5", "[4] / 5", "$4$/5".
-# Bounded, so that a long run of spaces is not tried from each of them.
+# What may come between a number and more that belongs to it: "**4**/5", "[4] / 5", "$4$/5". It is
+# bounded, so that a long run of spaces is not tried from each of its places.
 _SPACE = r"[ \t*_`)\]}>$\"'\u2605\u2b50]{0,20}"
 _HIGHEST = rf"{_SPACE}(?:(?P<digits>[0-9]{{1,9}}(?:\.0)?)(?![0-9])|(?P<word>{'|'.join(_WORDS)})\b)"
 _FROM = r"[01][ \t]*(?:-|\u2013|\bto\b)"
@@ -87,7 +89,7 @@ _RANGE = re.compile(
     rf"{_SPACE}(?:[-=]?>|[-+=\u00b1\u00d7\u00f7\u2013\u2014~\u301c\u2192\u2026]|\.\.+"
     rf"|\b(?:to|or|through|until|plus|minus|times)\b|(?<=[ \t])[x*](?=[ \t])){_SPACE}[+-]?[0-9]"
 )
-# Where a statement is over.
+# The end of a statement.
 OVER = r"""(?=[ \t*_`)\]}>"'$.!]*(?:$|[\n,;|=]))"""
 # "8, no, 6", "8... wait, make that 6", "8 (correction: 6)": two scores, one of them taken back.
 _TAKEN_BACK = re.compile(
@@ -106,7 +108,7 @@ _BELONGS = re.compile(
 
 
 def number(raw: str) -> Decimal | None:
-    """`raw` as a decimal; a comma is read as a decimal point, "1,000" and "8.5.1" as nothing."""
+    """Read a decimal with a point or a comma. Returns None for "1,000" and "8.5.1"."""
     if _NUMBER.fullmatch(raw) is None or _THOUSANDS.fullmatch(raw):
         return None
     value = Decimal(raw.replace(",", "."))
@@ -115,10 +117,10 @@ def number(raw: str) -> Decimal | None:
 
 
 def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Decimal | None, int]:
-    """The number at start:end with what follows it, and where that ends.
+    """Return the number at start:end together with what belongs to it, and the end of that.
 
-    "8/10" and "8 (out of ten)" are 8 where 10 is the highest; "8/100", "8%", "8th", "8-9" and "8½"
-    are no score.
+    "8/10" and "8 (out of ten)" are 8 if 10 is the highest score. "8/100", "8%", "8th", "8-9" and
+    "8½" are no scores, so their number is None.
     """
     value = number(folded[start:end])
     unit = _UNIT.match(folded, end)
@@ -135,10 +137,10 @@ def number_at(folded: str, start: int, end: int, highest: Decimal) -> tuple[Deci
 
 
 def may_go_on(text: str, scale: Scale) -> bool:
-    """Whether a text that was cut off ends in what may be the start of a longer number: a 1 of 10,
-    or an 8 of 8.5 where its last lines hold other decimals.
+    """Return True if a text that was cut off may end within a number.
 
-    Other digits could go on as decimals, which judges hardly ever write; they count as whole.
+    That is a 1 of 10, or an 8 of 8.5 if the last lines have other decimals. Any digit could go on
+    as a decimal, but judges hardly ever write decimals, so other digits count as whole numbers.
     """
     match = _LAST_DIGITS.search(text)
     if match is None:
@@ -156,7 +158,7 @@ _STATED = re.compile(
     rf"{_NAME}[ \t*_`]*[:=][ \t*_`]*(?P<number>{NUMBER})"
 )
 _END = re.compile(r"[ \t*_`|.]*$")
-# "a" is a word too; a side is named by its letter only where the other is, or before a colon.
+# "a" is a word too: a letter names a side only together with the other letter, or before a colon.
 _BOTH = re.compile(
     rf"{_SIDE}\b(?:[2b]|second)\b[ \t*_`]*(?:and\b|vs\b\.?|[,&/|])[ \t*_`]*(?:the[ \t]+)?"
     rf"{_SIDE}(?:[1a]|first)\b"
@@ -165,30 +167,31 @@ _ONLY_ONE = re.compile(r"(?:(?:for|of)[ \t]+)?(?:[12ab]|first|second)[ \t*_`]*$"
 
 
 def names_second_first(words: str) -> bool:
+    """Return True for "B and A", after which the first number is not the first response's."""
     return _BOTH.search(words) is not None
 
 
 def names_one(label: str) -> bool:
-    """Whether a label ends in one of the two: "Preference for B"."""
+    """Return True if a label ends in the name of one response: "Preference for B"."""
     return _ONLY_ONE.search(label) is not None and not re.search(r"\band\b|\bbetween\b|,", label)
 
 
 def sided_pair(text: str, scale: Scale) -> Sequence[Decimal | None] | None:
-    """Both scores of a text that holds nothing but one for each side; None where it does not."""
-    found: dict[str, Decimal | None] = {}
+    """Read a text such as "B: 7, A: 8". Returns None if it is anything but one score per side."""
+    scores: dict[str, Decimal | None] = {}
     at = 0
     while match := _STATED.match(text, at):
         value, at = number_at(text, match.start("number"), match.end("number"), scale.high)
         side = "first" if match["first"] else "second"
-        if side in found:
+        if side in scores:
             return None
-        found[side] = value if value is not None and value in scale else None
-    if len(found) != 2 or not _END.match(text, at):
+        scores[side] = value if value is not None and value in scale else None
+    if len(scores) != 2 or not _END.match(text, at):
         return None
-    return found["first"], found["second"]
+    return scores["first"], scores["second"]
 
 
-# A longer line explains; it doesn't announce.
+# A longer line explains and doesn't announce.
 LONGEST = 80
 
 REVISION = (
@@ -197,13 +200,13 @@ REVISION = (
     r"|actually|wait|instead|scratch[ \t]+that|changed?[ \t]+my[ \t]+mind|i[ \t]+meant?)\b"
 )
 FINAL = r"(?:final(?:ly)?|overall|in[ \t]+(?:total|conclusion|summary)|total|conclusion|verdict)\b"
-# A line that begins so: further on, "the corrected value" may be one in a response.
+# Only at the beginning of a line: later in it, "the corrected value" may be one in a response.
 _REVISION = re.compile(
     r"[\W_]*(?:(?:no|so|but|and|oh|hmm|well|sorry|my|the|let[ \t]+me|here[ \t]+(?:is|are)"
     rf"|i(?:[ \t]+(?:must|will|should|(?:have|need|want)[ \t]+to))?)\b[ \t,.:*_]*){{0,5}}{REVISION}"
 )
 _FINAL = re.compile(rf"\b(?:{FINAL}|{REVISION})")
-# A line that speaks of what somebody else wrote announces nothing of the judge's own.
+# A line about what a response wrote doesn't announce the judge's own verdict.
 _OF_ANOTHER = re.compile(
     r"\b(?:assistant|response|answer|reply|text|line)s?\b|\b(?:wr[io]tes?|sa(?:ys?|id)|claims?)\b"
 )
@@ -222,7 +225,7 @@ _OF_CRITERION = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """`final` is true of a correction as well."""
+    """What a line says of a verdict that follows. A correction is final too."""
 
     final: bool = False
     revision: bool = False
@@ -233,107 +236,9 @@ NOTHING = Announced()
 
 
 def announced(words: str) -> Announced:
-    """What `words`, the beginning of a line or the line above, announce."""
+    """Return what the beginning of a line, or the line above it, announces."""
     if not words.strip() or len(words) > LONGEST or _OF_ANOTHER.search(words):
         return NOTHING
     if _OF_CRITERION.fullmatch(words):
         return Announced(criterion=True)
     return Announced(bool(_FINAL.search(words)), _REVISION.match(words) is not None)
-
-
-class Status(StrEnum):
-    """How a sample ended."""
-
-    VALID = "valid"
-    UNPARSED = "unparsed"
-    TRUNCATED = "truncated"
-    REFUSED = "refused"
-    FILTERED = "filtered"
-    TOO_LONG = "too_long"
-    ERROR = "error"
-
-
-class Preferred(StrEnum):
-    """The better one of two, by position."""
-
-    FIRST = "first"
-    SECOND = "second"
-    TIE = "tie"
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """By position, as the judge saw it; which values are set depends on the form.
-
-    `p_first` is the probability of the response shown first; `mass` is what both option IDs had
-    together; `bounded` marks that one ID was missing among the likeliest tokens.
-    """
-
-    status: Status
-    evidence: str = ""
-    first: Decimal | None = None
-    second: Decimal | None = None
-    verdict: Preferred | None = None
-    rating: Decimal | None = None
-    p_first: float | None = None
-    mass: float | None = None
-    bounded: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The same of responses 1 and 2. `p_first` stays with the position."""
-
-    status: Status
-    evidence: str = ""
-    score_1: Decimal | None = None
-    score_2: Decimal | None = None
-    rating: Decimal | None = None
-    p_first: float | None = None
-    mass: float | None = None
-    outcome: Label | None = None
-
-
-_LABELS = {Preferred.FIRST: Label.WIN, Preferred.SECOND: Label.LOSE, Preferred.TIE: Label.TIE}
-
-
-def turn_back(parsed: Parsed, template: Template, part: str) -> Reading:
-    if template.form is JudgeForm.POINTWISE:
-        return Reading(parsed.status, parsed.evidence, rating=parsed.rating, mass=parsed.mass)
-    swapped = is_swapped(part)
-    rating = parsed.rating
-    if rating is not None and swapped:
-        rating = template.scale.turned(rating)
-    scores = (parsed.second, parsed.first) if swapped else (parsed.first, parsed.second)
-    label = _label(parsed, template)
-    return Reading(
-        parsed.status,
-        parsed.evidence,
-        score_1=scores[0],
-        score_2=scores[1],
-        rating=rating,
-        p_first=parsed.p_first,
-        mass=parsed.mass,
-        outcome=label.turned if label is not None and swapped else label,
-    )
-
-
-def _label(parsed: Parsed, template: Template) -> Label | None:
-    """The outcome as if the first were response 1."""
-    if parsed.verdict is not None:
-        return _LABELS[parsed.verdict]
-    if parsed.first is not None and parsed.second is not None:
-        return _label_of_scores(parsed.first, parsed.second)
-    if parsed.p_first is not None:
-        pair = score_pair_from_probability(Fraction(parsed.p_first))
-        return outcome_of(pair, 2 * template.band)
-    if parsed.rating is not None:
-        rating = parsed.rating
-        return outcome_of(score_pair_from_scores(rating, template.scale.turned(rating)))
-    return None
-
-
-# There are few scores on a scale, and their exact comparison takes as long as finding them.
-@lru_cache(maxsize=1000)
-def _label_of_scores(first: Decimal, second: Decimal) -> Label:
-    return outcome_of(score_pair_from_scores(first, second))

@@ -1,0 +1,168 @@
+"""Leases: who works on a row, until when, and whether that worker is still there.
+
+Runs, imports and the re-reading of replies are each worked on by one process at a time. A lease is
+taken and renewed by conditional UPDATE: of several processes that try, the database lets one
+succeed, on SQLite too, where row locks do nothing. A holder that stops renewing loses the row when
+its time is over. A holder that is known to be dead loses it at once, so that after a crash nobody
+waits for the time to run out.
+"""
+
+import logging
+import os
+import socket
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from django.db import connection
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from judging.core.incidents import DATABASE_AWAY
+
+log = logging.getLogger(__name__)
+
+# A lease that ends later was written before the clock was set back.
+LONGEST = timedelta(minutes=5)
+# What a holder writes that gives its row back.
+FREE = {"holder": "", "lease_until": None}
+
+
+@dataclass(frozen=True)
+class Lease:
+    """A kind of lease: how long a holder may be silent, and the lookups of its two columns.
+
+    A re-reading keeps its holder and its time in a JSON column. It writes them itself.
+    """
+
+    length: timedelta
+    holder: str = "holder"
+    time: str = "lease_until"
+
+    def end(self) -> datetime:
+        return timezone.now() + self.length
+
+    def take(self, rows: QuerySet[Any], holder: str, **fields: Any) -> bool:
+        """Make `holder` the only one who works on the row. `rows` is the row, if it is free."""
+        return rows.update(holder=holder, lease_until=self.end(), **fields) == 1
+
+    def renew(self, rows: QuerySet[Any], holder: str, **fields: Any) -> bool:
+        """Keep the row for another while. False if somebody else has taken it over."""
+        return self.held_by(rows, holder).update(lease_until=self.end(), **fields) == 1
+
+    def held_by(self, rows: QuerySet[Any], holder: str) -> QuerySet[Any]:
+        return rows.filter(**{self.holder: holder})
+
+    def unchanged(self, rows: QuerySet[Any], holder: str, time: Any) -> QuerySet[Any]:
+        """The row, if its lease is still as it was read: nobody renewed it or took it since."""
+        return self.held_by(rows, holder).filter(**{self.time: time})
+
+
+def is_over(lease_until: datetime | None) -> bool:
+    now = timezone.now()
+    return lease_until is None or not now <= lease_until <= now + LONGEST
+
+
+def over() -> Q:
+    """The condition of `is_over`, for a query."""
+    now = timezone.now()
+    return Q(lease_until=None) | Q(lease_until__lt=now) | Q(lease_until__gt=now + LONGEST)
+
+
+def free() -> Q:
+    """Rows that nobody holds, as far as the database alone can tell."""
+    return Q(holder="") | over()
+
+
+def abandoned(row: Any) -> Q:
+    """The condition under which `row`, as it was read, has lost its holder."""
+    return free() | Q(holder=row.holder) if is_dead(row.holder) else free()
+
+
+@contextmanager
+def kept(renew: Callable[[], bool], every: float, what: str) -> Iterator[None]:
+    """Renew a lease from a thread of its own, however long the block takes."""
+    ended = threading.Event()
+
+    def keep() -> None:
+        held = True
+        while held and not ended.wait(every):
+            try:
+                held = renew()
+            except DATABASE_AWAY as error:
+                # The database may be back before the lease has run out.
+                log.warning("The lease of %s was not renewed: %s", what, error)
+                connection.close()
+        connection.close()
+
+    keeper = threading.Thread(target=keep, name=f"lease of {what}", daemon=True)
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
+
+
+def new_holder() -> str:
+    """Return a name for this piece of work: host, process, its start, and a random part."""
+    me = ProcessIdentity.of(os.getpid())
+    return f"{socket.gethostname()}:{me.pid}:{me.started}:{uuid.uuid4().hex[:12]}"
+
+
+def is_dead(holder: str) -> bool:
+    """Return True if the holder was a process of this machine that has ended. Unknown: False."""
+    host, *process = holder.split(":")
+    if host != socket.gethostname() or len(process) != 3:
+        return False
+    return not ProcessIdentity(int(process[0]), int(process[1])).lives()
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """A process, told apart from a later one that was given the same number."""
+
+    pid: int
+    started: int
+
+    @classmethod
+    def of(cls, pid: int) -> "ProcessIdentity":
+        return cls(pid, start_time(pid) or 0)
+
+    def lives(self) -> bool:
+        if sys.platform == "linux":
+            started = start_time(self.pid)
+            return started is not None and started == self.started
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            # It belongs to another user, so it exists.
+            return True
+        return True
+
+
+def start_time(pid: int) -> int | None:
+    """Clock ticks from boot to the start of a process. None if it is dead or unknown."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    # The name, in brackets, may hold spaces; the state follows it.
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def boot() -> str:
+    """Return an id of the machine's current boot. Only Linux has one; elsewhere it is empty."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""

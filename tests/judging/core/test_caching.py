@@ -1,0 +1,49 @@
+"""A cache that can't be written or read costs time, and no page."""
+
+import pytest
+from django.core.cache.backends.filebased import FileBasedCache
+
+from judging.core import caching
+from judging.core.caching import Keeping
+from tests.factories import make_examples, make_run, make_verdict
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    cache = FileBasedCache(str(tmp_path / "cache"), {})
+    monkeypatch.setattr(caching, "caches", {"reports": cache})
+    return tmp_path / "cache"
+
+
+def full(*arguments, **more):
+    raise OSError(28, "No space left on device")
+
+
+def test_a_full_disk_is_logged_and_nothing_is_kept(folder, monkeypatch, caplog):
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    kept = Keeping("reports")
+    kept.set("a", 1)
+    assert kept.get("a", "none") == "none"
+    assert kept.add("a", 1) is True
+    assert "The cache reports failed at set: [Errno 28] No space left" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"spoilt", b"\x80\x04K\x01.spoilt"])
+def test_a_spoilt_file_is_as_good_as_none(folder, content):
+    kept = Keeping("reports")
+    kept.set("a", 1)
+    assert kept.get("a") == 1
+    (file,) = folder.iterdir()
+    file.write_bytes(content)
+    assert kept.get("a", "none") == "none"
+    kept.clear()
+    kept.delete("a")
+
+
+@pytest.mark.parametrize("path", ["", "results", "people", "runs/1"])
+def test_pages_are_shown_on_a_full_disk(as_owner, project, folder, monkeypatch, path):
+    run = make_run(project)
+    for example in make_examples(project, 3):
+        make_verdict(run, example, 0.5, rank=example.number + 1)
+    monkeypatch.setattr("tempfile.mkstemp", full)
+    assert as_owner.get(f"/p/{project.slug}/{path}").status_code == 200
