@@ -15,7 +15,7 @@ from functools import partial
 
 from benchmarks.simulations import certificates, two_stage
 from benchmarks.simulations.certificates import Promise
-from benchmarks.simulations.coverage import FEWER_REPEATS, INTERVALS, Coverage, coverage
+from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
 
 SEED = 20230529
@@ -43,11 +43,11 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
         check_case = partial(certificates.simulate, repeats=repeats, seed=SEED)
         return certificate_table(list(pool.map(check_case, certificates.cases())))
     if name == STAGES:
-        fewer = min(repeats, FEWER_REPEATS[1])
+        fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
         return two_stage_table(list(pool.map(check_stages, two_stage.stages())))
     check = partial(coverage, name, repeats=repeats, seed=SEED)
-    return coverage_table(name, list(pool.map(check, settings())))
+    return coverage_table(name, list(pool.map(check, SETTINGS.get(name, settings)())))
 
 
 def report(lines: Iterator[str]) -> int:
@@ -64,11 +64,11 @@ def report(lines: Iterator[str]) -> int:
 def coverage_table(name: str, rows: list[Coverage]) -> Iterator[str]:
     yield f"### {name[0].upper()}{name[1:]}, {rows[0].repeats:,} repeats each"
     yield ""
-    yield "| setting | coverage of the 95 % interval | mean width | |"
-    yield "|---|---|---|---|"
+    yield "| setting | has an interval | coverage of the 95 % interval | mean width | |"
+    yield "|---|---|---|---|---|"
     for row in rows:
         kept = "kept" if row.passes() else "broken"
-        yield f"| {row.setting} | {row.covered:.2%} | {row.width:.3f} | {kept} |"
+        yield f"| {row.setting} | {row.given:.0%} | {row.covered:.2%} | {row.width:.3f} | {kept} |"
 
 
 def certificate_table(rows: list[Promise]) -> Iterator[str]:

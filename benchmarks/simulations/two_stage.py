@@ -27,6 +27,7 @@ from judging.methods.agreement.accuracy import Design
 from judging.methods.arrays import Floats, Signs
 from judging.methods.intervals.estimates import Estimate, Figure, clopper_pearson
 from judging.methods.review.certificate import Certificate, certificate_plan, certify, tallies
+from judging.methods.review.curve import review_curve
 from judging.methods.review.routing import Feature, features, routing, wrongness
 from judging.methods.verdicts.verdicts import cut
 
@@ -35,6 +36,8 @@ EPSILON, ALPHA = 0.10, 0.05
 # Log odds of an error for a standard deviation of BPDE, and of length in the verdict's favour.
 KINDS = {"unsure": (1.5, 0.0), "likes length": (0.0, 2.0), "anywhere": (0.0, 0.0)}
 MOST_FALSE = 0.05
+# No check of these rounds needs the figures of all examples like these.
+UNKNOWN = (np.nan, review_curve([0.0], [0.0]), np.nan)
 STANDARD_ERRORS = 3
 
 
@@ -60,10 +63,9 @@ def stages() -> list[Stages]:
 
 @dataclass(frozen=True, slots=True)
 class Routed:
-    """A project after both stages; score: what the second one ranked by; used: the learned one."""
+    """A project after both stages; used: whether the second one ranked by the learned score."""
 
     project: Project
-    score: Floats
     used: bool
 
 
@@ -105,7 +107,8 @@ def _routed(
     selected[order[~selected[order]][: cut(n, setting.beta) - LEARN]] = True
     audit = rng.choice(np.flatnonzero(~selected), setting.audit, replace=False)
     audited[audit] = True
-    return Routed(Project(human, judge, Design(selected, audited), audit), score, found.used)
+    made = Project(human, judge, Design(selected, audited), audit, score, np.arange(n), *UNKNOWN)
+    return Routed(made, found.used)
 
 
 def unchecked_accuracy(made: Project, rng: np.random.Generator) -> tuple[Figure, float]:
@@ -166,9 +169,10 @@ def untrue_certificate(made: Routed) -> bool | None:
     """Whether the certificate by the score of stage two is untrue; None where none is issued."""
     design, audit = made.project.design, made.project.audit
     rest, wrong = ~design.selected, made.project.judge != made.project.human
-    plan = certificate_plan(made.score, rest, EPSILON, ALPHA, (len(audit),))
-    found = certify(plan, tallies(plan.grid, made.score, rest, design.audited, wrong), len(audit))
+    score, looks = made.project.score, (len(audit),)
+    plan = certificate_plan(score, rest, EPSILON, ALPHA, looks)
+    found = certify(plan, tallies(plan.grid, score, rest, design.audited, wrong), len(audit))
     if not isinstance(found, Certificate):
         return None
-    unseen = rest & ~design.audited & (made.score <= found.threshold)
+    unseen = rest & ~design.audited & (score <= found.threshold)
     return float(wrong[unseen].mean()) > EPSILON

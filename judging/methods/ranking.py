@@ -167,7 +167,7 @@ def comparable(
     If a few models won or lost all that compares them, the others are ranked without them, as long
     as more than half of the labels are among the ranked.
 
-    Args: as in `pairwise_results`.
+    Args: models, model_1, model_2, sign: as in `pairwise_results`.
     Returns: the ranked and the others, or Undefined if no such ranking exists."""
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):

@@ -310,6 +310,12 @@ class Sheet(VerdictRows):
         return self.basis != "round"
 
     @property
+    def knows_ties(self) -> bool:
+        """Whether the labels could be ties: votes can be, by every protocol's scale, and known
+        labels that came with the examples if any of them is one."""
+        return self.basis != "gold" or bool((self.human[self.labelled] == 0).any())
+
+    @property
     def reviewed(self) -> Booleans:
         """Whose label people gave because a round of this run selected them."""
         return self.selected & self.answered
@@ -347,7 +353,8 @@ class Sheet(VerdictRows):
             return known
         rows = known.rows
         given = (labels[rows], there[rows], self.human[rows])
-        return Comparison(*given, known.weight, known.stratum, self.question[rows])
+        by_design = (known.weight, known.stratum, self.question[rows])
+        return Comparison(*given, *by_design, knows_ties=self.knows_ties)
 
 
 def sheet_of(project: Project, run: Run | None) -> Sheet:

@@ -191,7 +191,7 @@ def _ranking(report: Report) -> Iterator[Sentence]:
             "review",
             warns=True,
         )
-    elif area.low is not None and area.low > EVEN:
+    elif report.hitlc.better_than_chance:
         yield Sentence(
             f"BPDE finds the judge's errors better than chance (AUROC {short(area)}).", "review"
         )

@@ -5,12 +5,12 @@ MEC(k') is the exact mean over all subsets of the recorded samples.
 
 import math
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
-import scipy
 from django.db.models import Sum
 
 from annotation.results.data.figures import optional
@@ -30,13 +30,13 @@ from judging.methods.arrays import Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
     WIDTH,
-    all_differ,
     bootstrap_estimate,
     cells,
+    coded,
     interval,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, mcnemar
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm, sign_flip
 from judging.methods.review.curve import CurveBand
 from judging.methods.verdicts.verdicts import cut
 from judging.runs.models import Form, Method, Run
@@ -93,7 +93,7 @@ def _fewer(
     given = (samples.difference[rows], samples.valid[rows], k)
     shares = expected_labels(*given, both_orders=bpc)
     human = sheet.human[rows]
-    right = expected_right(shares, human)
+    right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     design = {"question": sheet.question[rows], "stratum": known.stratum}
     reached = bootstrap_estimate(
         lambda counts, values: counts @ values[:, 0] / (counts @ values[:, 1]),
@@ -295,7 +295,7 @@ def _reviewed(
     if isinstance(band, Undefined) or isinstance(known, Undefined):
         reason = band if isinstance(band, Undefined) else known
         return reason, reason
-    reached = band.at(BETAS.index(beta), len(known.rows))
+    reached = band.after[BETAS.index(beta)]
     replaced = np.zeros(len(sheet), bool)
     replaced[sheet.ranking[:m]] = True
     compared = sheet.comparison(
@@ -319,9 +319,6 @@ def _name(run: Run, bpc: bool, k: int) -> str:
     if run.form == Form.CHOICE:
         return "BPC" if bpc else "one order"
     return "MEC+BPC" if bpc else "MEC" if k > 1 else "EC"
-
-
-NORMAL_95 = 1.959964
 
 
 @dataclass(frozen=True)
@@ -377,7 +374,8 @@ def ablation(
     known = sheet.known
     if isinstance(known, Undefined):
         return rows
-    paired = [_compare(sheet, known, other, rng) for other in others]
+    # A copy, so that the intervals of the runs' own figures are those of the other tables.
+    paired = [_compare(sheet, known, other, deepcopy(rng)) for other in others]
     tested = [one.p for one in paired if one.p is not None]
     adjusted = iter(holm(tested).tolist() if tested else [])
     for other, one in zip(others, paired, strict=True):
@@ -417,7 +415,7 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
     rows = known.rows[both]
     if not len(rows):
         return Paired(Undefined("no example with a known label was judged by both runs"), None)
-    human, ties = sheet.human[rows], bool(np.any(sheet.human[known.rows] == 0))
+    human, ties = sheet.human[rows], sheet.knows_ties
     here = credit(sheet.judge[rows], sheet.judged[rows], human, knows_ties=ties)
     there = credit(other.judge[rows], other.judged[rows], human, knows_ties=ties)
     weight, question = known.weight[both], sheet.question[rows]
@@ -429,20 +427,11 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
         stratum=known.stratum[both],
         limits=(-1, 1),
     )
-    exact = known.plain and all_differ(question)
-    if exact and not np.any((here == 0.5) | (there == 0.5)):
-        return Paired(difference, mcnemar(int((here > there).sum()), int((there > here).sum())))
-    return Paired(difference, _p_of(difference))
+    groups, code = coded(question)
+    apart = np.bincount(code, weight * (here - there), minlength=groups)
+    return Paired(difference, sign_flip(apart, rng) if groups > 1 else None)
 
 
 def _mean_difference(counts: Floats, values: Floats) -> Floats:
     here, there, weight = values.T
     return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
-
-
-def _p_of(difference: Figure) -> float | None:
-    """Two-sided, from the bootstrap's width as a normal one; None where it has no width."""
-    if not isinstance(difference, Estimate) or difference.low is None or difference.high is None:
-        return None
-    error = (difference.high - difference.low) / (2 * NORMAL_95)
-    return float(2 * scipy.stats.norm.sf(abs(difference.value) / error)) if error else None

@@ -124,7 +124,7 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
         fleiss_kappa=over(fleiss_kappa, alike),
         fleiss_votes=fleiss_votes,
         krippendorff_alpha=over(krippendorff_alpha, twice),
-        gwet_ac1=over(gwet_ac1, twice),
+        gwet_ac1=over(gwet_ac1, given >= 1),
         pairwise=_pairwise(ballots, sheet.question, rng),
         annotators=[
             _annotator(ballots, rater, name, sheet.question)

@@ -10,23 +10,25 @@ import numpy as np
 from annotation.results.data.figures import BandEstimate, extended, optional
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
-from judging.methods.agreement.accuracy import Comparison, Ties, accuracy, credit
-from judging.methods.agreement.votes import VoteCounts, kappa
+from judging.methods.agreement.accuracy import Comparison, Ties, accuracy, credit, final_accuracy
+from judging.methods.agreement.votes import VoteCounts, final_kappa, kappa
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.bootstrap import share
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined, joined, wilson
-from judging.methods.review.auroc import auroc, no_better_than_chance
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, joined
+from judging.methods.review.auroc import auroc, better_than_chance, no_better_than_chance
 from judging.methods.review.curve import (
     CurveBand,
     ErrorsFound,
     IndependentCurve,
     ReviewCurve,
+    accuracy_after,
     curve_band,
     errors_found,
     independent_curve,
     oracle_curve,
     random_accuracy,
     review_curve,
+    unreviewed_part,
 )
 from judging.methods.verdicts.arrays import verdict_arrays
 from judging.methods.verdicts.verdicts import cut
@@ -49,8 +51,8 @@ def label_agreement(
     if isinstance(compared, Undefined):
         return LabelAgreement(compared, compared, compared)
     return LabelAgreement(
-        accuracy(compared, deepcopy(rng), ties=ties),
-        accuracy(compared, deepcopy(rng), ties=ties, unjudged_wrong=True),
+        accuracy(compared, ties=ties),
+        accuracy(compared, ties=ties, unjudged_wrong=True),
         kappa(compared, deepcopy(rng)),
     )
 
@@ -70,12 +72,6 @@ class AfterReview:
             for name in names
         }
         return replace(self.done, **columns)
-
-    def counted_once(self, found: Figure, there: Booleans) -> Figure:
-        """An audited example is in both parts, and is one label."""
-        if isinstance(found, Undefined):
-            return found
-        return replace(found, n=found.n - int((self.rest.stratum.astype(bool) & there).sum()))
 
 
 def after_review(sheet: Sheet) -> AfterReview | Undefined:
@@ -101,38 +97,25 @@ def agreement_after(sheet: Sheet, rng: np.random.Generator, ties: Ties) -> Label
         return LabelAgreement(found, found, found)
     if not len(found.done):
         return label_agreement(found.rest, rng, ties)
+
+    def reached(*, over_all: bool) -> Figure:
+        given = {"ties": ties, "unjudged_wrong": over_all}
+        return final_accuracy(found.done, found.rest, **given)
+
+    by_audit = len(found.rest) and found.rest.stratum.all()
+    agreed = final_kappa(found.done, found.rest, deepcopy(rng)) if by_audit else None
     return LabelAgreement(
-        _accuracy(found, deepcopy(rng), ties, over_all=False),
-        _accuracy(found, deepcopy(rng), ties, over_all=True),
-        found.counted_once(kappa(found.both, deepcopy(rng)), found.rest.judged),
+        reached(over_all=False),
+        reached(over_all=True),
+        kappa(found.both, deepcopy(rng)) if agreed is None else agreed,
     )
-
-
-def _accuracy(
-    found: AfterReview, rng: np.random.Generator, ties: Ties, *, over_all: bool
-) -> Figure:
-    """Both parts by their shares; their distances from their limits are added in squares."""
-    done = _reviewed(found.done, ties)
-    rest = accuracy(found.rest, rng, ties=ties, unjudged_wrong=over_all)
-    there = found.rest.judged | over_all
-    n_rest = float(found.rest.weight @ there)
-    reached = joined(len(found.done) / (len(found.done) + n_rest), done, rest)
-    return found.counted_once(reached, there) if isinstance(rest, Estimate) else reached
-
-
-def _reviewed(done: Comparison, ties: Ties) -> Estimate:
-    """Known labels that came with the examples may say otherwise than the review."""
-    right = credit(done.judge, done.judged, done.human, ties, done.knows_ties)
-    found = wilson(float(right.sum()), len(right))
-    if (right == 1).all() or isinstance(found, Undefined):
-        return Estimate(1.0, len(right), 1.0, 1.0)
-    return found
 
 
 BETAS = tuple(range(0, 101, 5))
 NOTHING = Undefined("nothing was reviewed for this run")
 EVERYTHING = "every example was reviewed"
 ROUNDING = 1e-6
+WEIGHTED = "known only if every example has a known label"
 
 
 @dataclass(frozen=True)
@@ -218,34 +201,30 @@ class Review:
         if m > len(self.earned):
             return Undefined("more examples were reviewed than have a known label")
         left = self.order[m:]
-        accuracy = share(self.earned[left], self.question[left], reason=EVERYTHING)
-        return self._lines(m, accuracy, errors_found(self.order, self.earned, m))
+        right = share(self.earned[left], self.question[left], reason=EVERYTHING)
+        reached = joined(m / len(self.earned), Estimate(1.0, m, 1.0, 1.0), right)
+        return self._lines(m, reached, right, errors_found(self.order, self.earned, m))
+
+    def after(self, m: float) -> Figure:
+        """Accuracy after the m first by level: the point and interval of every table."""
+        given = (self.level, self.earned, m, self.weight, self.stratum, self.question)
+        return accuracy_after(*given)
 
     def _weighted_lines(self, m: int) -> ReviewGain:
         """From the selected and an audit of the rest: who was reviewed is known, how many errors
         the whole has is estimated, so that no exact probability can be given."""
-        reason = Undefined("known only if every example has a known label")
-        return self._lines(m, self._weighted_unreviewed(m), reason)
+        reached = self.after(m)
+        left = unreviewed_part(reached, m / self.curve.total, EVERYTHING)
+        if isinstance(left, Estimate):
+            by_level = self.weight[np.argsort(-self.level, kind="stable")]
+            left = replace(left, n=int((np.cumsum(by_level) > m + ROUNDING).sum()))
+        return self._lines(m, reached, left, Undefined(WEIGHTED))
 
-    def _weighted_unreviewed(self, m: int) -> Figure:
-        """With the exact limits of the audit, where that alone is what is left."""
-        remains = self.curve.total - m
-        if remains < ROUNDING:
-            return Undefined(EVERYTHING)
-        order = np.argsort(-self.level, kind="stable")
-        first = np.cumsum(self.weight[order]) <= m + ROUNDING
-        done, left = order[first], order[~first]
-        whole = abs(self.weight[left].sum() - remains) < ROUNDING
-        # Where the cut falls among equal ranks the curve is a mean over who is left.
-        parted = not len(done) or self.level[done].min() > self.level[left].max()
-        if whole and parted and np.ptp(self.weight[left]) == 0:
-            return share(self.earned[left], self.question[left], exact=True)
-        return Estimate(float(self.curve.unreviewed_accuracy(m)), len(left))
-
-    def _lines(self, m: int, left: Figure, errors: ErrorsFound | Undefined) -> ReviewGain:
-        n, total = len(self.earned), self.curve.total
-        chance = float(random_accuracy(m, total, self.start))
-        reached = joined(m / total, Estimate(1.0, m, 1.0, 1.0), left)
+    def _lines(
+        self, m: int, reached: Estimate, left: Figure, errors: ErrorsFound | Undefined
+    ) -> ReviewGain:
+        n = len(self.earned)
+        chance = float(random_accuracy(m, self.curve.total, self.start))
         return ReviewGain(
             m=m,
             accuracy=replace(reached, n=n),
@@ -268,7 +247,9 @@ def review_of(sheet: Sheet, ties: Ties = Ties.HALF) -> Review | Undefined:
     ranked = ranked[ranked >= 0]
     rest = np.setdiff1d(np.arange(len(rows)), ranked)
     return Review(
-        earned=credit(sheet.judge[rows], sheet.judged[rows], sheet.human[rows], ties),
+        earned=credit(
+            sheet.judge[rows], sheet.judged[rows], sheet.human[rows], ties, sheet.knows_ties
+        ),
         level=sheet.level[rows],
         weight=known.weight,
         stratum=known.stratum,
@@ -338,6 +319,7 @@ class ReviewCurves:
     independent: Points = ()
     ceiling: Figure
     no_better_than_chance: bool | None = optional()
+    better_than_chance: bool | None = optional()
     bpde_varies: bool | None = optional()
 
 
@@ -378,6 +360,7 @@ def hitlc(
         independent=independent,
         ceiling=ceiling,
         no_better_than_chance=no_better_than_chance(area),
+        better_than_chance=better_than_chance(area),
         bpde_varies=_varies(sheet),
     )
 
@@ -391,10 +374,9 @@ def band(review: Review, found: CurveBand | Undefined) -> Points:
     """The curve with its limits at each beta, and the lower band that holds at all of them."""
     if isinstance(found, Undefined):
         return [found] * len(BETAS)
-    n = len(review.earned)
     return [
-        extended(BandEstimate, found.at(place, n), lower_band=float(lower))
-        for place, lower in enumerate(found.lower_band)
+        extended(BandEstimate, one, lower_band=float(lower))
+        for one, lower in zip(found.after, found.lower_band, strict=True)
     ]
 
 

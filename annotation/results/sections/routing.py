@@ -584,7 +584,10 @@ def _weights(analysis: Analysis, signs: np.ndarray, there: Booleans) -> Floats |
         return Undefined("no label to weigh the members by")
     gold = np.where(labelled, human, 1).astype(np.int8)
     right = np.stack(
-        [credit(one, seen, gold, Ties.HALF) for one, seen in zip(signs, there, strict=True)]
+        [
+            credit(one, seen, gold, Ties.HALF, sheet.knows_ties)
+            for one, seen in zip(signs, there, strict=True)
+        ]
     )
     return accuracy_weights(right, labelled, leave_out=True)
 
@@ -599,7 +602,9 @@ def _earned(analysis: Analysis, other: OtherRun) -> Floats:
     for place, (judge, judged) in enumerate(
         ((sheet.judge, sheet.judged), (other.judge, other.judged))
     ):
-        earned[place, rows] = known.weight * credit(judge[rows], judged[rows], sheet.human[rows])
+        earned[place, rows] = known.weight * credit(
+            judge[rows], judged[rows], sheet.human[rows], knows_ties=sheet.knows_ties
+        )
     return earned
 
 

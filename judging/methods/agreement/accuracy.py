@@ -12,8 +12,16 @@ from enum import StrEnum
 import numpy as np
 
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
-from judging.methods.intervals.bootstrap import all_differ, bootstrap_estimate, weighted_mean
-from judging.methods.intervals.estimates import Figure, Undefined, stratified_share, wilson
+from judging.methods.intervals.bootstrap import all_differ, share
+from judging.methods.intervals.estimates import (
+    Estimate,
+    Figure,
+    Undefined,
+    design_total,
+    joined,
+    unseen_total,
+    wilson,
+)
 
 ONLY_CONTESTED = "people saw only the contested examples; an audit of the others is needed"
 NOT_JUDGED = "the judge has given no label to any of these examples"
@@ -61,7 +69,7 @@ class Comparison:
     weight: (n,) how many examples each represents.
     stratum: (n,) 0 selected or fully labelled, 1 audited; they are resampled apart.
     question: (n,) equal codes share a question and are resampled together.
-    knows_ties: whether people could say tie, if these are only some of the labels."""
+    knows_ties: whether people could say tie; None: whether one of these labels is a tie."""
 
     judge: Signs
     judged: Booleans
@@ -127,7 +135,7 @@ def comparison(
 
 
 class Ties(StrEnum):
-    """What a judge's tie earns if no human label is a tie."""
+    """What a judge's tie earns if no human label can be a tie."""
 
     HALF = "half"
     WRONG = "wrong"
@@ -142,7 +150,8 @@ def credit(
 ) -> Floats:
     """Return what each label of the judge earns against the human label.
 
-    If no human label is a tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+    If people could not say tie (LLMBar), the judge's tie could not have been right: it earns 1/2.
+    Their scale decides, as otherwise one vote for a tie would change what all other ties earn.
 
     Args:
         judge, judged, human: (N,) as in `Comparison`.
@@ -158,20 +167,16 @@ def credit(
 
 
 def accuracy(
-    compared: Comparison,
-    rng: np.random.Generator,
-    *,
-    ties: Ties = Ties.HALF,
-    unjudged_wrong: bool = False,
+    compared: Comparison, *, ties: Ties = Ties.HALF, unjudged_wrong: bool = False
 ) -> Figure:
     """Return the judge's weighted accuracy, sum w 1[j = h] / sum w.
 
-    The interval is Wilson's if all examples weigh the same and earn 0 or 1, `stratified_share`
-    after an audit, and a bootstrap if questions repeat.
+    After an audit only the labels that nobody checked are by chance, with the exact limits of
+    `design_total`. If every label is known the interval is that of `share`: exact if a tie earns
+    1/2, else Wilson's, on as many examples as their questions are worth.
 
     Args:
         compared: the labelled examples.
-        rng: for the bootstrap.
         ties: as in `credit`.
         unjudged_wrong: divide by all examples and count unjudged ones as not right.
     Returns: accuracy, 0 to 1, with its interval, or Undefined without a label of the judge."""
@@ -180,23 +185,45 @@ def accuracy(
     earned, weight = earned[rows], compared.weight[rows]
     if not len(earned):
         return Undefined(NOT_JUDGED)
-    if compared.plain and not compared.stratum.any() and not np.any(earned == 0.5):
-        return wilson(float(earned.sum()), len(earned))
-    if compared.questions_differ:
-        return stratified_share(_strata(earned, weight, compared.stratum[rows]))
-    return bootstrap_estimate(
-        weighted_mean,
-        (earned, weight),
-        rng,
-        question=compared.question[rows],
-        stratum=compared.stratum[rows],
-        limits=(0, 1),
-    )
+    audited = compared.stratum[rows] > 0
+    if audited.any():
+        total = round(float(weight.sum()))
+        inside, drawn = earned[~audited], earned[audited]
+        found = design_total(inside, drawn, total - len(inside))
+        return found if isinstance(found, Undefined) else found.scaled(1 / total)
+    return share(earned, compared.question[rows], exact=bool(np.any(earned == 0.5)))
 
 
-def _strata(earned: Floats, weight: Floats, stratum: Codes) -> list[tuple[float, int, float]]:
-    """What each stratum earned, its size, and its share of the weight."""
-    return [
-        (float(earned[rows].sum()), int(rows.sum()), float(weight[rows].sum() / weight.sum()))
-        for rows in (stratum == value for value in np.unique(stratum))
-    ]
+def final_accuracy(
+    done: Comparison,
+    rest: Comparison,
+    *,
+    ties: Ties = Ties.HALF,
+    unjudged_wrong: bool = False,
+) -> Figure:
+    """Return how often final labels are right: people's if reviewed, the judge's elsewhere.
+
+    If an audit speaks for the rest, what the unaudited labels hold has exact hypergeometric limits
+    (`unseen_total`), whoever shares a question: the audit is a random sample of these labels. If
+    every label is known, the limits of both parts are joined by MOVER.
+
+    Args:
+        done: the reviewed and audited examples by their final labels, each once.
+        rest: by the judge's labels, weighted by how many unreviewed and unaudited ones they are.
+        ties, unjudged_wrong: as in `accuracy`.
+    Returns: accuracy, 0 to 1, with its interval; n counts an audited example once."""
+    right = credit(done.judge, done.judged, done.human, ties, done.knows_ties)
+    rows = np.ones(len(rest), bool) if unjudged_wrong else rest.judged
+    left = float(rest.weight[rows].sum())
+    if left and rest.stratum.all():
+        earned = credit(rest.judge, rest.judged, rest.human, ties, rest.knows_ties)[rows]
+        held = unseen_total(float(earned.sum()), len(earned), round(left))
+        value, low, high = ((float(right.sum()) + one) / (len(right) + left) for one in held)
+        return Estimate(value, len(right), low, high)
+    reviewed: Figure = Estimate(1.0, len(right), 1.0, 1.0)
+    if not (right == 1).all():
+        # Known labels that came with the examples may say otherwise than the review.
+        reviewed = wilson(float(right.sum()), len(right))
+    assert isinstance(reviewed, Estimate)
+    alone = accuracy(rest, ties=ties, unjudged_wrong=unjudged_wrong)
+    return joined(len(right) / (len(right) + left), reviewed, alone)

@@ -75,14 +75,21 @@ def alternative_annotator_test(
         votes, present: (N, annotators) signs, and whether each vote exists.
         names: one per annotator.
         epsilon: the advantage granted to people, 0 to 1, set before the votes are seen.
-    Returns: the test, or Undefined below 3 annotators or below 30 examples with two votes."""
+    Returns: the test, or Undefined below 3 annotators with 30 shared examples each: no test of a
+        mean holds with fewer, and Wilcoxon's, of a median, passes a judge at the bound in 33 to
+        48 %."""
     pairs = [_advantages(judge, judged, votes, present, rater) for rater in range(len(names))]
-    usable = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
-    if len(usable) < FEWEST_ANNOTATORS:
+    shared = [(name, *pair) for name, pair in zip(names, pairs, strict=True) if len(pair[0])]
+    if len(shared) < FEWEST_ANNOTATORS:
         return Undefined("this needs three annotators who share examples")
     n_examples = int(((present.sum(axis=1) >= 2) & judged).sum())
     if n_examples < FEWEST_EXAMPLES:
         return Undefined(f"only {n_examples} examples have two votes; this needs 30")
+    usable = [one for one in shared if len(one[1]) >= FEWEST_EXAMPLES]
+    if len(usable) < FEWEST_ANNOTATORS:
+        return Undefined(
+            f"only {len(usable)} annotators share 30 examples with others; this needs 3"
+        )
     p_values = [_p_value(human - model, epsilon) for _, model, human in usable]
     rejected = benjamini_yekutieli(p_values, FALSE_DISCOVERY_RATE)
     compared = tuple(
@@ -116,12 +123,12 @@ def _advantages(
 
 
 def _p_value(difference: Floats, epsilon: float) -> float:
-    """One-sided p of H0: rho_judge <= rho_human - epsilon; Wilcoxon below 30 examples."""
+    """One-sided p of H0: rho_judge <= rho_human - epsilon, for 30 examples or more.
+
+    If all differences are alike there is no t: at the bound, epsilon of them would be above 0."""
     shifted = difference - epsilon
-    if len(shifted) < 2 or np.ptp(shifted) == 0:
-        return 0.5 ** len(shifted) if shifted.max() < 0 else 1.0
-    if len(shifted) < FEWEST_EXAMPLES:
-        return float(scipy.stats.wilcoxon(shifted, alternative="less").pvalue)
+    if np.ptp(shifted) == 0:
+        return float((1 - epsilon) ** len(shifted)) if shifted.max() < 0 else 1.0
     return float(scipy.stats.ttest_1samp(shifted, 0, alternative="less").pvalue)
 
 

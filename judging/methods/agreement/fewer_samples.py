@@ -56,15 +56,16 @@ def expected_labels(
     return np.vstack(parts) if parts else np.zeros((0, 4))
 
 
-def expected_right(shares: Floats, human: Signs) -> Floats:
+def expected_right(shares: Floats, human: Signs, *, knows_ties: bool) -> Floats:
     """Return how often k' samples would give the right label.
 
     Args:
         shares: (N, 4) from `expected_labels`.
-        human: (N,) human signs; a judge's tie earns 1/2 if none of them is a tie.
+        human: (N,) human signs.
+        knows_ties: whether people could say tie; if not, a judge's tie earns 1/2.
     Returns: (N,) float64, 0 to 1; no label earns nothing."""
     right = shares[np.arange(len(human)), 1 - human.astype(int)]
-    return np.asarray(right if np.any(human == 0) else right + shares[:, 1] / 2)
+    return np.asarray(right if knows_ties else right + shares[:, 1] / 2)
 
 
 def kappa_of_expected_table(shares: Floats, human: Signs, weight: Floats) -> float | Undefined:

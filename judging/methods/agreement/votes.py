@@ -9,16 +9,18 @@ from enum import StrEnum
 from typing import TypeVar
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from judging.methods.agreement.accuracy import Comparison
 from judging.methods.arrays import Booleans, Counts, Floats, Signs
 from judging.methods.intervals.bootstrap import (
     ALIKE,
+    ONE_QUESTION,
     WIDTH,
     all_differ,
-    bootstrap_estimate,
     cells,
+    design_effect,
     interval,
     ratio,
     resampled_counts,
@@ -31,6 +33,8 @@ DRAWS = 2_000
 TOO_FEW = "no example has two votes"
 ONE_CATEGORY = "all votes are in one category, so chance agreement is complete"
 REPEATS = 500
+# One pseudo-observation over the cells of a table: half of it agrees, half disagrees.
+DISAGREEING = np.where(np.eye(3, dtype=bool), 1 / 6, 1 / 12).reshape(-1)
 # From counts (rows, categories) and how often each row occurs.
 Statistic = Callable[[Floats, Floats], float | Undefined]
 Name = TypeVar("Name", bound=str)
@@ -71,67 +75,100 @@ def cohen_kappa(table: Floats, *, linear: bool = False) -> float | Undefined:
 def kappa(compared: Comparison, rng: np.random.Generator, *, linear: bool = False) -> Figure:
     """Return the weighted kappa of judge and people over the judged examples.
 
-    The interval resamples questions if they repeat, and else draws tables (`_likely_tables`).
+    The interval draws tables (`_likely_tables`).
 
     Args:
         compared: the labelled examples.
-        rng: for the resamples.
+        rng: for the draws.
         linear: as in `cohen_kappa`.
     Returns: kappa with its interval, or Undefined."""
     rows: Booleans = compared.judged
-    if not rows.any():
+    n = int(rows.sum())
+    if not n:
         return Undefined("the judge has given no label")
-    if compared.questions_differ:
-        table = confusion(compared.judge[rows], compared.human[rows], compared.weight[rows])
-        value = cohen_kappa(table, linear=linear)
-        if isinstance(value, Undefined):
-            return value
-        low, high, _ = interval(_kappas(_likely_tables(compared, rng), linear=linear))
-        return Estimate(value, int(rows.sum()), min(low, value), max(high, value))
-
-    def statistic(counts: Floats, values: Floats) -> Floats:
-        judge, human, weight = values.T
-        cell = np.zeros((len(values), 9))
-        cell[np.arange(len(values)), ((1 - judge) * 3 + (1 - human)).astype(int)] = weight
-        return _kappas((counts @ cell).reshape(-1, 3, 3), linear=linear)
-
-    return bootstrap_estimate(
-        statistic,
-        (compared.judge[rows], compared.human[rows], compared.weight[rows]),
-        rng,
-        question=compared.question[rows],
-        stratum=compared.stratum[rows],
-        reason=ONE_LABEL,
-    )
+    table = confusion(compared.judge[rows], compared.human[rows], compared.weight[rows])
+    value = cohen_kappa(table, linear=linear)
+    if isinstance(value, Undefined):
+        return value
+    tables = _likely_tables(compared, rng, linear=linear)
+    if isinstance(tables, Undefined):
+        return Estimate(value, n, note=tables.reason)
+    low, high, _ = interval(_kappas(tables, linear=linear))
+    return Estimate(value, n, min(low, value), max(high, value))
 
 
-def _likely_tables(compared: Comparison, rng: np.random.Generator) -> Floats:
+def final_kappa(done: Comparison, rest: Comparison, rng: np.random.Generator) -> Figure:
+    """Return the kappa of final labels and people, from the parts of `final_accuracy`.
+
+    Only the table of the unaudited labels is by chance: it is drawn from the Dirichlet-multinomial
+    posterior of the audit, with the pseudo-observation of `_likely_tables`.
+
+    Args: done, rest, rng: as in `final_accuracy`, and for the draws.
+    Returns: kappa with its interval, or Undefined."""
+    seen = confusion(done.judge[done.judged], done.human[done.judged])
+    rows = rest.judged
+    judge, human, weight = rest.judge[rows], rest.human[rows], rest.weight[rows]
+    value = cohen_kappa(seen + confusion(judge, human, weight))
+    if isinstance(value, Undefined):
+        return value
+    shares = rng.standard_gamma(confusion(judge, human).reshape(-1) + DISAGREEING, (DRAWS, 9))
+    shares /= shares.sum(axis=1, keepdims=True)
+    unseen = rng.multinomial(round(float(weight.sum())), shares).reshape(-1, 3, 3)
+    low, high, _ = interval(_kappas(seen + unseen, linear=False))
+    return Estimate(value, int(done.judged.sum()), min(low, value), max(high, value))
+
+
+def _likely_tables(
+    compared: Comparison, rng: np.random.Generator, *, linear: bool
+) -> Floats | Undefined:
     """Draw (DRAWS, 3, 3) weighted tables from Dirichlet weights for each stratum.
 
     This is Rubin's Bayesian bootstrap (1981, doi:10.1214/aos/1176345338). The audit, or all
     examples if there is none, has one pseudo-observation, half of it spread over the disagreements.
     Without it a small audit with at most one disagreement bounds nothing: coverage .75 at 20
-    audited and 5 % error, .93 and more with it."""
-    agree = np.eye(3, dtype=bool).reshape(-1)
+    audited and 5 % error, .93 and more with it. If questions repeat, a stratum counts as many
+    examples as it is worth for kappa: resampled questions cover .84."""
+    rows = compared.judged
     tables = np.zeros((DRAWS, 9))
     last = compared.stratum.max()
-    for stratum in np.unique(compared.stratum):
-        rows = (compared.stratum == stratum) & compared.judged
-        counts = confusion(compared.judge[rows], compared.human[rows]).reshape(-1)
-        prior = np.where(agree, 1 / 6, 1 / 12) if stratum == last else np.zeros(9)
+    influence = _influence(compared, linear=linear)
+    for stratum in np.unique(compared.stratum[rows]):
+        inside = (compared.stratum == stratum) & rows
+        effect, questions = design_effect(influence[inside], compared.question[inside])
+        if questions < 2 and inside.sum() > 1:
+            return Undefined(ONE_QUESTION)
+        counts = confusion(compared.judge[inside], compared.human[inside]).reshape(-1)
+        if questions < inside.sum():
+            effect *= (scipy.stats.t.ppf(0.975, questions - 1) / scipy.stats.norm.ppf(0.975)) ** 2
+        prior = DISAGREEING if stratum == last else np.zeros(9)
         # Dirichlet shares from gamma draws, which a cell without any count leaves at 0.
-        drawn = rng.standard_gamma(counts + prior, size=(DRAWS, 9))
+        drawn = rng.standard_gamma(counts / effect + prior, size=(DRAWS, 9))
         total = drawn.sum(axis=1, keepdims=True)
-        tables += compared.weight[rows].sum() * drawn / np.where(total > 0, total, 1)
+        tables += compared.weight[inside].sum() * drawn / np.where(total > 0, total, 1)
     return tables.reshape(-1, 3, 3)
+
+
+def _influence(compared: Comparison, *, linear: bool) -> Floats:
+    """By how much each example moves kappa, but for a constant factor and term."""
+    rows = compared.judged
+    table = confusion(compared.judge[rows], compared.human[rows], compared.weight[rows])
+    shares, cost = table / table.sum(), _cost(3, linear=linear)
+    judge, human = 1 - compared.judge.astype(int), 1 - compared.human.astype(int)
+    expected = float(shares.sum(axis=1) @ cost @ shares.sum(axis=0))
+    alike = (cost @ shares.sum(axis=0))[judge] + (cost @ shares.sum(axis=1))[human]
+    observed = float((shares * cost).sum())
+    return np.asarray(cost[judge, human] * expected - observed * alike, dtype=np.float64)
+
+
+def _cost(c: int, *, linear: bool) -> Floats:
+    classes = np.arange(c)
+    distance = np.abs(classes[:, None] - classes[None, :]).astype(np.float64)
+    return np.asarray(distance if linear else distance > 0, dtype=np.float64)
 
 
 def _kappas(tables: Floats, *, linear: bool) -> Floats:
     """Return kappa of each of (R, c, c) tables; NaN if undefined."""
-    c = tables.shape[-1]
-    classes = np.arange(c)
-    distance = np.abs(classes[:, None] - classes[None, :]).astype(np.float64)
-    cost = distance if linear else (distance > 0).astype(np.float64)
+    cost = _cost(tables.shape[-1], linear=linear)
     total = tables.sum(axis=(1, 2))
     observed = np.einsum("rij,ij->r", tables, cost) * total
     expected = np.einsum("ri,rj,ij->r", tables.sum(axis=2), tables.sum(axis=1), cost)
@@ -272,12 +309,13 @@ def agreement_interval(
         counts: (N, c) from `category_counts`.
         question: (N,) equal codes share a question and are resampled together.
         rng: for the resamples.
-    Returns: the value with its interval, or Undefined."""
+    Returns: the value with its interval, n the examples in which votes met, or Undefined."""
     if not len(counts):
         return Undefined(TOO_FEW)
     value = statistic(counts, np.ones(len(counts)))
     if isinstance(value, Undefined):
         return value
+    n = int((counts.sum(axis=1) >= 2).sum())
     cell, first = cells(*counts.T)
     rows = counts[first]
     if all_differ(question):
@@ -287,14 +325,14 @@ def agreement_interval(
     found = [statistic(rows, times) for times in drawn]
     low, high, lacking = interval([np.nan if isinstance(one, Undefined) else one for one in found])
     if high - low < WIDTH:
-        return Estimate(float(value), len(counts), note=ALIKE)
+        return Estimate(float(value), n, note=ALIKE)
     note = f"undefined in {lacking} of {len(drawn)} resamples" if lacking else ""
-    return Estimate(float(value), len(counts), min(low, value), max(high, value), note)
+    return Estimate(float(value), n, min(low, value), max(high, value), note)
 
 
 def _likely(rows: Floats, often: Floats, rng: np.random.Generator) -> tuple[Floats, Floats]:
     """Return the rows with those of the pseudo-observation, and (R, rows) Dirichlet weights."""
-    raters = int(np.bincount(rows.sum(axis=1).astype(int)).argmax())
+    raters = max(2, int(np.bincount(rows.sum(axis=1).astype(int), often).argmax()))
     one = np.eye(rows.shape[1])
     agree = raters * one
     differ = np.array(
@@ -356,7 +394,7 @@ def outcome(
         counts: Number of counted votes for each label.
         policy: What holds without a majority: `tie`, `judge`, or `adjudicate` for a person.
         measures: The item measures or teaches the judge, so that the judge must not decide it.
-    """
+    Returns: The label, and its source."""
     label = majority_of(counts)
     if label is not None:
         return label, LabelSource.MAJORITY
@@ -373,7 +411,7 @@ def enters_results(*, unblinded: bool, leave_out: bool) -> bool:
     Args:
         unblinded: The voter had seen judge output in the project before.
         leave_out: The project leaves such votes out.
-    """
+    Returns: Whether it enters labels and figures."""
     return not (unblinded and leave_out)
 
 

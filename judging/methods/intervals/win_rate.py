@@ -241,17 +241,22 @@ def everyone_labelled(
 def judge_bias(labels: AuditedLabels, confidence: float = 0.95) -> Figure:
     """Return (N_U/N) mean_A (f - Y): the shift in the win rate caused by judge errors.
 
+    It is the difference of two estimates of `win_rate` for this project, so its interval is the
+    plus-two interval of their mean error: 30 audits without an error don't exclude a bias.
+
     Args: labels, confidence: scores, and the level of the interval.
-    Returns: the shift with its t interval, or Undefined below two audited examples."""
-    n, n_rest = len(labels.audited), len(labels.rest)
-    if n < 2:
-        return Undefined("two audited examples are needed")
-    error = labels.audited_judge - labels.audited
-    share = n_rest / labels.n
-    spread = np.sqrt((1 - n / n_rest) * error.var(ddof=1) / n)
-    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1) * share * spread)
-    bias = float(share * error.mean())
-    return Estimate(bias, n, bias - half, bias + half)
+    Returns: the shift, or Undefined below 10 audited examples."""
+    n, share = len(labels.audited), len(labels.rest) / labels.n
+    if n < FEWEST_AUDITED:
+        return Undefined(f"{n} audited examples are too few for an interval; 10 are needed")
+    found = difference_estimate(labels, 1.0)
+    judge = float(labels.selected.sum() + labels.rest.sum()) / labels.n
+    half = float(scipy.stats.t.ppf((1 + confidence) / 2, n - 1)) * found.plus_two_se_this_project
+    centres = [found.plus_two_centre]
+    if 2 * n > len(labels.rest):
+        centres.append(found.finite_centre)
+    low, high = judge - max(centres) - half, judge - min(centres) + half
+    return Estimate(judge - found.theta, n, max(-share, low), min(share, high))
 
 
 def vote_noise(selected: Floats, audited: Floats, n_rest: int, total: int) -> float:

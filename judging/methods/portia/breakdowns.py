@@ -220,7 +220,7 @@ def agreement_with_people(
     after = comparison(final.labels[:, 0], final.consistent, human, design, question)
     if isinstance(after, Undefined):
         return PortiaAgreement(after, after, after)
-    portia = accuracy(after, rng, unjudged_wrong=True)
+    portia = accuracy(after, unjudged_wrong=True)
     if isinstance(unsplit, Undefined):
         return PortiaAgreement(unsplit, portia, unsplit)
     before = comparison(unsplit.labels[:, 0], unsplit.consistent, human, design, question)
@@ -232,11 +232,12 @@ def agreement_with_people(
         question=after.question,
         stratum=after.stratum,
     )
-    return PortiaAgreement(accuracy(before, rng, unjudged_wrong=True), portia, gain)
+    return PortiaAgreement(accuracy(before, unjudged_wrong=True), portia, gain)
 
 
 def _credit(compared: Comparison) -> Floats:
-    return credit(compared.judge, compared.judged, compared.human)
+    known = compared.knows_ties
+    return credit(compared.judge, compared.judged, compared.human, knows_ties=known)
 
 
 def agreement_with_reference(

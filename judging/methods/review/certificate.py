@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Counts, Floats
-from judging.methods.intervals.estimates import Undefined
+from judging.methods.intervals.estimates import Undefined, most_unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,23 +151,13 @@ def fewest_audited(epsilon: float, alpha: float) -> int:
     return math.ceil(math.log(alpha) / math.log1p(-epsilon) - 1e-9)
 
 
-@lru_cache(maxsize=100_000)
 def upper_bound(size: int, audited: int, wrong: int, alpha: float) -> float:
     """Return (D_max - d)/(N - n), D_max the largest D with P(Hypergeometric(N, D, n) <= d) > alpha.
 
     Args: size, audited, wrong, alpha: N, n, d, and the error.
     Returns: share of wrong labels among the unaudited ones, 0 to 1."""
-    if audited == size:
-        return 0.0
-    # The tail falls as D grows, so D_max is found by halving.
-    low, high = wrong, size - audited + wrong
-    while low < high:
-        middle = (low + high + 1) // 2
-        if scipy.stats.hypergeom.cdf(wrong, size, middle, audited) > alpha:
-            low = middle
-        else:
-            high = middle - 1
-    return (low - wrong) / (size - audited)
+    unseen = size - audited
+    return most_unseen(unseen, audited, wrong, alpha) / unseen if unseen else 0.0
 
 
 def simultaneous_bounds(counts: Tallies, alpha: float, looks: int = 1, runs: int = 1) -> Floats:

@@ -7,7 +7,7 @@ would find, and the gain over random."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy
@@ -16,18 +16,27 @@ from numpy.typing import ArrayLike
 from judging.methods.agreement.votes import VoteCounts
 from judging.methods.arrays import Booleans, Floats, Signs
 from judging.methods.intervals.bootstrap import (
-    WIDTH,
-    alike_limits,
     cells,
     coded,
+    design_effect,
     ratio,
     resampled_counts,
 )
-from judging.methods.intervals.estimates import NO_CHANCE, Estimate, Undefined, exact_lower_limit
+from judging.methods.intervals.estimates import (
+    NO_CHANCE,
+    Estimate,
+    Figure,
+    Undefined,
+    exact_lower_limit,
+    joined,
+    unseen_total,
+    wilson,
+)
 
 # Above any entropy, so that the whole order of review is one number.
 INCONSISTENT_BONUS = 1_000.0
 REPEATS = 1_000
+ROUNDING = 1e-6
 # With more distinct levels than this neighbours share one: the curve hardly changes, and the
 # resamples fit into memory.
 MOST_LEVELS = 500
@@ -210,25 +219,84 @@ def _judge_agreement(judge: Signs, judged: Booleans, votes: VoteCounts) -> Float
     return np.where(judged, same / np.maximum(votes.n_votes, 1), 0.0)
 
 
+def accuracy_after(
+    level: ArrayLike,
+    judge: ArrayLike,
+    m: float,
+    weight: ArrayLike | None = None,
+    stratum: ArrayLike | None = None,
+    question: ArrayLike | None = None,
+) -> Estimate:
+    """Return the accuracy after the first m were reviewed, with the interval of all who show it.
+
+    The m are constants. If an audit speaks for the rest, what the unaudited labels hold has exact
+    limits (`unseen_total`). If every label is known, the unreviewed part has Wilson's, on as many
+    examples as its questions are worth.
+
+    Args:
+        level, judge, weight: (N,) as in `review_curve`.
+        m: examples (or weight) that are reviewed.
+        stratum: (N,) 1 for the audit, 0 for the others; None: every label is known.
+        question: (N,) equal codes share a question.
+    Returns: the accuracy, 0 to 1, without limits once all are reviewed."""
+    earned = np.asarray(judge, dtype=np.float64)
+    n = len(earned)
+    weights = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+    _, group = coded(-np.asarray(level, dtype=np.float64))
+    sizes = np.bincount(group, weights)
+    before = np.cumsum(sizes) - sizes
+    kept = 1 - np.clip((m - before) / sizes, 0, 1)[group]
+    total = float(weights.sum())
+    left = total - m
+    if left <= ROUNDING:
+        return Estimate(1.0, n, note=NO_CHANCE)
+    audit = np.zeros(n, bool) if stratum is None else np.asarray(stratum) > 0
+    if audit.any():
+        sure = float(m + kept[~audit] @ earned[~audit])
+        seen, right = float(kept[audit].sum()), float(kept[audit] @ earned[audit])
+        whole = int(seen + ROUNDING)
+        unseen = round(total - m - float(kept[~audit].sum()) - seen)
+        value = float((m + weights * kept @ earned) / total)
+        _, *held = unseen_total(max(0.0, right - seen + whole), whole, unseen)
+        low, high = ((sure + right + one) / total for one in held)
+        return Estimate(value, n, min(low, value), max(high, value))
+    size = float(kept.sum())
+    if question is not None:
+        there = kept > 0
+        size /= design_effect(earned[there], np.asarray(question)[there])[0]
+    found = wilson(size * float(kept @ earned / kept.sum()), size)
+    assert isinstance(found, Estimate)
+    return joined(m / total, Estimate(1.0, n, 1.0, 1.0), replace(found, n=0))
+
+
+def unreviewed_part(reached: Estimate, share: float, reason: str) -> Figure:
+    """Return the accuracy of the unreviewed part from that of all after a review.
+
+    Args: reached, share, reason: from `accuracy_after`, how much was reviewed, and what to say if
+        nothing is left.
+    Returns: the accuracy, 0 to 1, or Undefined."""
+    if reached.low is None or reached.high is None:
+        return Undefined(reason)
+    value, low, high = (
+        (one - share) / (1 - share) for one in (reached.value, reached.low, reached.high)
+    )
+    return Estimate(value, reached.n, max(0.0, low), min(1.0, high))
+
+
 @dataclass(frozen=True, slots=True)
 class CurveBand:
     """Accuracy after reviewing the top share of the examples, one entry for each beta in percent.
 
-    low, high: limits for one beta chosen beforehand, NaN at 100 %, which is right by construction.
+    after: with limits for one beta chosen beforehand, from `accuracy_after`.
     lower_band: holds at all betas at once."""
 
     beta: Floats
-    accuracy: Floats
-    low: Floats
-    high: Floats
+    after: tuple[Estimate, ...]
     lower_band: Floats
 
-    def at(self, place: int, n: int) -> Estimate:
-        """Accuracy at one of the betas; n: the examples it rests on."""
-        value, low, high = (float(one[place]) for one in (self.accuracy, self.low, self.high))
-        if np.isnan(low):
-            return Estimate(value, n, note=NO_CHANCE)
-        return Estimate(value, n, low, high)
+    @property
+    def accuracy(self) -> Floats:
+        return np.array([one.value for one in self.after])
 
 
 def curve_band(
@@ -243,13 +311,17 @@ def curve_band(
     stratum: ArrayLike | None = None,
     confidence: float = 0.95,
 ) -> CurveBand | Undefined:
-    """Return the curve with limits, re-ranked and cut again in each resample.
+    """Return the curve with limits at each beta, and a lower band that holds at all of them.
+
+    For the band each resample is ranked and cut again. Its reach is at least that of one exact
+    limit: resamples of 20 labels without an error are all alike, and yet bound nothing above 86 %.
 
     Args:
-        level, judge, reviewer, weight: (N,) as in `review_curve`.
+        level, judge, reviewer, weight: (N,) as in `review_curve`. With reviewers of their own
+            accuracy the entries of `after` have no limits.
         beta: ascending, in percent.
         rng, question, stratum: as in `resampled_counts`.
-        confidence: of the limits.
+        confidence: of the band.
     Returns: the band, or Undefined without a labelled example."""
     levels = np.asarray(level, dtype=np.float64)
     if not len(levels):
@@ -259,7 +331,12 @@ def curve_band(
     weights = np.ones(len(levels)) if weight is None else np.asarray(weight, dtype=np.float64)
     betas = np.asarray(beta, dtype=np.float64)
     curve = review_curve(levels, earned, reviewer=people, weight=weights)
-    value = curve.accuracy(betas / 100 * curve.total)
+    cuts = betas / 100 * curve.total
+    value = curve.accuracy(cuts)
+    if reviewer is None:
+        after = [accuracy_after(levels, earned, m, weights, stratum, question) for m in cuts]
+    else:
+        after = [Estimate(float(one), len(levels)) for one in value]
 
     cell, row = cells(_grouped(levels), earned, people, weights)
     counts = (
@@ -267,40 +344,19 @@ def curve_band(
         * weights[row]
     )
     resampled = _curves(counts, _grouped(levels)[row], earned[row], people[row], betas / 100)
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(resampled, [tail, 1 - tail], axis=0)
-    size = float(weights.sum() ** 2 / (weights @ weights))
-    if reviewer is None:
-        low, high = _never_bare(value, low, high, betas / 100, size)
     spread = resampled.std(axis=0)
     scaled = np.divide(
         resampled - value, spread, out=np.zeros_like(resampled), where=spread > 1e-12
     )
-    reach = float(np.quantile(scaled.max(axis=1), confidence))
+    least = float(scipy.stats.norm.ppf(confidence))
+    reach = max(least, float(np.quantile(scaled.max(axis=1), confidence)))
     # If few errors are left, no resample shows how few; the exact limit does.
+    size = float(weights.sum() ** 2 / (weights @ weights))
     right = np.clip(value * size, 0, size)
     band = exact_lower_limit(right, size, float(scipy.stats.norm.sf(reach)))
     if reviewer is None:
         band = np.where(betas < 100, band, value)
-    return CurveBand(betas, value, low, high, band)
-
-
-def _never_bare(
-    value: Floats, low: Floats, high: Floats, reviewed: Floats, size: float
-) -> tuple[Floats, Floats]:
-    """Return limits even if every resample agrees: those of an unreviewed part that is all alike.
-
-    Once all is reviewed nothing is by chance, and there are none."""
-    low, high = low.copy(), high.copy()
-    for at in np.flatnonzero(high - low < WIDTH):
-        left = 1 - reviewed[at]
-        if left <= 0:
-            low[at] = high[at] = np.nan
-            continue
-        alone = float(np.clip((value[at] - reviewed[at]) / left, 0, 1))
-        ends = alike_limits(alone, max(left * size, 1.0), (0, 1))
-        low[at], high[at] = (reviewed[at] + left * end for end in ends)
-    return low, high
+    return CurveBand(betas, tuple(after), band)
 
 
 def _grouped(levels: Floats) -> Floats:

@@ -84,7 +84,7 @@ def test_an_unparsable_judgment_is_outside_and_counted(llmbar):
 def test_the_convention_for_ties_turns_the_conclusion_over(llmbar):
     found = llmbar("Adversarial/Neighbor", "ChatGPT", "Swap", "Swap_CoT")
     assert found["ties"]["half"]["auroc"]["value"] == pytest.approx(0.21, abs=0.005)
-    assert found["ties"]["wrong"]["auroc"]["low"] > 0.5
+    assert found["ties"]["wrong"]["auroc"]["value"] == pytest.approx(0.66, abs=0.005)
     assert found["hitlc"]["auroc"] == found["ties"]["half"]["auroc"]
     assert found["hitlc"]["no_better_than_chance"]
     assert [row["k"] for row in found["methods"] if row["name"] == "MEC+BPC"] == [1, 2]

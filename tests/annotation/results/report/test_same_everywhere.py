@@ -2,12 +2,14 @@
 
 from decimal import Decimal
 
+import numpy as np
 import pytest
 
 from annotation.models import Annotator
 from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.win_rates import by_category
+from annotation.votes.agreement import RoundAgreement
 from annotation.votes.imports import import_votes
 from judging.dataset.models import Example
 from judging.runs.engine.progress import progress_of
@@ -123,3 +125,22 @@ def test_people_are_numbered_as_they_come_in_the_file(project, tmp_path):
     import_votes(project, None, path)
     numbered = Annotator.objects.order_by("number").values_list("name", flat=True)
     assert list(numbered) == names
+
+
+def test_how_people_agree_does_not_depend_on_why_they_were_asked(project, run, tmp_path):
+    """Of twenty examples four have votes: two have two, which agree once."""
+    file = tmp_path / "votes.csv"
+    rows = [(1, "ann", "win"), (1, "ben", "win"), (2, "ann", "win"), (2, "ben", "tie")]
+    rows += [(3, "ann", "win"), (4, "ben", "lose")]
+    ids = dict(project.examples.values_list("number", "external_id"))
+    lines = [f"{ids[number]},{who},{vote}" for number, who, vote in rows]
+    file.write_text("\n".join(["id,annotator,label", *lines]), encoding="utf-8")
+    import_votes(project, None, file)
+    shown = report_json(Analysis(project, run))["people"]
+    assert (shown["agreement"]["value"], shown["agreement"]["n"]) == (0.5, 2)
+    assert shown["on"].startswith("4 of all 20 examples")
+    # Shares of an example's votes for win, tie, lose: (1,0,0), (1/2,1/2,0), (1,0,0), (0,0,1).
+    share = np.array([2.5, 0.5, 1]) / 4
+    chance = (share * (1 - share)).sum() / 2
+    assert shown["gwet_ac1"]["value"] == pytest.approx((0.5 - chance) / (1 - chance))
+    assert RoundAgreement(project.rounds.get()).ac1.value == shown["gwet_ac1"]["value"]

@@ -48,17 +48,29 @@ def test_one_annotators_figures_by_hand():
     assert first.p == pytest.approx(stats.ttest_1samp(difference, 0, alternative="less").pvalue)
 
 
-def test_an_annotator_with_few_examples_has_a_rank_test(crowd):
+def test_an_annotator_with_few_examples_is_not_tested(crowd):
     truth, votes, present = crowd
-    present[20:, 0] = False
-    result = alternative_annotator_test(truth, np.ones(200, bool), votes, present, NAMES)
-    first = result.annotators[0]
-    assert first.n == 20
-    others = votes[:20, 1:]
-    judge_agrees = (others == truth[:20, None]).sum(axis=1)
-    human_agrees = (others == votes[:20, :1]).sum(axis=1)
-    shifted = (human_agrees >= judge_agrees).astype(float) - (judge_agrees >= human_agrees) - 0.15
-    assert first.p == pytest.approx(stats.wilcoxon(shifted, alternative="less").pvalue)
+    votes, present = np.column_stack((votes, votes[:, 0])), np.ones((200, 4), bool)
+    present[29:, 0] = False
+    names, judged = [*NAMES, "Di"], np.ones(200, bool)
+    result = alternative_annotator_test(truth, judged, votes, present, names)
+    assert [row.annotator for row in result.annotators] == ["Ben", "Cy", "Di"]
+    present[29:, 1] = False
+    few = alternative_annotator_test(truth, judged, votes, present, names)
+    assert few == Undefined("only 2 annotators share 30 examples with others; this needs 3")
+
+
+def test_a_judge_at_the_bound_passes_seldom(rng):
+    """Others always agree; the judge is wrong and the person right in 15 % of the examples."""
+    passed = 0
+    for _ in range(300):
+        votes = np.ones((40, 3), np.int8)
+        judge = np.where(rng.random(40) < Expertise.SKILLED, -1, 1).astype(np.int8)
+        every = np.ones((40, 3), bool)
+        found = alternative_annotator_test(judge, every[:, 0], votes, every, NAMES)
+        passed += found.passes
+    # three standard errors above 5 %
+    assert passed / 300 <= 0.05 + 3 * (0.05 * 0.95 / 300) ** 0.5
 
 
 def test_too_little_is_undefined_with_the_reason(crowd):

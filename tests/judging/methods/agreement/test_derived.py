@@ -61,21 +61,23 @@ def test_all_samples_of_both_orders_give_the_verdict_itself():
     human = random.integers(-1, 2, 50).astype(np.int8)
     weight = random.random(50)
     expected = weight @ (labels == human) / weight.sum()
-    assert weight @ expected_right(shares, human) / weight.sum() == pytest.approx(expected)
+    assert weight @ expected_right(shares, human, knows_ties=True) / weight.sum() == pytest.approx(
+        expected
+    )
     table = confusion(labels.astype(np.int8), human, weight)
     assert kappa_of_expected_table(shares, human, weight) == pytest.approx(cohen_kappa(table))
 
 
-def test_a_tie_earns_half_only_where_people_never_tie():
+def test_a_tie_earns_half_only_if_people_cannot_tie():
     shares = np.array([[0.0, 1, 0, 0], [1, 0, 0, 0]])
-    without, with_ties = (np.array(human, dtype=np.int8) for human in ([1, 1], [1, 0]))
-    assert expected_right(shares, without).tolist() == [0.5, 1]
-    assert expected_right(shares, with_ties).tolist() == [0, 0]
+    human = np.array([1, 1], dtype=np.int8)
+    assert expected_right(shares, human, knows_ties=False).tolist() == [0.5, 1]
+    assert expected_right(shares, human, knows_ties=True).tolist() == [0, 1]
 
 
 def test_what_has_no_label_earns_nothing():
     shares = np.array([[1.0, 0, 0, 0], [0, 0, 0, 1]])
-    assert expected_right(shares, np.array([1, 1], dtype=np.int8)).tolist() == [1, 0]
+    assert expected_right(shares, np.ones(2, np.int8), knows_ties=True).tolist() == [1, 0]
 
 
 def test_more_samples_than_there_are_can_not_be_taken():

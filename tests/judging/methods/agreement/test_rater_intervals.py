@@ -74,3 +74,12 @@ def test_votes_that_agree_about_few_questions_have_no_interval_of_no_width():
     found = interval_of(percent_agreement, counts, np.repeat(np.arange(8), 5))
     assert (found.value, found.low, found.high) == (1, None, None)
     assert "resample" in found.note
+
+
+def test_single_votes_enter_the_chance_term_of_ac1(rng):
+    # Three examples with two votes, two of them alike, and two with one vote each. Shares of an
+    # example's votes: 1, 0, 1/2, 1, 0 for win, so p = 1/2 and chance = 2 p (1 - p)/(2 - 1) = 1/2.
+    counts = np.array([[2.0, 0], [0, 2], [1, 1], [1, 0], [0, 1]])
+    found = agreement_interval(gwet_ac1, counts, np.arange(5), rng)
+    assert found.value == pytest.approx((2 / 3 - 1 / 2) / (1 - 1 / 2))
+    assert found.n == 3

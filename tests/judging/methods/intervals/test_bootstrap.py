@@ -76,7 +76,7 @@ def test_one_question_tells_nothing_of_another(rng):
         bootstrap_estimate(mean, [[1.0, 0.0, 1.0]], rng, question=[4, 4, 4]),
     ):
         assert (found.low, found.high) == (None, None)
-        assert "one question" in found.note
+        assert "same question" in found.note
     assert bootstrap_estimate(mean, [[1.0, 0.0]], rng).low is not None
 
 

@@ -34,7 +34,7 @@ def test_what_agrees_throughout_is_worth_its_questions():
 def test_one_question_has_no_interval():
     found = share([1.0, 0.0], [3, 3])
     assert (found.value, found.low, found.high) == (0.5, None, None)
-    assert "one question" in found.note
+    assert "same question" in found.note
 
 
 def test_the_limits_cover_what_they_should():

@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,8 +9,8 @@ from judging.methods.intervals.estimates import (
     benjamini_yekutieli,
     clopper_pearson,
     holm,
-    mcnemar,
-    stratified_share,
+    sign_flip,
+    unseen_total,
     wilson,
 )
 
@@ -30,10 +32,26 @@ def test_the_ends_stay_within_bounds_and_nothing_is_undefined(interval):
     assert interval(0, 0) == Undefined("no examples")
 
 
-def test_mcnemar_is_the_exact_binomial_test_of_the_discordant_pairs():
-    assert mcnemar(0, 5) == pytest.approx(2 / 2**5)
-    assert mcnemar(3, 3) == 1
-    assert mcnemar(0, 0) == 1
+def test_flipping_signs_of_whole_differences_is_mcnemars_exact_test(rng):
+    assert sign_flip([-1] * 5 + [0], rng) == pytest.approx(2 / 2**5)
+    assert sign_flip([1, 1, 1, -1, -1, -1], rng) == 1
+    assert sign_flip([], rng) == 1
+    by_scipy = stats.binomtest(9, 12).pvalue
+    assert sign_flip([1] * 9 + [-1] * 3, rng) == pytest.approx(by_scipy)
+
+
+def test_halves_and_weights_are_flipped_too(rng):
+    # Of the 16 signs of 1, 1/2, 1/2 and 1/2 two give +-5/2, six +-3/2, and eight +-1/2.
+    assert sign_flip([1, 0.5, 0.5, -0.5], rng) == pytest.approx(8 / 16)
+    weighted = sign_flip([1.3, 1.3, 1.3, 1.3, 1.3], rng)
+    assert weighted == pytest.approx(2 / 2**5, abs=0.01)
+
+
+def test_two_equal_judges_with_ties_are_seldom_told_apart(rng):
+    apart = rng.choice([-1, -0.5, 0, 0.5, 1], (400, 30), p=[0.05, 0.1, 0.7, 0.1, 0.05])
+    false = sum(sign_flip(row, rng) <= 0.05 for row in apart)
+    # 400 repeats of 5 %: three standard errors are 3.3 %
+    assert false <= 33
 
 
 def test_holm_steps_down_and_never_turns_back():
@@ -57,18 +75,11 @@ def test_the_exact_interval_is_scipys():
     assert (ours.low, ours.high) == pytest.approx((by_scipy.low, by_scipy.high))
 
 
-def test_strata_are_weighted_and_one_stratum_is_itself():
-    joined = stratified_share([(5, 20, 0.2), (20, 20, 0.8)])
-    assert joined.value == pytest.approx(0.2 * 0.25 + 0.8)
-    assert joined.n == 40
-    hard, easy = clopper_pearson(5, 20), clopper_pearson(20, 20)
-    below = ((0.2 * (0.25 - hard.low)) ** 2 + (0.8 * (1 - easy.low)) ** 2) ** 0.5
-    assert joined.low == pytest.approx(joined.value - below)
-    assert joined.high == pytest.approx(joined.value + 0.2 * (hard.high - 0.25))
-    alone = stratified_share([(3, 20, 1.0), (0, 0, 0.0)])
-    assert (alone.low, alone.high) == pytest.approx(
-        (clopper_pearson(3, 20).low, clopper_pearson(3, 20).high)
-    )
-    assert stratified_share([(3, 20, 0.5), (0, 0, 0.5)]) == Undefined(
-        "a part of the examples has no human label"
-    )
+def test_what_nobody_saw_has_hypergeometric_limits():
+    # 20 of 50 seen without an error: the largest D of the 30 with P(0 of D among 20) > .025.
+    value, low, high = unseen_total(20, 20, 30)
+    worst = max(d for d in range(31) if math.comb(50 - d, 20) / math.comb(50, 20) > 0.025)
+    assert (value, low, high) == (30, 30 - worst, 30)
+    assert unseen_total(1.5, 4, 8)[0] == pytest.approx(3)
+    assert unseen_total(0, 0, 8) == (4, 0, 8)
+    assert unseen_total(3, 4, 0) == (0, 0, 0)

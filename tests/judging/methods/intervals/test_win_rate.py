@@ -191,3 +191,14 @@ def test_the_win_rate_covers_where_questions_repeat():
         found = everyone_labelled(values, effect=effect, questions=questions)
         covered += found.low <= 0.6 <= found.high
     assert covered >= 0.92 * 400
+
+
+def test_an_audit_without_an_error_does_not_exclude_a_bias():
+    # R = 1, so the plus-two variance is 2/32, over 31 and with 1 - 30/80 of the 80 unseen.
+    scores = np.tile([0.0, 1.0], 15)
+    labels = AuditedLabels(np.ones(20), np.tile([0.0, 1.0], 40), scores, scores)
+    bias = judge_bias(labels)
+    half = stats.t.ppf(0.975, 29) * (0.8**2 * (1 - 30 / 80) * (2 / 32) / 31) ** 0.5
+    assert (bias.value, bias.low, bias.high) == pytest.approx((0, -half, half))
+    few = AuditedLabels(np.ones(20), np.ones(80), scores[:9], scores[:9])
+    assert "10 are needed" in judge_bias(few).reason

@@ -9,7 +9,13 @@ from scipy import stats
 
 from judging.methods.agreement.votes import VoteCounts
 from judging.methods.intervals.estimates import Undefined
-from judging.methods.review.auroc import auroc, auroc_difference, no_better_than_chance
+from judging.methods.review.auroc import (
+    FEW,
+    auroc,
+    auroc_difference,
+    better_than_chance,
+    no_better_than_chance,
+)
 from judging.methods.review.curve import (
     errors_found,
     independent_curve,
@@ -147,6 +153,40 @@ def test_the_difference_of_two_aurocs_is_paired():
     assert found.standard_error == pytest.approx(spread, rel=0.15)
     assert auroc_difference(first, first, error).standard_error == pytest.approx(0, abs=1e-12)
     assert "never wrong" in auroc_difference(first, second, np.zeros(150)).reason
+
+
+def test_aurocs_interval_is_newcombes_fifth():
+    # By hand: (area - a)^2 = 1.96^2 a (1 - a) (1 + (m - 1) ((1 - a)/(2 - a) + a/(1 + a)))/(3 * 5)
+    # with m the mean of 3 errors and 5 right labels, at both limits.
+    score, error = [5, 4, 2, 3, 1, 1, 0, 0], [1, 1, 1, 0, 0, 0, 0, 0]
+    found = auroc(score, error)
+    assert found.value == pytest.approx(14 / 15)
+    assert found.note == FEW
+    for a in (found.low, found.high):
+        spread = a * (1 - a) * (1 + 3 * ((1 - a) / (2 - a) + a / (1 + a))) / 15
+        assert (found.value - a) ** 2 == pytest.approx(1.959964**2 * spread, rel=1e-5)
+
+
+def test_no_claim_is_built_on_fewer_than_five_errors():
+    score = np.arange(40)
+    few, enough = auroc(score, score >= 36), auroc(score, score >= 35)
+    assert few.low > 0.5
+    assert not better_than_chance(few)
+    assert better_than_chance(enough)
+    assert not no_better_than_chance(auroc(score, score < 4))
+
+
+def test_a_routed_round_needs_audited_errors_for_its_auroc():
+    # 20 of 100 selected, 40 of the others audited: each of these stands for two.
+    score, weight = np.arange(60) % 20, np.repeat([1.0, 2.0], [20, 40])
+    error = np.zeros(60)
+    error[[3, 7, 11, 25, 31]] = 1
+    assert "the audit found 2 errors" in auroc(score, error, weight=weight).reason
+    error[44] = 1
+    found, whole = auroc(score, error, weight=weight), auroc(score, error)
+    assert found.high - found.low > whole.high - whole.low
+    # If only an audit is labelled, the weight that all share says nothing.
+    assert auroc(score, error, weight=np.full(60, 5.0)) == whole
 
 
 def test_auroc_without_both_kinds_is_undefined():
