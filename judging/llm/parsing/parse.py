@@ -4,8 +4,8 @@ The last complete verdict outside thinking and outside quotations binds. It is v
 has been matched: if it is invalid, the reply is `unparsed`, whatever came before it.
 
 `parse` chooses the parser. Below it are the formats in lines: scores with their names (FairEval,
-Table 3) and numbers alone (FairEval, Table 1; PORTIA, Table 15; Ohi et al.). The better response by a mark
-or in words, scores in JSON and the probabilities of tokens have modules of their own.
+Table 3) and numbers alone (FairEval, Table 1; PORTIA, Table 15; Ohi et al.). The better response
+by a mark or in words, scores in JSON and probabilities of tokens have modules of their own.
 """
 
 import re
