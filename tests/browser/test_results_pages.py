@@ -45,7 +45,7 @@ def test_beta_and_money_follow_each_other(log_in, researcher, project, voted):
     moved(page, "id_budget", "11.25")
     expect(beta).to_have_value("25")
     expect(page.locator("#id_how")).to_have_value("budget")
-    expect(page.locator("#plan-preview")).to_contain_text("$11.25 buys β = 25.0 %")
+    expect(page.locator("#plan-preview")).to_contain_text("$11.25 pays for β = 25.0 %")
     expect(page.locator("#plan-preview svg").first).to_be_visible()
 
 

@@ -124,7 +124,7 @@ def test_plots_stay_on_the_page_and_a_picture_says_what_it_needs(without, tmp_pa
     page, drawing = seen.stdout.splitlines()
     assert page == "True False True"
     assert drawing == (
-        "501 Plots are drawn as SVG or PNG by vl-convert-python, which is not installed here. "
+        "501 The plots need vl-convert-python, which is not installed here. "
         "Install it with: pip install 'fairjudge[pictures]'"
     )
     report = without(["pictures"], "report", "small", "--run", "latest", "-o", "report.zip")
