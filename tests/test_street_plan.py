@@ -31,7 +31,15 @@ from scipy.sparse.csgraph import connected_components
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("annotation", "fairjudge_site", "judging")
 MOST_MODULES = 320
-MOST_LINES = 44_000
+# What the house of the street plan may have, and what each feature after it may add. State the
+# price of a new feature here; nothing else raises the sum.
+LINES_ALLOWED = {
+    "the street plan": 44_000,
+    "holes, journals and intervals": 1_500,
+    "pages that answer": 2_500,
+    "open to programs": 5_000,
+    "real data": 4_000,
+}
 MOST_MODULES_IN_A_FOLDER = 30
 LEAST_SENTENCES_OF_A_ROOM = 2
 # One layer for all of it would place every module and say nothing.
@@ -327,7 +335,7 @@ def test_there_are_few_modules():
 
 
 def test_the_code_is_short():
-    assert sum(map(lines_to_follow, product_files())) <= MOST_LINES
+    assert sum(map(lines_to_follow, product_files())) <= sum(LINES_ALLOWED.values())
 
 
 def test_every_room_says_what_belongs_in_it():
