@@ -142,8 +142,8 @@ def in_use(imported: Import) -> bool:
 
 def _uses(model: type[Model]) -> QuerySet[Model]:
     """Return the rows that use an example: all of them, unless the model knows better."""
-    rows = model._default_manager.all()
-    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows
+    rows = model._default_manager
+    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows.all()
 
 
 def _refuse_if_needed(imported: Import) -> None:

@@ -185,7 +185,8 @@ def next_number(project: Project, model: type[Model]) -> int:
     """
     # The lock spares the primary key, so that rows that refer to the project can still be stored.
     Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-    rows = model._default_manager.filter(project=project)
+    # A row that is still hidden has a number too.
+    rows = model._base_manager.filter(project=project)
     return int(rows.aggregate(last=Max("number"))["last"] or 0) + 1
 
 

@@ -9,16 +9,18 @@ from django.utils import timezone
 
 from annotation import deletion
 from annotation.deletion import delete_project
-from annotation.models import Adjudication, Draft, Flag, RoutingScores
+from annotation.models import Adjudication, Draft, Flag, RoundWork, RoutingScores, Skip, WorkPart
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
+from judging.core import chunks
+from judging.core.chunks import delete_rows
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.projects.access import project_for, remove_member
-from judging.projects.models import AuditEvent, Export, PasswordLink, Project
+from judging.projects.models import AuditEvent, Deletion, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
     make_annotator,
@@ -33,7 +35,7 @@ from tests.factories import (
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 # Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
-OTHERS = {"AuditEvent", "EndpointLearned", "Preferences", "Worker"}
+OTHERS = {"AuditEvent", "Deletion", "EndpointLearned", "Preferences", "Worker"}
 TABLES = [
     model
     for label in ("judging", "annotation")
@@ -80,6 +82,7 @@ def judged(run, example):
 
 def labelled(project, annotator):
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    WorkPart.objects.create(work=RoundWork.objects.get(round=round_), start=0, content=[])
     RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
     edit_vote(vote, {"overall": "tie"}, "on second thought")
@@ -94,7 +97,7 @@ def rows():
 
 
 def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
-    monkeypatch.setattr(deletion, "_CHUNK", 3)
+    monkeypatch.setattr(chunks, "FIRST", 1)
     other = make_full_project("stays")
     before = rows()
     assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
@@ -141,17 +144,18 @@ def test_a_project_at_work_is_not_deleted(busy):
 def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
     project = make_full_project("goes")
 
-    def cut(rows):
-        if rows.model is Draft:
+    def cut(model, **which):
+        if model is Skip:
             raise KeyboardInterrupt
-        return removal_delete(rows)
+        return delete_rows(model, **which)
 
-    removal_delete = deletion._delete
-    monkeypatch.setattr(deletion, "_delete", cut)
+    monkeypatch.setattr(deletion, "delete_rows", cut)
     with pytest.raises(KeyboardInterrupt):
         delete_project(project, None)
     monkeypatch.undo()
-    delete_project(Project.objects.get(), None)
+    assert not Project.objects.exists()
+    assert Draft.objects.exists()
+    assert delete_project(Project.every.get(), None)
     assert not any(rows().values())
     assert not Import.objects.exists()
 
@@ -159,27 +163,31 @@ def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
 @pytest.mark.parametrize("times", [1, 3])
 def test_exports_that_end_while_the_project_is_deleted(monkeypatch, times):
     project, left = make_full_project("goes"), [times]
-    delete = deletion._delete_all
+    delete = deletion._Rest.delete
 
-    def with_an_export(project):
+    def with_an_export(self):
         # What PostgreSQL says where an export was put on record after its row was looked for.
         if left[0]:
             left[0] -= 1
             raise IntegrityError("still referenced by judging_export")
-        delete(project)
+        delete(self)
 
-    monkeypatch.setattr(deletion, "_delete_all", with_an_export)
+    monkeypatch.setattr(deletion._Rest, "delete", with_an_export)
     delete_project(project, None)
-    assert not Project.objects.filter(pk=project.pk).exists()
+    assert not Project.every.filter(pk=project.pk).exists()
 
 
 def test_a_project_that_somebody_keeps_writing_to_is_refused_in_a_sentence(monkeypatch):
-    def always(project):
+    def always(self):
         raise IntegrityError("still referenced")
 
-    monkeypatch.setattr(deletion, "_delete_all", always)
-    with pytest.raises(UserError, match="Delete it again"):
-        delete_project(make_project("goes"), None)
+    monkeypatch.setattr(deletion._Rest, "delete", always)
+    project = make_project("goes")
+    with pytest.raises(UserError, match="deletes the rest later"):
+        delete_project(project, None)
+    monkeypatch.undo()
+    assert deletion.go_on(Deletion.objects.get().pk)
+    assert not Project.every.exists()
 
 
 @pytest.mark.parametrize("what", ["labels", "votes", "samples"])
