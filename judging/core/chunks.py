@@ -29,21 +29,29 @@ class Chunks:
 
     def __init__(self) -> None:
         self.size = FIRST
+        self._ended: float | None = None
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Write one chunk, then let others write."""
+        now = time.monotonic()
+        others_had = 0.0 if self._ended is None else now - self._ended
         with transaction.atomic():
             began = time.monotonic()
             yield
-        self.took(time.monotonic() - began)
+        self.took(time.monotonic() - began, others_had)
+        self._ended = time.monotonic()
 
-    def took(self, seconds: float) -> None:
-        """Fit the size to what the last chunk took, at most fourfold down and twofold up."""
+    def took(self, seconds: float, others_had: float = 0.0) -> None:
+        """Fit the size to what the last chunk took, at most fourfold down and twofold up.
+
+        Args:
+            others_had: how long others could write before it, while the next rows were read.
+        """
         factor = min(max(AIM_SECONDS / max(seconds, 1e-6), 0.25), 2.0)
         self.size = min(max(int(self.size * factor), LEAST), MOST)
         if connection.vendor == "sqlite" and not connection.in_atomic_block:
-            time.sleep(min(seconds / 2, LONGEST_PAUSE))
+            time.sleep(max(min(seconds / 2, LONGEST_PAUSE) - others_had, 0))
 
 
 def in_chunks(rows: QuerySet[Any], write: Callable[[list[int]], object], most: int = MOST) -> None:

@@ -98,8 +98,9 @@ def project_for(
     """Return the project if the user's role in it is at least `role`.
 
     Args:
-        shows_judge: the page shows judge output. From the first such view on, the user's votes are
-            marked as unblinded, in this membership and in any later one.
+        shows_judge: the page shows judge output, or responses with the names of their models. From
+            the first such view on, the user's votes are marked as unblinded, in this membership and
+            in any later one.
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
