@@ -110,7 +110,7 @@ def measure(n: int) -> int:
     timed("write ranks and verdicts", lambda: rebuild.write_ranks(run, keys))
     round_ = timed(f"open {n:,} items", lambda: open_round(project, None, run, whole))
     timed("raise votes from 2 to 3", lambda: changes.raise_votes(round_, None, 3))
-    vote_on_all(round_, Annotator, Item, Slot, Vote)
+    vote_on_some(round_, Annotator, Item, Slot, Vote)
     second = timed(f"open {n // 2:,} by rank", lambda: open_round(project, None, run, half))
     timed("extend to 100 %", lambda: changes.extend(second, None, Decimal(100)))
     timed("close the round", lambda: changes.close(round_, None))
@@ -124,10 +124,11 @@ def measure(n: int) -> int:
     return missed + bool(left)
 
 
-def vote_on_all(round_, annotators, items, slots, votes) -> None:
-    """Give each item of the round one vote."""
+def vote_on_some(round_, annotators, items, slots, votes) -> None:
+    """Give every twentieth item of the round one vote."""
     person = annotators.objects.create(project=round_.project, number=1, name="ana")
-    first = slots.objects.filter(round=round_, index=0).select_related("item")
+    keys = list(slots.objects.filter(round=round_, index=0).values_list("pk", flat=True)[::20])
+    first = slots.objects.filter(pk__in=keys).select_related("item")
     votes.objects.bulk_create(
         (
             votes(
@@ -141,7 +142,7 @@ def vote_on_all(round_, annotators, items, slots, votes) -> None:
     from django.db.models import OuterRef, Subquery
 
     theirs = votes.objects.filter(slot=OuterRef("pk")).values("pk")
-    slots.objects.filter(round=round_, index=0).update(annotator=person, vote=Subquery(theirs))
+    first.update(annotator=person, vote=Subquery(theirs))
 
 
 def main() -> int:
@@ -153,7 +154,10 @@ def main() -> int:
     n = sys.argv[1] if len(sys.argv) > 1 else str(EXAMPLES)
     with tempfile.TemporaryDirectory() as folder:
         environment = {name: text for name, text in os.environ.items() if name != "DATABASE_URL"}
-        environment |= {"FAIRJUDGE_DATA": folder, "DJANGO_SETTINGS_MODULE": "tests.settings"}
+        environment |= {
+            "FAIRJUDGE_DATA": folder,
+            "DJANGO_SETTINGS_MODULE": "fairjudge_site.settings",
+        }
         command = [sys.executable, "-m", "benchmarks.locks", "--measure", n]
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
 

@@ -293,7 +293,7 @@ def _run(command: list[str]) -> None:
 
 
 def _bounded(command: list[str], target: Path, most: int) -> None:
-    """Write what one of the tools reads from a dump, which may inflate to anything, up to a size."""
+    """Write what one of the tools reads from a dump, up to a size: it may inflate to anything."""
     with _started(command, said=target.with_suffix(".said")) as tool, target.open("wb") as stream:
         assert tool.stdout is not None
         while piece := tool.stdout.read(PIECE):

@@ -1,7 +1,7 @@
 """Votes given elsewhere become votes like any others, in a round of their own kind.
 
-A file with a wrong row adds nothing. The same vote again adds nothing; another label by the same person on the same
-example is listed as a conflict, and the vote that is there stays.
+A file with a wrong row adds nothing. The same vote again adds nothing; another label by the same
+person on the same example is listed as a conflict, and the vote that is there stays.
 """
 
 import secrets
