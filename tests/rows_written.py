@@ -14,34 +14,34 @@ def rows_of_transactions() -> Iterator[list[int]]:
     A transaction that the test itself is in does not count.
     """
     sizes: list[int] = []
-    level, rows = [0], [0]
+    level, rows = [0], [0, 0]
     enter, leave = transaction.Atomic.__enter__, transaction.Atomic.__exit__
 
     def entered(atomic):
         enter(atomic)
         level[0] += 1
+        if level[0] == 1:
+            rows[:] = [0, changes()]
 
     def left(atomic, *error):
         leave(atomic, *error)
         level[0] -= 1
         if not level[0]:
-            sizes.append(rows[0])
-            rows[0] = 0
+            sizes.append(rows[0] + changes() - rows[1])
 
     def changes():
-        # SQLite doesn't say of INSERT … RETURNING how many rows it inserted.
+        # SQLite tells the rows of INSERT … RETURNING only once they are all fetched.
         return connection.connection.total_changes if connection.vendor == "sqlite" else 0
 
     def count(execute, sql, params, many, context):
         before = changes()
         found = execute(sql, params, many, context)
         if sql.lstrip()[:6].upper() in ("INSERT", "UPDATE", "DELETE"):
-            told = context["cursor"].rowcount
-            changed = changes() - before if connection.vendor == "sqlite" else max(told, 0)
+            told = 0 if connection.vendor == "sqlite" else max(context["cursor"].rowcount, 0)
             if level[0]:
-                rows[0] += changed
+                rows[0] += told
             else:
-                sizes.append(changed)
+                sizes.append(told + changes() - before)
         return found
 
     with (

@@ -64,14 +64,16 @@ class TakenOver(Exception):
 
 @dataclass(frozen=True)
 class Planned:
-    """Work that was begun, with how much there is to write.
+    """Work that was begun, and the parts of its plan that are not stored yet.
 
-    holder: this process, if it does the work itself.
+    n_rows: how much there is to write.
+    holder: this process, until it leaves the work to another one.
     """
 
     key: int
-    rows: int
+    n_rows: int
     holder: str
+    parts: Sequence[WorkPart] = ()
 
 
 def rows_of(
@@ -108,7 +110,7 @@ def begin(
     learned: dict[str, Any] | None = None,
     **plan: Any,
 ) -> Planned:
-    """Store the plan of long work, in the transaction of whoever decided it.
+    """Record that the work is to be done, in the transaction of whoever decided it.
 
     Raises UserError if the round is still being worked on.
     """
@@ -127,9 +129,9 @@ def begin(
         for start in range(0, len(rows), PART)
     ]
     if learned is not None:
-        parts.append(WorkPart(work=work, start=-1, content=learned))
-    WorkPart.objects.bulk_create(parts, batch_size=50)
-    return Planned(work.pk, work.n_total, holder)
+        # First, since the last part shows that the plan is whole.
+        parts.insert(0, WorkPart(work=work, start=-1, content=learned))
+    return Planned(work.pk, work.n_total, holder, parts)
 
 
 def still_at_work(round_: Round) -> UserError:
@@ -151,7 +153,8 @@ def do(planned: Planned, advance: Advance = no_news, *, background: bool = False
 
     Returns False if it was left to a worker. Raises UserError if somebody cancelled it meanwhile.
     """
-    if background and planned.rows > AT_ONCE:
+    _store_plan(planned)
+    if background and planned.n_rows > AT_ONCE:
         mine = LEASE.held_by(RoundWork.objects.filter(pk=planned.key), planned.holder)
         mine.update(**leases.FREE)
         waking.wake_on_commit(waking.WORK_ON_ROUND, planned.key)
@@ -161,6 +164,18 @@ def do(planned: Planned, advance: Advance = no_news, *, background: bool = False
     except TakenOver:
         raise UserError("Somebody cancelled this meanwhile. Nothing was changed.") from None
     return True
+
+
+def _store_plan(planned: Planned) -> None:
+    """Store what is to be written, so that another process can go on."""
+    rest, chunks = list(planned.parts), Chunks()
+    mine = LEASE.held_by(RoundWork.objects.filter(pk=planned.key), planned.holder)
+    while rest:
+        size = max(1, chunks.size // PART)
+        with chunks.transaction():
+            LEASE.renew(mine, planned.holder)
+            WorkPart.objects.bulk_create(rest[:size])
+        rest = rest[size:]
 
 
 def work_on(key: int, advance: Advance = no_news) -> bool:
@@ -215,6 +230,10 @@ def _carry_out(key: int, holder: str, advance: Advance) -> None:
                 _show(work)
         if work.state == State.CANCELLING:
             _remove(ours)
+            if work.kind == Kind.OPEN:
+                # The work goes with it.
+                work.round.delete()
+                return
         else:
             _settle(ours)
         work.parts.all().delete()
@@ -225,8 +244,6 @@ def _carry_out(key: int, holder: str, advance: Advance) -> None:
         # Free at once, so that nobody waits for the lease to run out.
         LEASE.held_by(RoundWork.objects.filter(pk=key), holder).update(**leases.FREE)
         raise
-    if work.kind == Kind.OPEN and not Selection.every.filter(round=work.round_id).exists():
-        work.round.delete()
 
 
 class _Ours:
@@ -254,8 +271,9 @@ def _is_planned_whole(work: RoundWork) -> bool:
     """Return False if the process was killed before all of the plan was stored."""
     if work.kind == Kind.VOTES:
         return True
-    n_parts = work.parts.filter(start__gte=0).count()
-    return n_parts == -(-work.n_total // PART)
+    last = work.parts.order_by("-start").first()
+    stored = 0 if last is None or last.start < 0 else last.start + len(last.content)
+    return stored == work.n_total
 
 
 def _write_items(ours: _Ours, advance: Advance) -> None:
@@ -271,9 +289,8 @@ def _write_items(ours: _Ours, advance: Advance) -> None:
 def _next_rows(work: RoundWork, size: int) -> list[Row]:
     if work.n_done >= work.n_total:
         return []
-    start = work.n_done // PART * PART
-    part = work.parts.get(start=start)
-    rows: list[Row] = part.content[work.n_done - start :][:size]
+    part = work.parts.filter(start__gte=0, start__lte=work.n_done).order_by("-start").first()
+    rows: list[Row] = part.content[work.n_done - part.start :][:size]
     return rows
 
 

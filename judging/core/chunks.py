@@ -13,8 +13,8 @@ from typing import Any
 from django.db import connection, transaction
 from django.db.models import Model, QuerySet
 
-# Half of what others should wait at most, since a chunk may take twice as long as the last one.
-AIM_SECONDS = 0.1
+# Others should wait 200 ms at most, and a chunk may take several times as long as the last one.
+AIM_SECONDS = 0.05
 FIRST, LEAST, MOST = 200, 10, 20_000
 # Others ask for the lock every few milliseconds, and less often the longer they wait.
 LONGEST_PAUSE = 0.05

@@ -66,7 +66,7 @@ def cut(monkeypatch):
         monkeypatch.setattr(growing.leases, "FREE", {})
         monkeypatch.setattr(growing.leases, "is_dead", lambda holder: True)
 
-    yield after
+    return after
 
 
 def resumed(monkeypatch, round_):
@@ -122,7 +122,7 @@ def test_no_transaction_changes_many_rows(project, run, operation):
     work = OPERATIONS[operation](project, run)
     with rows_of_transactions() as sizes:
         work()
-    # A chunk of items with three slots each, the row of the work, and the rows around a round.
+    # A chunk of items with three slots each and what the slots' votes change, and some single rows.
     assert max(sizes) <= 4 * CHUNK + 5
     assert sum(sizes) >= N
 
