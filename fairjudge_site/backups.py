@@ -148,8 +148,8 @@ def _end_links_and_logins() -> None:
     """
     for model in apps.get_models():
         if any(field.name == NONCE for field in model._meta.fields):
-            for key in model._default_manager.values_list("pk", flat=True):
-                model._default_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
+            for key in model._base_manager.values_list("pk", flat=True):
+                model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
 
 

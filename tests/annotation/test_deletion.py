@@ -1,10 +1,14 @@
 """Deleting a project leaves nothing of it, and nothing of any other one is touched."""
 
+import os
+import signal
 from datetime import timedelta
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connections
+from django.urls import reverse
 from django.utils import timezone
 
 from annotation import deletion
@@ -31,6 +35,7 @@ from tests.factories import (
     make_run,
     make_verdict,
 )
+from tests.rows_written import rows_of_transactions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
@@ -200,3 +205,87 @@ def test_an_export_of_a_project_that_is_gone_at_its_end_says_so(what):
     with pytest.raises(UserError, match="deleted during the export"):
         list(pieces)
     assert not Export.objects.exists()
+
+
+def test_no_transaction_of_a_deletion_changes_many_rows(monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    monkeypatch.setattr(chunks, "MOST", 2)
+    project = make_full_project("goes")
+    make_examples(project, 40)
+    for number in range(40):
+        AuditEvent.objects.create(project=project, action="voted", subject=str(number))
+    with rows_of_transactions() as sizes:
+        delete_project(project, None)
+    # The last one takes the project with what is left of its small tables.
+    assert max(sizes[:-1]) <= 30
+    assert sum(sizes) > 100
+
+
+def test_a_large_project_is_hidden_at_once_and_deleted_by_a_worker(monkeypatch, client):
+    woken = []
+    monkeypatch.setattr(deletion, "AT_ONCE", 3)
+    monkeypatch.setattr(deletion.waking, "wake_on_commit", lambda *what: woken.append(what))
+    project = make_full_project("goes")
+    owner = make_member(project, "owner")
+    client.force_login(owner)
+    posted = client.post(reverse("project_delete", args=["goes"]), {"confirm": "goes"}, follow=True)
+    page = posted.content.decode()
+    assert "The project goes is deleted." in page
+    assert "is being deleted" in page
+    assert not Project.objects.exists()
+    assert client.get(reverse("project", args=["goes"])).status_code == 404
+    assert Call.objects.exists()
+    another = make_project("goes")
+    ((task, key),) = woken
+    assert task == deletion.waking.DELETE_PROJECT
+    assert deletion.go_on(key)
+    assert not deletion.go_on(key)
+    assert list(Project.every.all()) == [another]
+    assert "is being deleted" not in client.get("/").content.decode()
+
+
+def test_the_command_deletes_and_goes_on_with_what_was_cut_off(monkeypatch, capsys):
+    make_full_project("goes")
+    with pytest.raises(CommandError, match="Add --yes"):
+        call_command("delete_project", "goes")
+    assert Project.objects.exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(deletion, "_of_items", lambda keys: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            call_command("delete_project", "goes", "--yes")
+    assert not Project.objects.exists()
+    call_command("delete_project", "goes")
+    assert not Project.every.exists()
+    assert "goes and everything in it was deleted" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="no project"):
+        call_command("delete_project", "goes", "--yes")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deletion_whose_process_was_killed_goes_on(monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    monkeypatch.setattr(chunks, "MOST", 2)
+    project = make_full_project("goes")
+    make_examples(project, 20)
+    connections.close_all()
+    child = os.fork()
+    if not child:
+        calls = []
+
+        def killed(model, **which):
+            calls.append(1)
+            if len(calls) > 16:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return delete_rows(model, **which)
+
+        deletion.delete_rows = killed
+        try:
+            delete_project(project, None)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert not Project.objects.exists()
+    cut_off = Deletion.objects.get()
+    assert 0 < cut_off.n_done < cut_off.n_total
+    assert deletion.go_on(cut_off.pk)
+    assert not any(rows().values())
