@@ -1,16 +1,23 @@
-"""Deleting a project, in chunks, so that votes in other projects don't have to wait for it."""
+"""Deleting a project: nobody sees it any more at once, and its rows go in short transactions.
 
-from collections.abc import Iterator
+Each chunk takes a number of items, calls or examples with all that belongs to them, found by the
+indexes of their round, run or project. Looking for the rows of a project in each table would read
+the rows of all other projects, again for each chunk.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
 
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from annotation.models import (
     Adjudication,
     Draft,
     Flag,
+    Invitation,
     Item,
     Protocol,
     Round,
@@ -19,76 +26,200 @@ from annotation.models import (
     Vote,
     VoteRevision,
 )
+from judging.core import leases, waking
+from judging.core.caching import report_cache
+from judging.core.chunks import delete_rows, in_chunks
 from judging.core.errors import UserError
-from judging.dataset.models import Example, HumanScore, PointItem
+from judging.core.leases import Lease, new_holder
+from judging.core.processes import stop_requested
+from judging.dataset.models import Example, HumanScore, Import, PointItem
 from judging.dataset.uploads import remove_uploads
 from judging.projects import access
 from judging.projects.access import end_password_links
-from judging.projects.models import Project
-from judging.runs.models import Call, Parse, Sample, TextLikelihood, Verdict
+from judging.projects.models import AuditEvent, Deletion, Project
+from judging.runs.models import Call, Parse, Run, Sample, TextLikelihood, Verdict
 
-_CHUNK = 500
+LEASE = Lease(timedelta(seconds=60))
+# A page deletes a smaller project at once, and leaves a larger one to a worker.
+AT_ONCE = 5000
+ONE_WAKE_SECONDS = 60
+# SQLite takes some 30,000 values in a statement.
+_MOST = 10_000
 _TRIES = 10
+Advance = Callable[[int], None]
 
 
-def delete_project(project: Project, user: AbstractUser | None) -> None:
-    """Delete everything of the project, with its uploads. If interrupted, call it again to go on.
+class _TakenOver(Exception):
+    """Another process deletes the project, so this one leaves."""
 
-    The audit trail stays, and then belongs to no project. Raises UserError while a worker writes
-    to the project.
+
+def delete_project(
+    project: Project,
+    user: AbstractUser | None,
+    *,
+    advance: Advance = lambda rows: None,
+    background: bool = False,
+) -> bool:
+    """Delete everything of the project, with its uploads. Nobody sees it from the start on.
+
+    The audit trail stays, and then belongs to no project. Returns False if the rows are left to a
+    worker, or if another process deletes them. Raises UserError while a worker writes to the
+    project.
+
+    Args:
+        advance: Told how many items, calls, verdicts or examples are gone.
+        background: Leave a large project to a worker.
     """
+    deletion = Deletion.objects.filter(project=project).first() or _hide(project, user)
+    if background and deletion.n_total > AT_ONCE:
+        waking.wake_on_commit(waking.DELETE_PROJECT, deletion.pk)
+        return False
+    return go_on(deletion.pk, advance)
+
+
+def _hide(project: Project, user: AbstractUser | None) -> Deletion:
+    """Make the project unknown to everybody, and record that its rows have to go."""
     now = timezone.now()
-    for busy in (project.runs, project.imports):
-        if busy.filter(lease_until__gte=now).exists():
-            raise UserError(
-                "A run or an import is at work in this project. Stop it and try again. "
-                "Nothing was deleted."
-            )
-    access.record_event(None, user, "project deleted", project.slug)
-    # Closed first: people may be at work, and a new vote would keep its item from being deleted.
-    open_rounds = Round.objects.filter(project=project).exclude(state=Round.State.CLOSED)
-    open_rounds.update(state=Round.State.CLOSED, closed_at=now)
-    for imported in project.imports.order_by("pk"):
-        remove_uploads(imported, with_refused=True)
-    for _ in range(_TRIES):
-        try:
-            return _delete_all(project)
-        except IntegrityError:
-            # A vote was on its way when the rounds were closed, or an export ended meanwhile and
-            # was put on record.
-            continue
-    raise UserError(
-        f"Somebody still works in {project.slug}, which is deleted in part. Delete it again."
-    )
-
-
-def _delete_all(project: Project) -> None:
-    for rows in _layers(project):
-        _delete(rows)
+    n_total = sum(rows.count() for rows in _parents(project))
     with transaction.atomic():
+        Project.objects.select_for_update(no_key=True).get(pk=project.pk)
+        for busy in (project.runs, project.imports):
+            if busy.filter(lease_until__gte=now).exists():
+                raise UserError(
+                    "A run or an import is at work in this project. Stop it and try again. "
+                    "Nothing was deleted."
+                )
+        access.record_event(None, user, "project deleted", project.slug)
+        # Closed first: people may be at work, and a new vote would keep its item.
+        open_rounds = Round.every.filter(project=project).exclude(state=Round.State.CLOSED)
+        open_rounds.update(state=Round.State.CLOSED, closed_at=now)
+        project.runs.at_work().update(state=Run.State.CANCELLED)
+        unfinished = project.imports.exclude(state=Import.State.DONE)
+        unfinished.update(state=Import.State.UNDONE, holder="", lease_until=None)
         end_password_links(project.memberships.values_list("user", flat=True))
-        Project.objects.filter(pk=project.pk).delete()
+        project.memberships.all().delete()
+        Invitation.objects.filter(project=project).delete()
+        deletion = Deletion.objects.create(
+            project=project, slug=project.slug, user=user, n_total=n_total
+        )
+        # Another project may take the slug at once.
+        Project.every.filter(pk=project.pk).update(slug=f"deleted-{project.pk}", deleted_at=now)
+    return deletion
 
 
-def _layers(project: Project) -> Iterator[QuerySet[Model]]:
-    """Yield the large tables, each before those that its rows refer to. Small ones cascade."""
-    yield VoteRevision.objects.filter(annotation__item__round__project=project)
-    for table in (Draft, Skip, Flag, Adjudication, Vote):
-        yield table.objects.filter(item__round__project=project)
-    yield Slot.objects.filter(round__project=project)
-    yield Item.objects.filter(round__project=project)
-    yield Round.objects.filter(project=project)
-    yield Protocol.objects.filter(project=project)
-    yield Verdict.objects.filter(run__project=project)
-    yield Parse.objects.filter(sample__call__run__project=project)
-    yield Sample.objects.filter(call__run__project=project)
-    yield Call.objects.filter(run__project=project)
-    yield HumanScore.objects.filter(point_item__project=project)
-    yield PointItem.objects.filter(project=project)
-    yield TextLikelihood.objects.filter(project=project)
-    yield Example.objects.filter(project=project)
+def deletions_of(user: AbstractUser) -> QuerySet[Deletion]:
+    """Return the deletions under way that this person started, or all of them for a superuser."""
+    deletions = Deletion.objects.order_by("pk")
+    return deletions if user.is_superuser else deletions.filter(user=user)
 
 
-def _delete(rows: QuerySet[Model]) -> None:
-    while keys := list(rows.order_by("pk").values_list("pk", flat=True)[:_CHUNK]):
-        rows.model._default_manager.filter(pk__in=keys).delete()
+def wake_deletions() -> None:
+    """Make up for lost messages, and for processes that were killed."""
+    for deletion in Deletion.objects.all():
+        free = Deletion.objects.filter(leases.abandoned(deletion), pk=deletion.pk)
+        if free.exists() and report_cache.add(f"deletion:{deletion.pk}", True, ONE_WAKE_SECONDS):
+            waking.wake(waking.DELETE_PROJECT, deletion.pk)
+
+
+def go_on(key: int, advance: Advance = lambda rows: None) -> bool:
+    """Delete what is left. Returns False if another process does, or if nothing is left."""
+    deletion = Deletion.objects.select_related("project").filter(pk=key).first()
+    if deletion is None:
+        return False
+    holder = new_holder()
+    same = LEASE.unchanged(Deletion.objects.filter(pk=key), deletion.holder, deletion.lease_until)
+    if not LEASE.take(same.filter(leases.abandoned(deletion)), holder):
+        return False
+    rest = _Rest(deletion, holder, advance)
+    try:
+        for _ in range(_TRIES):
+            try:
+                rest.delete()
+                return True
+            except IntegrityError:
+                # A vote was on its way when the rounds were closed, or an export ended meanwhile
+                # and was put on record.
+                continue
+        raise UserError(
+            f"Somebody still works in {deletion.slug}. Nobody sees it any more, and a worker "
+            "deletes the rest later."
+        )
+    except _TakenOver:
+        return False
+    finally:
+        mine = LEASE.held_by(Deletion.objects.filter(pk=key), holder)
+        mine.update(**leases.FREE)
+
+
+def _parents(project: Project) -> list[QuerySet]:
+    """Return the rows that are deleted in chunks, each with all rows that refer to it."""
+    rounds, runs = Round.every.filter(project=project), project.runs.all()
+    return [
+        *(Item.every.filter(round=round_) for round_ in rounds),
+        *(Call.objects.filter(run=run) for run in runs),
+        *(Verdict.objects.filter(run=run) for run in runs),
+        PointItem.objects.filter(project=project),
+        TextLikelihood.objects.filter(project=project),
+        Example.objects.filter(project=project),
+    ]
+
+
+class _Rest:
+    """What is left of a project that is being deleted."""
+
+    def __init__(self, deletion: Deletion, holder: str, advance: Advance) -> None:
+        self.deletion, self.project = deletion, deletion.project
+        self.holder, self.advance = holder, advance
+
+    def delete(self) -> None:
+        for imported in self.project.imports.order_by("pk"):
+            remove_uploads(imported, with_refused=True)
+        for rows in _parents(self.project):
+            self._delete(rows)
+        events = AuditEvent.objects.filter(project=self.project)
+        in_chunks(events, lambda keys: events.filter(pk__in=keys).update(project=None), _MOST)
+        with transaction.atomic():
+            # What a model's own rule would have deleted first.
+            Round.every.filter(project=self.project).delete()
+            Protocol.objects.filter(project=self.project).delete()
+            Project.every.filter(pk=self.project.pk).delete()
+
+    def _delete(self, rows: QuerySet) -> None:
+        dependants = {Item: _of_items, Call: _of_calls, PointItem: _of_point_items}
+        first = dependants.get(rows.model)
+
+        def chunk(keys: list[int]) -> None:
+            self._renew(len(keys))
+            if first:
+                first(keys)
+            delete_rows(rows.model, pk__in=keys)
+            self.advance(len(keys))
+
+        in_chunks(rows, chunk, _MOST)
+
+    def _renew(self, gone: int) -> None:
+        """Keep the deletion. Raises _TakenOver, or UserError if the process has to stop."""
+        if stop_requested.is_set():
+            raise UserError("The process was stopped. A worker deletes the rest later.")
+        mine = Deletion.objects.filter(pk=self.deletion.pk)
+        self.deletion.n_done += gone
+        if not LEASE.renew(mine, self.holder, n_done=self.deletion.n_done):
+            raise _TakenOver
+
+
+def _of_items(keys: list[int]) -> None:
+    # These votes may count in other rounds, whose items are deleted later.
+    elsewhere = Slot.objects.filter(vote__item__in=keys).exclude(item__in=keys)
+    elsewhere.update(vote=None)
+    delete_rows(VoteRevision, annotation__item__in=keys)
+    for table in (Draft, Skip, Flag, Adjudication, Vote, Slot):
+        delete_rows(table, item__in=keys)
+
+
+def _of_calls(keys: list[int]) -> None:
+    delete_rows(Parse, sample__call__in=keys)
+    delete_rows(Sample, call__in=keys)
+
+
+def _of_point_items(keys: list[int]) -> None:
+    delete_rows(HumanScore, point_item__in=keys)

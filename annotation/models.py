@@ -6,10 +6,11 @@ a vote fills slots. Rows that tell what was asked, seen or decided are only ever
 """
 
 import secrets
+from typing import Self
 
 from django.conf import settings
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Q
 
 from judging.dataset.models import Example, Label
 from judging.projects.models import Project, Role
@@ -119,14 +120,25 @@ class Protocol(models.Model):
         ]
 
 
+class OpenedRounds(models.Manager["Round"]):
+    """Rounds whose items are all written. Half a round is never seen."""
+
+    def get_queryset(self) -> models.QuerySet["Round"]:
+        return super().get_queryset().exclude(state=Round.State.OPENING)
+
+
 class Round(models.Model):
-    """Examples that people label: how many votes each, and how the votes are merged."""
+    """Examples that people label: how many votes each, and how the votes are merged.
+
+    `objects` leaves out a round that is still being written, `every` doesn't.
+    """
 
     class Kind(models.TextChoices):
         ROUTED = "routed", "labelled here"
         IMPORT = "import", "labelled elsewhere"
 
     class State(models.TextChoices):
+        OPENING = "opening", "being opened"
         OPEN = "open", "open"
         PAUSED = "paused", "paused"
         CLOSED = "closed", "closed"
@@ -164,6 +176,9 @@ class Round(models.Model):
     opened_at = models.DateTimeField(auto_now_add=True)
     closed_at = models.DateTimeField(null=True, blank=True)
 
+    objects = OpenedRounds()
+    every = models.Manager()
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["project", "number"], name="round_number_once"),
@@ -175,8 +190,17 @@ class Round(models.Model):
         ]
 
 
+class ReadySelections(models.Manager["Selection"]):
+    def get_queryset(self) -> models.QuerySet["Selection"]:
+        return super().get_queryset().filter(ready=True)
+
+
 class Selection(models.Model):
-    """Why items are in a round: the cut, a random audit, a learning sample, attention checks."""
+    """Why items are in a round: the cut, a random audit, a learning sample, attention checks.
+
+    ready: all its items are written. Until then, neither they nor the selection are seen;
+        `every` has them nevertheless, here and in `Item`.
+    """
 
     class Kind(models.TextChoices):
         TOP = "top", "selected by rank"
@@ -195,7 +219,71 @@ class Selection(models.Model):
     seed = models.BigIntegerField()
     frame_size = models.PositiveIntegerField()
     n_items = models.PositiveIntegerField(default=0)
+    ready = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    objects = ReadySelections()
+    every = models.Manager()
+
+
+class RoundWork(models.Model):
+    """Long work on a round, done in many short transactions by one process at a time.
+
+    If that process is killed, a worker goes on. What is written is seen only once all of it is.
+
+    plan: settings of the work, fixed at its start. Its rows are in `WorkPart`.
+    n_done, n_total: rows of the plan.
+    """
+
+    class Kind(models.TextChoices):
+        OPEN = "open", "opening the round"
+        EXTEND = "extend", "extending the cut"
+        SELECT = "select", "selecting the rest"
+        VOTES = "votes", "asking for more votes"
+        CLOSE = "close", "closing the round"
+        REOPEN = "reopen", "reopening the round"
+
+    class State(models.TextChoices):
+        WRITING = "writing", "writing"
+        SETTLING = "settling", "counting votes"
+        CANCELLING = "cancel", "cancelling"
+        DONE = "done", "done"
+
+    round = models.ForeignKey(Round, on_delete=models.CASCADE, related_name="works")
+    kind = models.CharField(max_length=8, choices=Kind)
+    state = models.CharField(max_length=8, choices=State, default=State.WRITING)
+    plan = models.JSONField(default=dict)
+    n_done = models.PositiveIntegerField(default=0)
+    n_total = models.PositiveIntegerField(default=0)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
+    begun_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["round"], condition=~Q(state="done"), name="one_work_a_round"
+            ),
+        ]
+
+
+class WorkPart(models.Model):
+    """A part of what long work writes, apart from the row that changes with every chunk.
+
+    start: place of the first row in the whole plan; -1 for what a round learned.
+    """
+
+    work = models.ForeignKey(RoundWork, on_delete=models.CASCADE, related_name="parts")
+    start = models.IntegerField()
+    content = models.JSONField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["work", "start"], name="work_part_once"),
+        ]
 
 
 class RoutingScores(models.Model):
@@ -214,6 +302,20 @@ class RoutingScores(models.Model):
     examples = models.JSONField()
     scores = models.JSONField()
     created_at = models.DateTimeField(auto_now_add=True)
+
+
+class VisibleItems(models.Manager["Item"]):
+    """Items of selections that are written whole."""
+
+    def get_queryset(self) -> models.QuerySet["Item"]:
+        return super().get_queryset().exclude(selection__in=UNREADY)
+
+    def that_use_examples(self) -> models.QuerySet["Item"]:
+        """Also items that nobody sees yet, whose examples must stay."""
+        return Item.every.all()
+
+
+UNREADY = Selection.every.filter(ready=False).values("pk")
 
 
 class Item(models.Model):
@@ -240,11 +342,22 @@ class Item(models.Model):
     probability = models.FloatField(null=True)
     state = models.CharField(max_length=10, choices=State, default=State.OPEN)
 
+    objects = VisibleItems()
+    every = models.Manager()
+
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["round", "example"], name="item_once"),
         ]
         indexes = [models.Index(fields=["round", "state"], name="item_by_state")]
+
+
+class SlotQuerySet(models.QuerySet["Slot"]):
+    def asked(self) -> Self:
+        """Keep what people are asked for: no slot of a selection, or of more votes, that is still
+        being written."""
+        there = Q(index__lt=F("round__votes_per_item")) | Q(vote__isnull=False)
+        return self.filter(there).exclude(item__selection__in=UNREADY)
 
 
 class Slot(models.Model):
@@ -265,6 +378,8 @@ class Slot(models.Model):
     vote = models.ForeignKey(
         "annotation.Vote", null=True, on_delete=models.SET_NULL, related_name="counted_in"
     )
+
+    objects = SlotQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -24,6 +24,7 @@ urlpatterns = [
     path("p/<slug:slug>/rounds/<int:number>/resume", rounds.resume, name="round_resume"),
     path("p/<slug:slug>/rounds/<int:number>/close", rounds.close, name="round_close"),
     path("p/<slug:slug>/rounds/<int:number>/reopen", rounds.reopen, name="round_reopen"),
+    path("p/<slug:slug>/rounds/<int:number>/cancel", rounds.cancel, name="round_cancel"),
     path("p/<slug:slug>/rounds/<int:number>/votes", rounds.votes, name="round_votes"),
     path("p/<slug:slug>/rounds/<int:number>/people", rounds.people, name="round_people"),
     path("p/<slug:slug>/rounds/<int:number>/extend", rounds.extend, name="round_extend"),

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import zlib
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile
@@ -23,7 +23,15 @@ from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.utils import timezone
 
-from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, TooLarge, shallow_json
+from judging.core.bounds import (
+    MEBIBYTE,
+    MOST_INFLATED,
+    PIECE,
+    Archive,
+    ArchiveBounds,
+    TooLarge,
+    shallow_json,
+)
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
 from judging.runs.models import Run
@@ -35,6 +43,10 @@ _REPLACED = "replaced"
 _MANIFEST = "backup.json"
 _LARGEST_MANIFEST = MEBIBYTE
 _MIGRATIONS = "django_migrations"
+_SESSIONS = Session._meta.db_table
+# A dump of FairJudge has some 300 entries and a few hundred migrations.
+_MOST_ENTRIES = 20_000
+_LARGEST_LIST = 4 * MEBIBYTE
 _OWN_APPS = ("annotation", "judging")
 # Every table to whose rows signed links refer has a field of this name.
 NONCE = "nonce"
@@ -136,8 +148,8 @@ def _end_links_and_logins() -> None:
     """
     for model in apps.get_models():
         if any(field.name == NONCE for field in model._meta.fields):
-            for key in model._default_manager.values_list("pk", flat=True):
-                model._default_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
+            for key in model._base_manager.values_list("pk", flat=True):
+                model._base_manager.filter(pk=key).update(**{NONCE: secrets.token_urlsafe()})
     Session.objects.all().delete()
 
 
@@ -205,9 +217,13 @@ def _sqlite_migrations(source: Path) -> set[tuple[str, str]]:
 
 def _dumped_migrations(source: Path) -> set[tuple[str, str]]:
     """Read the rows as pg_restore writes them: id, app, name and time, separated by tabs."""
+    listed = source.with_name("list.txt")
+    _bounded(["pg_restore", "--list", str(source)], listed, _LARGEST_LIST)
+    if listed.read_bytes().count(b"\n") > _MOST_ENTRIES:
+        raise UserError("The dump in this backup has too many entries. Nothing was changed.")
     rows = source.with_name("migrations.sql")
-    only = ["--data-only", f"--table={_MIGRATIONS}", f"--file={rows}"]
-    _run(["pg_restore", *only, str(source)])
+    only = ["--data-only", f"--table={_MIGRATIONS}", "--file=-"]
+    _bounded(["pg_restore", *only, str(source)], rows, _LARGEST_LIST)
     lines = rows.read_text(encoding="utf-8").splitlines()
     return {(cells[1], cells[2]) for line in lines if len(cells := line.split("\t")) == 4}
 
@@ -216,6 +232,11 @@ def _copy_sqlite(target: Path) -> None:
     """Use SQLite's own backup, which copies consistently while others write."""
     with closing(sqlite3.connect(_sqlite_file())) as source, closing(sqlite3.connect(target)) as to:
         source.backup(to)
+        # Whoever has the file could use the keys at the site. Overwritten, not only deleted.
+        to.execute("PRAGMA secure_delete = ON")
+        to.execute(f"DELETE FROM {_SESSIONS}")
+        to.commit()
+        to.execute("PRAGMA journal_mode = DELETE")
 
 
 def _put_sqlite(source: Path) -> None:
@@ -242,7 +263,8 @@ def _sqlite_file() -> str:
 
 
 def _dump_postgresql(target: Path) -> None:
-    _run(["pg_dump", "--format=custom", "--no-owner", f"--file={target}"])
+    without_keys = f"--exclude-table-data={_SESSIONS}"
+    _run(["pg_dump", "--format=custom", "--no-owner", without_keys, f"--file={target}"])
 
 
 def _load_postgresql(source: Path) -> None:
@@ -256,13 +278,39 @@ def _load_postgresql(source: Path) -> None:
     names = ", ".join(connections["default"].ops.quote_name(table) for table in sorted(tables))
     drops.write_text(f"DROP TABLE IF EXISTS {names} CASCADE;", encoding="utf-8")
     connections.close_all()
-    _run(["pg_restore", "--no-owner", f"--file={whole}", str(source)])
+    room = shutil.disk_usage(source.parent).free
+    most = min(room, max(MEBIBYTE * 256, MOST_INFLATED * source.stat().st_size))
+    _bounded(["pg_restore", "--no-owner", "--file=-", str(source)], whole, most)
     options = ["--no-psqlrc", "--quiet", "--single-transaction", "--set=ON_ERROR_STOP=1"]
     _run(["psql", *options, "--output=/dev/null", f"--file={drops}", f"--file={whole}"])
 
 
 def _run(command: list[str]) -> None:
-    """Run one of PostgreSQL's tools, with the password in the environment, not in the command."""
+    """Run one of PostgreSQL's tools."""
+    with _started(command) as tool:
+        _, said = tool.communicate()
+    _refuse_failure(command, tool.returncode, said)
+
+
+def _bounded(command: list[str], target: Path, most: int) -> None:
+    """Write what one of the tools reads from a dump, up to a size: it may inflate to anything."""
+    with _started(command, said=target.with_suffix(".said")) as tool, target.open("wb") as stream:
+        assert tool.stdout is not None
+        while piece := tool.stdout.read(PIECE):
+            most -= len(piece)
+            if most < 0:
+                tool.kill()
+                raise UserError(
+                    "The dump in this backup inflates further than a genuine one, or than the disk "
+                    "has room. Nothing was changed."
+                )
+            stream.write(piece)
+    _refuse_failure(command, tool.returncode, target.with_suffix(".said").read_bytes())
+
+
+@contextmanager
+def _started(command: list[str], said: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a tool, with the password in the environment, not in the command."""
     where = connections["default"].settings_dict
     names = {"PGHOST": "HOST", "PGPORT": "PORT", "PGUSER": "USER", "PGPASSWORD": "PASSWORD"}
     login = {name: str(where[key]) for name, key in names.items() if where[key]}
@@ -272,10 +320,17 @@ def _run(command: list[str]) -> None:
             "tools, or use the server's own backups. The uploads are in FAIRJUDGE_DATA/uploads."
         )
     environment = os.environ | login | {"PGDATABASE": str(where["NAME"])}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if ended.returncode:
+    with ExitStack() as held:
+        # To a file, so that neither of two pipes fills while the other is read.
+        errors = held.enter_context(said.open("wb")) if said else subprocess.PIPE
+        pipes = {"stdout": subprocess.PIPE, "stderr": errors, "env": environment}
+        yield held.enter_context(subprocess.Popen(command, **pipes))  # type: ignore[call-overload]
+
+
+def _refuse_failure(command: list[str], code: int, said: bytes) -> None:
+    if code:
         # There may be notices before the error, and after it what the tool was doing.
-        lines = ended.stderr.strip().splitlines() or ["no reason given"]
+        lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
         reason = next((line for line in lines if "error:" in line.lower()), lines[-1])
         raise UserError(f"{command[0]} failed: {reason}. Nothing was changed.")
 

@@ -10,8 +10,10 @@ from collections.abc import Callable
 from django.db import close_old_connections, connection
 from django.utils import timezone
 
+from annotation.deletion import wake_deletions
 from annotation.results.report.cache import wake_for_reports
 from annotation.rounds.changes import wake_due
+from annotation.rounds.growing import wake_unfinished
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
 from judging.runs.engine.claims import sweep
@@ -41,6 +43,8 @@ class Heartbeat(threading.Thread):
                 self.attempt(sweep)
                 self.attempt(resume_readings)
                 self.attempt(wake_due)
+                self.attempt(wake_unfinished)
+                self.attempt(wake_deletions)
                 self.attempt(wake_for_reports)
                 self.attempt(resume_imports)
                 sweep_due = time.monotonic() + SWEEP_EVERY

@@ -10,15 +10,22 @@ import os
 import resource
 import time
 from collections.abc import Callable
+from copy import copy
+from http.cookies import CookieError, SimpleCookie
+from importlib import import_module
 from typing import Any
 
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
+from django.db import close_old_connections
 from gunicorn.workers.base import Worker as GunicornWorker
 from waitress import wasyncore
 from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 from waitress.server import TcpWSGIServer
+
+from judging.core.incidents import DATABASE_AWAY
 
 # A client may keep us waiting for so long. After that it must be as fast as this on average.
 PATIENCE_SECONDS = 20.0
@@ -29,15 +36,43 @@ CONNECTIONS = 1000
 # Each may need three: for itself, for a large request, and for a large answer.
 FILES = 3 * CONNECTIONS + 200
 MAX_HEADER_BYTES = 2**16
+# Without a login there are only small forms. More than that isn't received, let alone kept.
+LARGEST_WITHOUT_LOGIN = 2**20
 CHECK_SECONDS = 1.0
+log = logging.getLogger(__name__)
+
+
+def is_logged_in(cookies: str) -> bool:
+    """Return True if the header's session cookie opens a session that somebody logged in to."""
+    try:
+        morsel = SimpleCookie(cookies).get(settings.SESSION_COOKIE_NAME)
+    except CookieError:
+        return False
+    if morsel is None:
+        return False
+    store = import_module(settings.SESSION_ENGINE).SessionStore
+    close_old_connections()
+    try:
+        return SESSION_KEY in store(morsel.value)
+    except DATABASE_AWAY as error:
+        log.warning("A large request was refused, since its session can't be read: %s", error)
+        return False
 
 
 class Request(HTTPRequestParser):
-    """A request after which its connection takes no other one that was sent ahead.
+    """A request whose body is as large as its sender's login allows, and the last of what was sent.
 
     Answers to requests that were sent ahead would wait in a thread until the client has read.
     Browsers and proxies don't send ahead, and whoever does asks again on a new connection.
     """
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        large = self.content_length > LARGEST_WITHOUT_LOGIN
+        # A chunked body may be of any length. Few clients send one.
+        if (large or self.chunked) and not is_logged_in(self.headers.get("COOKIE", "")):
+            self.adj = copy(self.adj)
+            self.adj.max_request_body_size = LARGEST_WITHOUT_LOGIN
 
     def received(self, data: bytes) -> int:
         used: int = super().received(data)

@@ -167,6 +167,8 @@ CELERY_TASK_ROUTES = {
     # Sent by its name, from where the task itself is not known.
     "annotation.results.tasks.go_on_with_round": {"queue": "quick"},
     "annotation.results.tasks.renew_report": {"queue": "quick"},
+    "annotation.results.tasks.work_on_round": {"queue": "quick"},
+    "annotation.results.tasks.go_on_deleting": {"queue": "quick"},
 }
 CELERY_TASK_CREATE_MISSING_QUEUES = False
 CELERY_TASK_IGNORE_RESULT = True

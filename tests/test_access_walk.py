@@ -3,11 +3,13 @@
 The table names each address once. A new one that is not in it fails the test.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import transaction
 from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
@@ -48,20 +50,24 @@ TABLE = {
     "researcher": """
         adjudication example examples export flag_settle import_begin import_check import_detail
         import_refused import_undo imports people_pace plan plan_preview plot report_file results
-        round round_close round_extend round_item round_pause round_people round_reopen round_resume
-        round_standing round_votes rounds run run_budget run_cancel run_estimate run_models
-        run_pause run_primary run_progress run_reparse run_reselection run_resume run_start runs
-        scores scores_undo template template_retire template_write templates
+        round round_cancel round_close round_extend round_item round_pause round_people
+        round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
+        run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
+        run_resume run_start runs scores scores_undo template template_retire template_write
+        templates
     """,
     "owner": "invitation_revoke member people project_delete settings trail",
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
 
 SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
-# Looking at these shows judge output, so votes given after it are marked.
+# Looking at these shows judge output, or the models' names next to their responses, so votes given
+# after it are marked.
 UNBLINDING = {
-    "": set("plot results run run_progress run_reparse".split()),
-    "?run=1": set("example examples plot results run run_progress run_reparse".split()),
+    "": set("example import_refused plot results run run_progress run_reparse".split()),
+    "?run=1": set(
+        "example examples import_refused plot results run run_progress run_reparse".split()
+    ),
 }
 
 
@@ -247,3 +253,53 @@ def test_whoever_looks_at_the_judge_is_marked_and_nobody_else(client, world, own
     list(client.get(reverse(name, kwargs=world.arguments[name]) + query))
     seen = Membership.objects.get(user=owner).unblinded_at is not None
     assert seen == (name in UNBLINDING[query])
+
+
+NAMES_A_MODEL, TEXT_OF_A_RESPONSE = re.compile(b"maple-7b|birch-3b"), b"response to"
+FORMS = [
+    {"what": "labels"}, {"what": "votes"}, {"what": "preferences"},
+    {"what": "labels", "format": "jsonl"}, {},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("with_run", [True, False])
+@pytest.mark.django_db
+def test_no_page_or_export_names_a_model_next_to_its_response_unmarked(
+    client, world, owner, project, with_run
+):
+    """Whatever the owner opens or posts: with such an answer the membership has the mark."""
+    if not with_run:
+        project.rounds.update(run=None)
+        project.runs.all().delete()
+    upload = SimpleUploadedFile("p.csv", b"question,response_1,response_2,model_1,model_2\n"
+        b"Why?,A first response to it.,A second response to it.,maple-7b,birch-3b\n")  # fmt: skip
+    client.force_login(owner)
+    with transaction.atomic():
+        shown = client.post(
+            reverse("import_check", kwargs={"slug": project.slug}), {"files": upload}, follow=True
+        )
+        assert found_in(shown)
+        assert is_marked(owner)
+        transaction.set_rollback(True)
+    naming = set()
+    for name in sorted(n for n in NAMES if NAMES[n] in ("researcher", "owner", "annotator")):
+        address = reverse(name, kwargs=world.arguments[name])
+        for method, sent in [("get", {}), *(("post", form) for form in FORMS)]:
+            with transaction.atomic():
+                client.force_login(owner)
+                response = getattr(client, method)(address, sent)
+                if found_in(response):
+                    assert is_marked(owner), f"{method} {address} {sent}"
+                    naming.add(name)
+                transaction.set_rollback(True)
+    assert {"example", "export"} <= naming
+
+
+def found_in(response) -> bool:
+    content = b"".join(response)
+    return bool(NAMES_A_MODEL.search(content)) and TEXT_OF_A_RESPONSE in content
+
+
+def is_marked(user) -> bool:
+    member = Membership.objects.filter(user=user).first()
+    return member is None or member.unblinded_at is not None

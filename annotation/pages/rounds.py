@@ -13,7 +13,7 @@ from annotation.models import Flag, Round
 from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
 from annotation.rendering import render as rendered
-from annotation.rounds import changes
+from annotation.rounds import changes, growing
 from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
@@ -45,7 +45,30 @@ def rounds(request: HttpRequest, slug: str) -> HttpResponse:
 
 @require_safe
 def round_(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    opening = Round.every.filter(
+        project=access.project, number=number, state=Round.State.OPENING
+    ).first()
+    if opening is not None:
+        found = {**access.under("rounds"), "round": opening, "work": growing.current_work(opening)}
+        return render(request, "annotation/rounds/opening.html", found)
     return round_page(request, *managed_round(request, slug, number))
+
+
+@require_POST
+def cancel(request: HttpRequest, slug: str, number: int) -> HttpResponse:
+    """Undo what is still being written: a whole round, more items, or more votes."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    found = get_object_or_404(Round.every, project=access.project, number=number)
+    try:
+        growing.cancel(found, request.user, background=True)
+    except UserError as error:
+        messages.error(request, str(error))
+    else:
+        messages.success(request, "Cancelled. What was written so far is removed.")
+    if found.state == Round.State.OPENING:
+        return redirect("rounds", slug)
+    return redirect("round", slug, number)
 
 
 @require_safe
@@ -54,11 +77,12 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     access, found = managed_round(request, slug, number)
     context = {"project": access.project, "access": access, "round": found}
     context["standing"] = round_progress(found)
+    context["work"] = growing.current_work(found)
     return render(request, "annotation/rounds/_detail_standing.html", context)
 
 
 def _change_view(
-    change: Callable[[Round, object], None], success: str
+    change: Callable[..., object], success: str, **options: bool
 ) -> Callable[..., HttpResponse]:
     """Return a view that brings the round into another state, or says why that isn't possible."""
 
@@ -67,7 +91,7 @@ def _change_view(
         _, round_ = managed_round(request, slug, number)
         try:
             _refuse_overtaken(request, round_)
-            change(round_, request.user)
+            change(round_, request.user, **options)
         except UserError as error:
             messages.error(request, str(error))
         else:
@@ -83,8 +107,8 @@ def _refuse_overtaken(request: HttpRequest, round_: Round) -> None:
 
 pause = _change_view(changes.pause, "No new items are handed out.")
 resume = _change_view(changes.resume, "Items are handed out again.")
-close = _change_view(changes.close, "The round is closed. Its votes count.")
-reopen = _change_view(changes.reopen, "The round is open again.")
+close = _change_view(changes.close, "The round is closed. Its votes count.", background=True)
+reopen = _change_view(changes.reopen, "The round is open again.", background=True)
 
 
 @require_POST
@@ -95,11 +119,13 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if form.is_valid():
         try:
             _refuse_overtaken(request, found)
-            changes.raise_votes(found, request.user, form.cleaned_data["votes"])
+            votes = form.cleaned_data["votes"]
+            done = changes.raise_votes(found, request.user, votes, background=True)
         except UserError as error:
             form.add_error("votes", str(error))
         else:
-            messages.success(request, "Every item now needs more votes.")
+            if done:
+                messages.success(request, "Every item now needs more votes.")
             return redirect("round", slug, number)
     return round_page(request, access, found, votes_form=form, status=422)
 
@@ -112,11 +138,14 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     if form.is_valid():
         try:
             _refuse_overtaken(request, found)
-            n_new = changes.extend(found, request.user, form.cleaned_data["beta"])
+            beta = form.cleaned_data["beta"]
+            n_new = changes.extend(found, request.user, beta, background=True)
         except UserError as error:
             form.add_error("beta", str(error))
         else:
-            messages.success(request, f"{n_new} items joined the round, at random places.")
+            if growing.current_work(found) is None:
+                joined = f"{n_new} items joined the round, at random places."
+                messages.success(request, joined)
             return redirect("round", slug, number)
     return round_page(request, access, found, extend_form=form, status=422)
 
@@ -178,6 +207,7 @@ def round_page(
         "version": changes.round_version(found),
         "selections": found.selections.order_by("pk"),
         "standing": round_progress(found),
+        "work": growing.current_work(found),
         "agreement": RoundAgreement(found),
         "flags": [
             (flag, version_of(flag.reason))

@@ -101,9 +101,14 @@ def delete(request: HttpRequest, slug: str) -> HttpResponse:
         messages.error(request, form.errors["confirm"][0])
         return redirect("settings", slug)
     try:
-        delete_project(access.project, request.user)
+        gone = delete_project(access.project, request.user, background=True)
     except UserError as error:
         messages.error(request, str(error))
         return redirect("settings", slug)
-    messages.success(request, f"The project {slug} and everything in it was deleted.")
+    if gone:
+        messages.success(request, f"The project {slug} and everything in it was deleted.")
+    else:
+        messages.success(
+            request, f"The project {slug} is deleted. Removing all its rows takes a while."
+        )
     return redirect("home")

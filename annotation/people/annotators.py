@@ -11,7 +11,7 @@ from itertools import chain, count
 from typing import Any
 
 from axes.models import AccessAttempt
-from django.contrib.auth.models import AbstractUser
+from django.contrib.auth.models import AbstractUser, User
 from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
@@ -39,6 +39,7 @@ from annotation.queue.settling import (
     settle,
     settle_skipped,
 )
+from judging.core.chunks import Chunks, in_chunks
 from judging.core.errors import UserError
 from judging.core.sql.statements import prepared
 from judging.projects import access
@@ -47,6 +48,8 @@ from judging.projects.models import AuditEvent, Membership, Project
 
 _ERASED = "erased person"
 _LONGEST_NAME = 200
+# Items or events that are changed at once, at most.
+_MOST = 1000
 
 
 def annotator_of(project: Project, user: AbstractUser) -> Annotator:
@@ -233,18 +236,17 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
             "an owner first. Nothing was erased."
         )
     name = user.get_username()
+    # Nobody logs in as this person from here on. If it is interrupted, erasing again goes on.
+    User.objects.filter(pk=user.pk).update(is_active=False)
+    kept = 0
+    theirs = list(Annotator.objects.filter(user=user).select_related("project"))
+    for annotator in theirs:
+        kept += erase_annotator(annotator, by, remove_votes=remove_votes)
+    _anonymise_trail(user)
     with transaction.atomic():
-        kept = 0
-        theirs = list(Annotator.objects.filter(user=user).select_related("project"))
-        for annotator in theirs:
-            kept += erase_annotator(annotator, by, remove_votes=remove_votes)
-        decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
-        decided.update(decider=_ERASED, reason="")
         AccessAttempt.objects.filter(username=name).delete()
-        _anonymise_trail(user)
         user.delete()
-    # After the transaction, since it locks items in the order of their keys, and others are
-    # locked until here.
+    # Afterwards, since other people could vote now on what was skipped.
     for annotator in theirs:
         people_changed(annotator.project)
     return kept
@@ -253,47 +255,82 @@ def erase_person(user: AbstractUser, by: AbstractUser | None, *, remove_votes: b
 def _anonymise_trail(user: AbstractUser) -> None:
     """Let the audit trail say what was done, but not by whom or in whose words."""
     name = user.get_username()
+    decided = Adjudication.objects.filter(Q(decided_by=user) | Q(decider=name))
+    in_chunks(
+        decided,
+        lambda keys: Adjudication.objects.filter(pk__in=keys).update(decider=_ERASED, reason=""),
+    )
     theirs = AuditEvent.objects.filter(Q(user=user) | Q(actor=name))
-    for event in theirs.filter(action__in=WITH_REASON, detail__has_key="reason"):
-        event.detail["reason"] = ""
-        event.save(update_fields=["detail"])
-    theirs.update(actor=_ERASED, user=None)
-    AuditEvent.objects.filter(subject=name).update(subject=_ERASED)
+
+    def blank(keys: list[int]) -> None:
+        for event in AuditEvent.objects.filter(pk__in=keys):
+            event.detail["reason"] = ""
+            event.save(update_fields=["detail"])
+
+    in_chunks(theirs.filter(action__in=WITH_REASON, detail__has_key="reason"), blank, _MOST)
+    in_chunks(
+        theirs,
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(actor=_ERASED, user=None),
+        _MOST,
+    )
+    in_chunks(
+        AuditEvent.objects.filter(subject=name),
+        lambda keys: AuditEvent.objects.filter(pk__in=keys).update(subject=_ERASED),
+        _MOST,
+    )
 
 
 def erase_annotator(
     annotator: Annotator, by: AbstractUser | None, *, remove_votes: bool = False
 ) -> int:
-    """Erase one project's annotator only, such as a name that came with imported votes."""
-    with transaction.atomic():
-        kept = _erase_annotator(annotator, remove_votes=remove_votes)
-        access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
-    return kept
+    """Erase one project's annotator only, such as a name that came with imported votes.
 
-
-def _erase_annotator(annotator: Annotator, *, remove_votes: bool) -> int:
+    Each of its short transactions is about some items. Done twice, it changes nothing more.
+    """
     votes = Vote.objects.filter(annotator=annotator)
     held = Slot.objects.filter(annotator=annotator, vote=None)
     items = Q(pk__in=held.values("item"))
+    items |= Q(pk__in=votes.values("item"))
     if remove_votes:
         # Also the items of other rounds in which one of the votes is about to be counted.
         items |= Q(example__in=votes.values("example"))
+    skipped = Q(skips__annotator=annotator) | Q(flags__annotator=annotator)
+    items |= Q(drafts__annotator=annotator) | skipped
+    keys = list(Item.objects.filter(items).order_by("pk").values_list("pk", flat=True).distinct())
+    n_kept, chunks = votes.count(), Chunks()
+    while keys:
+        chunk, keys = keys[: min(chunks.size, _MOST)], keys[min(chunks.size, _MOST) :]
+        with chunks.transaction():
+            _erase_from_items(annotator, chunk, remove_votes=remove_votes)
+    others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
+    with transaction.atomic():
+        annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
+        annotator.user = None
+        annotator.save(update_fields=["name", "user"])
+        access.record_event(annotator.project, by, "person erased", annotator.pseudonym)
+    return 0 if remove_votes else n_kept
+
+
+def _erase_from_items(annotator: Annotator, keys: list[int], *, remove_votes: bool) -> None:
+    theirs = {"annotator": annotator, "item__in": keys}
+    votes, held = Vote.objects.filter(**theirs), Slot.objects.filter(vote=None, **theirs)
+    changed = set(held.values_list("item", flat=True))
+    if remove_votes:
+        changed |= set(keys)
+        counted_in = Slot.objects.filter(vote__in=votes.values("pk"))
+        changed |= set(counted_in.values_list("item", flat=True))
     # Each item before its slots, as a vote locks them.
-    touched = list(items_with_lock().filter(items).order_by("pk"))
+    touched = list(items_with_lock().filter(pk__in=changed | set(keys)).order_by("pk"))
     VoteRevision.objects.filter(annotation__in=votes).update(comment="")
-    Draft.objects.filter(annotator=annotator).delete()
-    Skip.objects.filter(annotator=annotator).update(reason="")
-    Flag.objects.filter(annotator=annotator).update(reason="")
+    Draft.objects.filter(**theirs).delete()
+    Skip.objects.filter(**theirs).update(reason="")
+    Flag.objects.filter(**theirs).update(reason="")
     hand_back(held)
     if remove_votes:
-        Slot.objects.filter(annotator=annotator).update(annotator=None, lease_until=None)
+        Slot.objects.filter(**theirs).update(annotator=None, lease_until=None)
         votes.delete()
     votes.update(comment="")
     for item in touched:
-        count_earlier_votes(item.round, item.example_id)
-        settle(item)
-    others = Annotator.objects.filter(project=annotator.project).exclude(pk=annotator.pk)
-    annotator.name = _free(others, f"{_ERASED} {annotator.number}", "erased")
-    annotator.user = None
-    annotator.save(update_fields=["name", "user"])
-    return votes.count()
+        if item.pk in changed:
+            count_earlier_votes(item.round, item.example_id)
+            settle(item)

@@ -229,7 +229,7 @@ def _claimable(round_: Any, protocol: Any, annotator: Any, now: Any, after: Any)
 
 
 def _free_slots(round_: Any, now: Any) -> QuerySet[Slot]:
-    return Slot.objects.filter(is_free(now), round=round_, item__state=Item.State.OPEN)
+    return Slot.objects.asked().filter(is_free(now), round=round_, item__state=Item.State.OPEN)
 
 
 def _not_voted_on(protocol: Any, annotator: Any) -> Exists:

@@ -14,7 +14,7 @@ Merging people's labels with the judge's belongs to `annotation.results.merge`.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from functools import cached_property, partial
 from typing import Any
 
@@ -34,12 +34,18 @@ from annotation.models import (
     Vote,
 )
 from judging.core import waking
+from judging.core.chunks import Chunks
 from judging.core.sql.statements import prepared
 from judging.methods.agreement.votes import LabelSource, enters_results, outcome
 from judging.projects.models import Project
 
-# Items settled in one transaction: few enough that no vote waits long for its turn.
+# Items that are waited for at once.
 _CHUNK = 500
+Advance = Callable[[int], None]
+
+
+def no_news(rows: int) -> None:
+    """Tell nobody how far the work is."""
 
 
 def annotators_who_may_vote(project_id: int) -> QuerySet[Annotator]:
@@ -104,12 +110,15 @@ def settle(item: Item) -> str:
     return item.state
 
 
-def settle_all(items: QuerySet[Item]) -> None:
-    """Settle many items, in chunks."""
+def settle_all(items: QuerySet[Item], advance: Advance = no_news) -> None:
+    """Settle many items in short transactions. `advance` is told after each how many it settled."""
     keys = list(items.order_by("pk").values_list("pk", flat=True).distinct())
-    for start in range(0, len(keys), _CHUNK):
-        with transaction.atomic(savepoint=False):
-            _settle(locked_items.all(keys=keys[start : start + _CHUNK]))
+    chunks = Chunks()
+    while keys:
+        chunk, keys = keys[: chunks.size], keys[chunks.size :]
+        with chunks.transaction():
+            _settle(locked_items.all(keys=chunk))
+        advance(len(chunk))
 
 
 def settle_skipped(items: QuerySet[Item]) -> None:
@@ -180,7 +189,7 @@ def locked_items(keys: list[int]) -> QuerySet[Item]:
 @prepared
 def _labels(keys: list[int]) -> QuerySet[Slot, Any]:
     slots = Slot.objects.filter(item__pk__in=keys)
-    return slots.values_list("item", "vote__label", "vote__annotator", "vote__unblinded")
+    return slots.values_list("item", "index", "vote__label", "vote__annotator", "vote__unblinded")
 
 
 @prepared
@@ -196,8 +205,11 @@ class _Facts:
         self._projects = {item.round.project_id for item in items}
         # For each slot of an item: label, annotator, unblinded; None for a slot without a vote.
         self._slots: dict[int, list[tuple[str | None, int | None, bool | None]]] = defaultdict(list)
-        for key, *vote in _labels.all(keys=self._keys):
-            self._slots[key].append(tuple(vote))
+        asked = {item.pk: item.round.votes_per_item for item in items}
+        for key, index, *vote in _labels.all(keys=self._keys):
+            # While a round is asked for more votes, their slots are still being written.
+            if index < asked[key] or vote[0] is not None:
+                self._slots[key].append(tuple(vote))
         self._possible_voters: dict[int, set[int]] = {}
 
     def state_of(self, item: Item) -> str:
@@ -269,11 +281,16 @@ def is_free(now: Any) -> Q:
 
 def hand_back(slots: QuerySet[Slot]) -> None:
     """Free those of the slots that are in somebody's hands; filled ones stay."""
-    slots.filter(vote=None).update(annotator=None, lease_until=None)
+    held = slots.filter(vote=None, annotator__isnull=False)
+    held.update(annotator=None, lease_until=None)
 
 
 def count_earlier_votes(
-    round_: Round, example_id: int | None = None, *, by: Annotator | None = None
+    round_: Round,
+    example_id: int | None = None,
+    *,
+    by: Annotator | None = None,
+    advance: Advance = no_news,
 ) -> int:
     """Let votes given elsewhere under the same protocol fill this round's free slots.
 
@@ -283,6 +300,7 @@ def count_earlier_votes(
     Args:
         example_id: Look at votes on this example only.
         by: Look at this annotator's votes only.
+        advance: Told after each vote.
     """
     filled = 0
     earlier = (
@@ -297,10 +315,11 @@ def count_earlier_votes(
         earlier = earlier.filter(annotator=by)
     for vote in earlier.iterator():
         filled += count_vote_in(vote, round_)
+        advance(1)
     return filled
 
 
-def count_all_earlier_votes(round_: Round) -> int:
+def count_all_earlier_votes(round_: Round, advance: Advance = no_news) -> int:
     """Count earlier votes in a round whose items are new, among them votes being given just now.
 
     Such a vote did not see the new items. It holds its example's items until it is stored, and
@@ -313,12 +332,13 @@ def count_all_earlier_votes(round_: Round) -> int:
         with transaction.atomic():
             held = Item.objects.select_for_update(no_key=True).order_by("pk")
             list(held.filter(pk__in=keys[start : start + _CHUNK]).values_list("pk", flat=True))
-    return count_earlier_votes(round_)
+        advance(0)
+    return count_earlier_votes(round_, advance=advance)
 
 
 def count_vote_in(vote: Vote, round_: Round) -> int:
     """Let the vote fill a free slot of its example in this round. Returns 1 if it does, else 0."""
-    items = Item.objects.filter(round=round_, example=vote.example_id)
+    items = Item.objects.select_related("round").filter(round=round_, example=vote.example_id)
     with transaction.atomic():
         # Locked first: two who count the same vote at once must not give it two slots.
         item = items.select_for_update(of=("self",), no_key=True).first()
@@ -335,6 +355,9 @@ def _fill_free_slot(item: Item, vote: Vote) -> int:
     mine = Q(annotator=vote.annotator_id)
     # The slot's own columns alone: a join would be judged by what it held before the update.
     free = Slot.objects.filter(mine | is_free(timezone.now()), item=item, vote=None)
+    if item.round.kind == Round.Kind.ROUTED:
+        # Beyond them are the slots of more votes that are still being written.
+        free = free.filter(index__lt=item.round.votes_per_item)
     for slot in free.order_by(Case(When(mine, then=0), default=1), "index"):
         if free.filter(pk=slot.pk).update(vote=vote, annotator=None, lease_until=None):
             settle(item)

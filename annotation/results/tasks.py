@@ -1,10 +1,15 @@
 """Celery tasks of the results: ids in, load, call. The settings say which queue is whose."""
 
+from contextlib import suppress
+
 from celery import shared_task
 
+from annotation import deletion
 from annotation.results.report.cache import current_report
 from annotation.results.sections.routing import select_what_was_learned
+from annotation.rounds import growing
 from annotation.rounds.changes import rounds_due
+from judging.core.errors import UserError
 from judging.runs.models import Run
 
 
@@ -14,6 +19,20 @@ def go_on_with_round(round_id: int) -> None:
     round_ = rounds_due().filter(pk=round_id).first()
     if round_ is not None:
         select_what_was_learned(round_)
+
+
+@shared_task
+def work_on_round(work_id: int) -> None:
+    """Write what is left of a round that was opened or changed, and settle its items."""
+    with suppress(UserError):
+        growing.work_on(work_id)
+
+
+@shared_task
+def go_on_deleting(deletion_id: int) -> None:
+    """Delete what is left of a project that somebody deleted."""
+    with suppress(UserError):
+        deletion.go_on(deletion_id)
 
 
 @shared_task

@@ -17,20 +17,14 @@ from django.db import transaction
 from django.db.models import Exists, Max, OuterRef, QuerySet
 from django.utils import timezone
 
-from annotation.models import Item, Round, RoutingScores, Selection, Slot
-from annotation.queue.settling import (
-    count_all_earlier_votes,
-    count_earlier_votes,
-    hand_back,
-    settle_all,
-    settle_skipped,
-)
-from annotation.rounds.opening import add_items, add_selections, plan_to_store
+from annotation.models import Item, Round, RoundWork, RoutingScores, Selection
+from annotation.queue.settling import Advance, no_news
+from annotation.rounds import growing
+from annotation.rounds.opening import plan_to_store, rows_of_selections
 from annotation.rounds.selecting import Drawn, Ranked, draw, ranked_examples, size_for_beta
 from judging.core import waking
 from judging.core.caching import report_cache
 from judging.core.errors import UserError
-from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, frame_of
 from judging.projects import access
 from judging.projects.models import AuditEvent
@@ -83,66 +77,93 @@ def resume(round_: Round, user: AbstractUser | None) -> None:
     _move(round_, user, Round.State.PAUSED, Round.State.OPEN, "round resumed")
 
 
-def close(round_: Round, user: AbstractUser | None) -> None:
+def close(
+    round_: Round,
+    user: AbstractUser | None,
+    *,
+    advance: Advance = no_news,
+    background: bool = False,
+) -> None:
     """End the round and settle its items. Its votes can no longer be changed."""
     states = [Round.State.OPEN, Round.State.PAUSED]
-    if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
-        raise UserError(f"Round {round_.number} is closed already.")
-    hand_back(Slot.objects.filter(round=round_))
-    count_earlier_votes(round_)
-    settle_all(Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE))
-    access.record_event(round_.project, user, "round closed", f"round {round_.number}")
+    n_items = Item.objects.filter(round=round_).exclude(state=Item.State.COMPLETE).count()
+    with transaction.atomic():
+        if not _change(round_, states, Round.State.CLOSED, closed_at=timezone.now()):
+            raise UserError(f"Round {round_.number} is closed already.")
+        settling = {"n_total": n_items, "state": RoundWork.State.SETTLING}
+        work = growing.begin(round_, RoundWork.Kind.CLOSE, user, **settling)
+        access.record_event(round_.project, user, "round closed", f"round {round_.number}")
+    growing.do(work, advance, background=background)
 
 
-def reopen(round_: Round, user: AbstractUser | None) -> None:
+def reopen(
+    round_: Round,
+    user: AbstractUser | None,
+    *,
+    advance: Advance = no_news,
+    background: bool = False,
+) -> None:
     """Go on with the items that didn't get all their votes."""
     if round_.kind == Round.Kind.IMPORT:
         raise UserError(
             "A round of imported votes can't be opened for labelling. Open a new round instead."
         )
-    if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
-        raise UserError(f"Round {round_.number} is not closed.")
-    count_all_earlier_votes(round_)
-    settle_all(Item.objects.filter(round=round_, slots__vote=None))
-    access.record_event(round_.project, user, "round reopened", f"round {round_.number}")
+    n_items = Item.objects.filter(round=round_).count()
+    with transaction.atomic():
+        if not _change(round_, [Round.State.CLOSED], Round.State.OPEN, closed_at=None):
+            raise UserError(f"Round {round_.number} is not closed.")
+        settling = {"n_total": n_items, "state": RoundWork.State.SETTLING}
+        work = growing.begin(round_, RoundWork.Kind.REOPEN, user, **settling)
+        access.record_event(round_.project, user, "round reopened", f"round {round_.number}")
+    growing.do(work, advance, background=background)
 
 
-def raise_votes(round_: Round, user: AbstractUser | None, votes: int) -> None:
-    """Ask for more votes per item: slots are added, and complete items open again."""
+def raise_votes(
+    round_: Round,
+    user: AbstractUser | None,
+    votes: int,
+    *,
+    advance: Advance = no_news,
+    background: bool = False,
+) -> bool:
+    """Ask for more votes per item: slots are added, and complete items open again.
+
+    Returns False if that is left to a worker.
+    """
     if not round_.votes_per_item < votes <= _MAX_VOTES:
         raise UserError(
             f"Choose a number above {round_.votes_per_item} and up to {_MAX_VOTES}. Votes already "
             "given are never removed."
         )
+    n_items = Item.objects.filter(round=round_).count()
     with transaction.atomic():
         before = round_.votes_per_item
-        _not_closed(round_, "ask for more votes")
-        changed = Round.objects.filter(pk=round_.pk, votes_per_item=before)
-        if not changed.update(votes_per_item=votes):
+        if _not_closed(round_, "ask for more votes").votes_per_item != before:
             raise UserError("Another person changed this round at the same moment. Reload it.")
-        round_.votes_per_item = votes
-        items = Item.objects.filter(round=round_).only("pk", "position", "round_id")
-        # Locked in the order in which everybody locks items. An UPDATE would lock them in any.
-        list(items.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
-        Slot.objects.bulk_create(
-            (
-                Slot(round=round_, item=item, index=index, position=item.position)
-                for item in items.iterator()
-                for index in range(before, votes)
-            ),
-            batch_size=1000,
+        work = growing.begin(
+            round_,
+            RoundWork.Kind.VOTES,
+            user,
+            n_total=n_items,
+            before=before,
+            votes=votes,
+            round={"votes_per_item": votes},
+            event={"before": before, "now": votes},
         )
-        items.update(state=Item.State.OPEN)
-        rows_came(items.count() * (votes - before), Item, Slot)
-        access.record_event(
-            round_.project, user, "votes raised", f"round {round_.number}", before=before, now=votes
-        )
-    count_earlier_votes(round_)
-    settle_skipped(items)
+    done = growing.do(work, advance, background=background)
+    round_.refresh_from_db(fields=["votes_per_item"])
+    return done
 
 
-def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
-    """Select up to a larger cut. Returns how many items joined the round.
+def extend(
+    round_: Round,
+    user: AbstractUser | None,
+    beta: Decimal,
+    *,
+    advance: Advance = no_news,
+    background: bool = False,
+) -> int:
+    """Select up to a larger cut. Returns how many items join the round.
 
     New items get random places among those still open. An audit item within the new cut keeps its
     place, and the analysis counts it as selected (SCIENCE: win rate).
@@ -158,35 +179,35 @@ def extend(round_: Round, user: AbstractUser | None, beta: Decimal) -> int:
     with transaction.atomic():
         # Two extensions at once take different examples.
         round_ = _not_closed(round_, "extend it")
+        if growing.current_work(round_) is not None:
+            raise growing.still_at_work(round_)
         items = Item.objects.filter(round=round_)
         here = set(items.values_list("example_id", flat=True))
         new = [ranked for ranked in wanted if ranked.example_id not in here]
         if not new:
             raise UserError(f"β = {beta} % adds nothing: these examples are in the round already.")
-        selection = Selection.objects.create(
+        selection = Selection.every.create(
             round=round_,
             kind=Selection.Kind.TOP,
             seed=round_.seed,
             frame_size=round_.frame_size,
+            ready=False,
             parameters={
                 "beta": str(beta),
                 "extends": round_.parameters.get("beta"),
                 COVERS: _audited_within(items, wanted),
             },
         )
-        add_items(round_, selection, new, _places_among_open(round_, len(new), selection.pk))
-        rows_came(len(new) * round_.votes_per_item, Item, Slot)
-        parameters = round_.parameters | {"beta": str(beta)}
-        Round.objects.filter(pk=round_.pk).update(parameters=parameters)
-        access.record_event(
-            round_.project,
+        places = _places_among_open(round_, len(new), selection.pk)
+        work = growing.begin(
+            round_,
+            RoundWork.Kind.EXTEND,
             user,
-            "cut extended",
-            f"round {round_.number}",
-            beta=str(beta),
-            items=len(new),
+            growing.rows_of(selection, new, places),
+            round={"parameters": round_.parameters | {"beta": str(beta)}},
+            event={"beta": str(beta), "items": len(new)},
         )
-    count_all_earlier_votes(round_)
+    growing.do(work, advance, background=background)
     return len(new)
 
 
@@ -256,8 +277,9 @@ def rounds_due() -> QuerySet[Round]:
     """Return rounds whose learning sample is settled and whose second stage is not open yet."""
     waiting = Item.objects.filter(round=OuterRef("pk"), selection__kind=Selection.Kind.LEARN)
     waiting = waiting.exclude(state=Item.State.COMPLETE)
+    at_work = RoundWork.objects.filter(round=OuterRef("pk")).exclude(state=RoundWork.State.DONE)
     rounds = Round.objects.filter(stage=Round.Stage.LEARN).exclude(state=Round.State.CLOSED)
-    return rounds.filter(~Exists(waiting))
+    return rounds.filter(~Exists(waiting), ~Exists(at_work))
 
 
 def wake_due() -> None:
@@ -268,23 +290,19 @@ def wake_due() -> None:
 
 
 def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
-    """Select the rest, draw the audit, and fix what it may certify, in one transaction.
+    """Select the rest, draw the audit, and fix what it may certify.
 
     Returns False if another process was faster, or a learning item was reopened meanwhile.
     """
     with transaction.atomic():
-        if rounds_due().filter(pk=round_.pk).update(stage=Round.Stage.SELECT) != 1:
+        rounds = Round.objects.select_for_update(of=("self",), no_key=True)
+        locked = rounds.filter(pk=round_.pk).first()
+        if locked is None or not rounds_due().filter(pk=round_.pk).exists():
             return False
         round_.refresh_from_db()
         run = round_.run
         if run is None:
             raise ValueError("a round that learns has a run")
-        RoutingScores.objects.create(
-            round=round_,
-            fit=learned.fit,
-            examples=list(learned.scores),
-            scores=list(learned.scores.values()),
-        )
         drawn = _drawn(round_, run, learned)
         settings = round_.parameters
         plan = plan_to_store(
@@ -295,21 +313,24 @@ def open_second_stage(round_: Round, learned: RoutingFit) -> bool:
             tuple(look for look in settings["looks"] if look <= len(drawn.audit)),
             learned.scores if learned.used else None,
         )
-        Round.objects.filter(pk=round_.pk).update(certificate_plan=plan)
         last = Item.objects.filter(round=round_).aggregate(last=Max("position"))["last"]
         parts = [("top", drawn.top), ("audit", drawn.audit), ("check", _late_checks(round_))]
-        add_selections(round_, parts, drawn, start=last + 1)
-        round_.selections.filter(items=None).delete()
-        access.record_event(
-            round_.project,
+        work = growing.begin(
+            round_,
+            RoundWork.Kind.SELECT,
             None,
-            "round selected by what it learned",
-            f"round {round_.number}",
-            used=learned.used,
-            items=len(drawn.top) + len(drawn.audit),
+            rows_of_selections(round_, parts, drawn, start=last + 1),
+            learned={
+                "fit": learned.fit,
+                "examples": list(learned.scores),
+                "scores": list(learned.scores.values()),
+            },
+            round={"stage": Round.Stage.SELECT, "certificate_plan": plan},
+            event={"used": learned.used, "items": len(drawn.top) + len(drawn.audit)},
         )
-    count_all_earlier_votes(round_)
-    return True
+    done = growing.do(work)
+    round_.refresh_from_db()
+    return done
 
 
 def ranking_of(round_: Round, run: Run) -> list[Ranked]:

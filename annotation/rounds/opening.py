@@ -9,7 +9,7 @@ choosing it after seeing votes would invalidate the guarantee.
 import hashlib
 import json
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from random import Random
@@ -18,8 +18,9 @@ from typing import Any
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
 
-from annotation.models import Annotator, Item, Protocol, Round, Seat, Selection, Slot
-from annotation.queue.settling import count_all_earlier_votes
+from annotation.models import Annotator, Protocol, Round, RoundWork, Seat, Selection
+from annotation.queue.settling import Advance, no_news
+from annotation.rounds import growing
 from annotation.rounds.selecting import (
     Drawn,
     Ranked,
@@ -31,11 +32,9 @@ from annotation.rounds.selecting import (
     size_for_budget,
 )
 from judging.core.errors import UserError
-from judging.core.sql.statements import rows_came
 from judging.dataset.models import Example, frame_of
 from judging.methods.review.certificate import CertificatePlan, certificate_plan
 from judging.methods.review.cost import HumanRate
-from judging.projects import access
 from judging.projects.access import next_number
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
@@ -47,8 +46,6 @@ _SEEDS = 2**62
 EPSILON, ALPHA = 0.1, 0.05
 # More thresholds than these would certify hardly more, and each is tested.
 MOST_THRESHOLDS = 200
-# Items made at once.
-_CHUNK = 1000
 # The project's settings that make a protocol.
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
 
@@ -87,24 +84,36 @@ class RoundSettings:
 
 
 def open_round(
-    project: Project, user: AbstractUser | None, run: Run | None, settings: RoundSettings
+    project: Project,
+    user: AbstractUser | None,
+    run: Run | None,
+    settings: RoundSettings,
+    *,
+    advance: Advance = no_news,
+    background: bool = False,
 ) -> Round:
     """Select examples, put them in a random order, and open the round.
 
     The same settings and seed select the same items. Raises UserError that says what to change.
+
+    Args:
+        advance: Told how many items were written.
+        background: Leave a large round to a worker. Nobody sees it until it is written whole.
     """
     _check(project, run, settings)
     seed = settings.seed if settings.seed is not None else secrets.randbelow(_SEEDS)
     protocol = current_protocol(project)
     drawn, m = _select(project, run, settings, seed)
     check_plan(settings.audit, settings.epsilon, settings.alpha, settings.looks)
-    planned = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
+    certificate = plan_to_store(run, drawn, settings.epsilon, settings.alpha, settings.looks)
+    checks = _checks(project)
     with transaction.atomic():
         round_ = Round.objects.create(
             project=project,
             number=next_number(project, Round),
             run=run,
             protocol=protocol,
+            state=Round.State.OPENING,
             stage=Round.Stage.LEARN if drawn.learn else Round.Stage.ONLY,
             votes_per_item=settings.votes,
             seed=seed,
@@ -113,7 +122,7 @@ def open_round(
             frame_size=drawn.frame_size,
             paper_mode=settings.paper_mode,
             parameters=_parameters(settings, m),
-            certificate_plan=planned,
+            certificate_plan=certificate,
             wage_usd=rate_of(project, settings).wage,
             minutes_per_vote=rate_of(project, settings).minutes,
             cost_basis=project.cost_basis,
@@ -121,17 +130,17 @@ def open_round(
         )
         for person in dict.fromkeys(settings.annotators):
             Seat.objects.create(round=round_, annotator=person, limit=settings.limit)
-        _add_first_items(round_, drawn, _checks(project))
-        access.record_event(
-            project,
+        rows = _first_rows(round_, drawn, checks)
+        work = growing.begin(
+            round_,
+            RoundWork.Kind.OPEN,
             user,
-            "round opened",
-            f"round {round_.number}",
-            items=Item.objects.filter(round=round_).count(),
-            **_parameters(settings, m),
+            rows,
+            round={"state": Round.State.OPEN},
+            event={"items": len(rows), **_parameters(settings, m)},
         )
-    # After the transaction: a vote that is given while the round is being made doesn't see it.
-    count_all_earlier_votes(round_)
+    if growing.do(work, advance, background=background):
+        round_.refresh_from_db(fields=["state"])
     return round_
 
 
@@ -307,8 +316,8 @@ def plan_to_store(
     return asdict(replace(plan, grid=grid)) | {"score": score, "run": run.number}
 
 
-def _add_first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> None:
-    """Make all of a round's items, or those of its learning sample with their share of the
+def _first_rows(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> list[growing.Row]:
+    """Return all of a round's items, or those of its learning sample with their share of the
     attention checks.
 
     Later selections are announced, so that people see from the start how much is asked of them.
@@ -316,79 +325,46 @@ def _add_first_items(round_: Round, drawn: Drawn, checks: Sequence[Ranked]) -> N
     if not drawn.learn:
         top = Selection.Kind.ALL if round_.parameters["everything"] else Selection.Kind.TOP
         parts = [(top, drawn.top), (Selection.Kind.AUDIT, drawn.audit)]
-        add_selections(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
-        return
+        return rows_of_selections(round_, [*parts, (Selection.Kind.CHECK, checks)], drawn)
     learn, m, audit = len(drawn.learn), round_.parameters["m"], round_.parameters["audit"]
     early = round(len(checks) * learn / (m + audit))
-    add_selections(round_, [("learn", drawn.learn), ("check", checks[:early])], drawn)
+    first = [("learn", drawn.learn), ("check", checks[:early])]
+    rows = rows_of_selections(round_, first, drawn)
     later = (("top", m - learn), ("audit", audit), ("check", len(checks) - early))
     for kind, n_items in later:
         if n_items:
-            _new_selection(round_, kind, n_items)
+            _new_selection(round_, kind, n_items=n_items)
+    return rows
 
 
-def add_selections(
+def rows_of_selections(
     round_: Round,
     parts: Sequence[tuple[str, Sequence[Ranked]]],
     drawn: Drawn,
     start: float = 0.0,
-) -> None:
-    """Make the items of each selection, in one random order that begins at `start`."""
+) -> list[growing.Row]:
+    """Make the selections, and return their items in one random order that begins at `start`.
+
+    The selections are hidden until their items are written.
+    """
     places = [start + place for place in range(sum(len(ranked) for _, ranked in parts))]
     Random(f"order:{round_.seed}" + (f":{start:g}" if start else "")).shuffle(places)
+    rows = []
     for kind, ranked in parts:
         if not ranked:
             continue
-        announced = round_.selections.filter(kind=kind, items=None).order_by("pk").first()
-        selection = announced or _new_selection(round_, kind)
         audited = kind == Selection.Kind.AUDIT
-        selection.frame_size = drawn.n_rest if audited else drawn.frame_size
-        selection.save(update_fields=["frame_size"])
-        add_items(round_, selection, ranked, [places.pop() for _ in ranked])
-    rows_came(sum(len(ranked) for _, ranked in parts) * round_.votes_per_item, Item, Slot)
+        size = drawn.n_rest if audited else drawn.frame_size
+        selection = _new_selection(round_, kind, frame_size=size, ready=False)
+        rows += growing.rows_of(selection, ranked, [places.pop() for _ in ranked])
+    return rows
 
 
-def _new_selection(round_: Round, kind: str, n_items: int = 0) -> Selection:
-    return Selection.objects.create(
-        round=round_,
-        kind=kind,
-        seed=round_.seed,
-        frame_size=round_.frame_size,
-        parameters=round_.parameters,
-        n_items=n_items,
-    )
-
-
-def add_items(
-    round_: Round, selection: Selection, ranked: Sequence[Ranked], positions: Iterable[float]
-) -> None:
-    """Make the items of one selection at these places in the order, with n slots each."""
-    share = 1.0
-    if selection.kind in Selection.RANDOM:
-        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
-    places = list(positions)
-    for start in range(0, len(ranked), _CHUNK):
-        items = [
-            Item(
-                round=round_,
-                selection=selection,
-                example_id=example.example_id,
-                position=places[start + offset],
-                audit_order=start + offset if selection.kind == Selection.Kind.AUDIT else None,
-                rank=example.rank or None,
-                bpde=example.bpde,
-                routing_score=example.routing_score,
-                probability=share,
-            )
-            for offset, example in enumerate(ranked[start : start + _CHUNK])
-        ]
-        made = Item.objects.bulk_create(items)
-        Slot.objects.bulk_create(
-            Slot(round=round_, item=item, index=index, position=item.position)
-            for item in made
-            for index in range(round_.votes_per_item)
-        )
-    Selection.objects.filter(pk=selection.pk).update(n_items=len(ranked))
+def _new_selection(round_: Round, kind: str, **fields: Any) -> Selection:
+    described = {
+        "frame_size": round_.frame_size, "seed": round_.seed, "parameters": round_.parameters,
+    }  # fmt: skip
+    return Selection.every.create(round=round_, kind=kind, **described | fields)
 
 
 def _checks(project: Project) -> list[Ranked]:

@@ -71,14 +71,18 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
     """Return the round's progress, in a constant number of queries whatever its size."""
     now = now or timezone.now()
     items = _items(round_, now)
-    slots = Slot.objects.filter(round=round_).aggregate(
-        asked=Count("pk"),
-        given=Count("vote"),
-        # An item that skips or a decision settled gets no more votes.
-        left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
-        cast=Count("vote", filter=_CAST_HERE),
-        untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
-        seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
+    slots = (
+        Slot.objects.asked()
+        .filter(round=round_)
+        .aggregate(
+            asked=Count("pk"),
+            given=Count("vote"),
+            # An item that skips or a decision settled gets no more votes.
+            left=Count("pk", filter=Q(vote=None, item__state=Item.State.OPEN)),
+            cast=Count("vote", filter=_CAST_HERE),
+            untimed=Count("vote", filter=_CAST_HERE & Q(vote__active_seconds=None)),
+            seconds=Coalesce(Sum("vote__active_seconds", filter=_CAST_HERE), 0.0),
+        )
     )
     rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     voters, newcomers = voters_of(round_)
@@ -120,7 +124,8 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
     if round_.state == Round.State.CLOSED or people >= round_.votes_per_item:
         return 0
     items = Item.objects.filter(round=round_, state=Item.State.OPEN, skips=None)
-    items = items.annotate(missing=Count("slots", filter=Q(slots__vote=None)))
+    asked = Q(slots__vote=None, slots__index__lt=F("round__votes_per_item"))
+    items = items.annotate(missing=Count("slots", filter=asked))
     if not voters:
         # SQL has no empty list, and none of the votes is theirs.
         return items.filter(missing__gt=newcomers).count()
@@ -130,11 +135,11 @@ def out_of_reach(round_: Round, voters: Collection[int], newcomers: int) -> int:
 
 
 def rounds_with_counts(project: Project) -> QuerySet[Round]:
-    """Return the project's rounds with their counts, the latest first."""
+    """Return the project's rounds with their counts, the latest first, also one being opened."""
     items = Item.objects.filter(round=OuterRef("pk"))
-    slots = Slot.objects.filter(round=OuterRef("pk"))
+    slots = Slot.objects.asked().filter(round=OuterRef("pk"))
     return (
-        Round.objects.filter(project=project)
+        Round.every.filter(project=project)
         .select_related("run", "protocol")
         .annotate(
             n_items=count_of(items, "round"),

@@ -153,7 +153,9 @@ def _work_for(user: AbstractUser) -> QuerySet[Slot]:
         protocol=OuterRef("item__round__protocol"),
         annotator__user=user,
     )
-    unfilled = Slot.objects.filter(round=OuterRef("pk"), vote=None, item__state=Item.State.OPEN)
+    unfilled = Slot.objects.asked().filter(
+        round=OuterRef("pk"), vote=None, item__state=Item.State.OPEN
+    )
     return unfilled.filter(~Exists(skips), ~Exists(votes))
 
 

@@ -1,7 +1,7 @@
 """Votes given elsewhere become votes like any others, in a round of their own kind.
 
-All or nothing. The same vote again adds nothing; another label by the same person on the same
-example is listed as a conflict, and the vote that is there stays.
+A file with a wrong row adds nothing. The same vote again adds nothing; another label by the same
+person on the same example is listed as a conflict, and the vote that is there stays.
 """
 
 import secrets
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from django.contrib.auth.models import AbstractUser
 from django.db import transaction
+from django.db.models import F
 from django.utils import timezone
 
 from annotation.models import Annotator, Item, Protocol, Round, Selection, Slot, Vote
@@ -25,6 +26,8 @@ from annotation.queue.settling import (
 )
 from annotation.rounds.opening import protocol_named
 from annotation.votes.files import KnownExample, VoteReader, VoteRow, names_of, vote_records
+from judging.core.chunks import Chunks
+from judging.core.sql import statements
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records
 from judging.dataset.models import Example, Import
@@ -33,6 +36,9 @@ from judging.dataset.whole_files import accepted, record_import
 from judging.projects import access
 from judging.projects.access import next_number
 from judging.projects.models import Project
+
+# Votes written at once, at most.
+_MOST = 1000
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,10 @@ def import_votes(
     maps: Sequence[str] = (),
     labels: Codes | None = None,
 ) -> VotesImported:
-    """Read a whole file, then write it. Raises UserError with the lines that are wrong."""
+    """Read a whole file, then write it. Raises UserError with the lines that are wrong.
+
+    It is written in short transactions. After a kill, the same file again adds what is missing.
+    """
     examples = Example.objects.filter(project=project).visible().order_by("number", "pk")
     known = [
         KnownExample(*row)
@@ -66,16 +75,14 @@ def import_votes(
     ]
     records = vote_records(path, file_format)
     rows = _checked_votes(records, VoteReader(known, annotator, names_of(maps), labels or {}))
+    file = _VotesFile(project, rows, protocol)
+    found = compare(rows, file.held, file.key)
+    for asked in file.protocols:
+        new = [row for row in found.new if file.protocol_of(row) == asked]
+        if new:
+            _write(_import_round(project, user, asked), new, file.people)
+    sha256 = records.hashes[0].hex()
     with transaction.atomic():
-        # Locked for the whole import: another one may hold the same votes.
-        Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-        file = _VotesFile(project, rows, protocol)
-        found = compare(rows, file.held, file.key)
-        for asked in file.protocols:
-            new = [row for row in found.new if file.protocol_of(row) == asked]
-            if new:
-                _write(_import_round(project, user, asked), new, file.people)
-        sha256 = records.hashes[0].hex()
         record_import(project, user, Import.Kind.VOTES, path, sha256, len(rows), found)
         access.record_event(
             project, user, "votes imported", path.name, added=len(found.new),
@@ -194,29 +201,63 @@ def _checked_votes(records: Records, reader: VoteReader) -> list[VoteRow]:
 
 def _import_round(project: Project, user: AbstractUser | None, protocol: Protocol) -> Round:
     rounds = Round.objects.filter(project=project, protocol=protocol, kind=Round.Kind.IMPORT)
-    return rounds.first() or Round.objects.create(
-        project=project,
-        number=next_number(project, Round),
-        kind=Round.Kind.IMPORT,
-        protocol=protocol,
-        state=Round.State.CLOSED,
-        closed_at=timezone.now(),
-        votes_per_item=1,
-        seed=secrets.randbelow(2**62),
-        no_majority=project.no_majority,
-        wage_usd=project.wage_usd,
-        minutes_per_vote=project.minutes_per_vote,
-        cost_basis=project.cost_basis,
-        opened_by=user,
-    )
+    if (round_ := rounds.first()) is not None:
+        return round_
+    with transaction.atomic():
+        number = next_number(project, Round)
+        # Another import may have made it while this one waited for the number.
+        return rounds.first() or Round.objects.create(
+            project=project,
+            number=number,
+            kind=Round.Kind.IMPORT,
+            protocol=protocol,
+            state=Round.State.CLOSED,
+            closed_at=timezone.now(),
+            votes_per_item=1,
+            seed=secrets.randbelow(2**62),
+            no_majority=project.no_majority,
+            wage_usd=project.wage_usd,
+            minutes_per_vote=project.minutes_per_vote,
+            cost_basis=project.cost_basis,
+            opened_by=user,
+        )
 
 
 def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator]) -> None:
-    if not rows:
-        return
-    items = _items(round_, {row.example.pk for row in rows})
+    """Write the votes, those on an example together, in short transactions."""
+    by_example: dict[int, list[VoteRow]] = defaultdict(list)
+    for row in rows:
+        by_example[row.example.pk].append(row)
+    examples, chunks = sorted(by_example), Chunks()
+    selection: Selection | None = None
+    while examples:
+        size = max(1, min(chunks.size, _MOST) * len(by_example) // len(rows))
+        chunk, examples = examples[:size], examples[size:]
+        with chunks.transaction():
+            # Two imports at once write in turn.
+            Project.objects.select_for_update(no_key=True).only("pk").get(pk=round_.project_id)
+            items, selection = _items(round_, chunk, selection)
+            wanted = [row for key in chunk for row in by_example[key]]
+            _write_chunk(round_, _not_there_yet(round_, wanted, people), people, items)
+    rows_came(len(rows), Item, Slot, Vote)
+
+
+def _not_there_yet(
+    round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator]
+) -> list[VoteRow]:
+    """Leave out what another import has written since this one compared the file."""
+    votes = Vote.objects.filter(
+        protocol=round_.protocol_id, example__in={row.example.pk for row in rows}
+    )
+    there = set(votes.values_list("annotator", "example"))
+    return [row for row in rows if (people[row.annotator].pk, row.example.pk) not in there]
+
+
+def _write_chunk(
+    round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator], items: dict[int, Item]
+) -> None:
     used: dict[int, int] = defaultdict(int)
-    taken = Slot.objects.filter(round=round_, item__in=items.values())
+    taken = Slot.objects.filter(round=round_, item__in=[item.pk for item in items.values()])
     for item_id, index in taken.values_list("item", "index"):
         used[item_id] = max(used[item_id], index + 1)
     slots = []
@@ -232,46 +273,38 @@ def _write(round_: Round, rows: Sequence[VoteRow], people: dict[str, Annotator])
             )
         )
         used[item.pk] += 1
-    slots = Slot.objects.bulk_create(slots, batch_size=1000)
+    slots = Slot.objects.bulk_create(slots)
     votes = Vote.objects.bulk_create(
-        (
-            _vote(round_, row, slot, people[row.annotator])
-            for row, slot in zip(rows, slots, strict=True)
-        ),
-        batch_size=1000,
+        _vote(round_, row, slot, people[row.annotator])
+        for row, slot in zip(rows, slots, strict=True)
     )
     for slot, vote in zip(slots, votes, strict=True):
         slot.vote = vote
-    Slot.objects.bulk_update(slots, ["vote"], batch_size=500)
-    rows_came(len(rows), Item, Slot, Vote)
+    if slots:
+        statements.update(Slot, slots, ("vote",))
     _settle(round_, list(items.values()))
 
 
-def _items(round_: Round, example_ids: set[int]) -> dict[int, Item]:
-    """Return the round's item of each example, and make the ones that it doesn't have."""
-    held = Item.objects.filter(round=round_, example__in=example_ids).values_list(
-        "example", flat=True
-    )
-    new = sorted(example_ids - set(held))
+def _items(
+    round_: Round, example_ids: Sequence[int], selection: Selection | None
+) -> tuple[dict[int, Item], Selection | None]:
+    """Return the round's item of each example, made if it doesn't have one, and their selection."""
+    items = Item.objects.filter(round=round_, example__in=example_ids)
+    held = set(items.values_list("example", flat=True))
+    new = [pk for pk in example_ids if pk not in held]
     if new:
-        start = Item.objects.filter(round=round_).count()
-        selection = Selection.objects.create(
-            round=round_,
-            kind=Selection.Kind.IMPORT,
-            seed=round_.seed,
-            frame_size=len(new),
-            n_items=len(new),
+        start = Round.objects.values_list("frame_size", flat=True).get(pk=round_.pk)
+        selection = selection or Selection.objects.create(
+            round=round_, kind=Selection.Kind.IMPORT, seed=round_.seed, frame_size=0
         )
         Item.objects.bulk_create(
-            (
-                Item(round=round_, selection=selection, example_id=pk, position=float(start + n))
-                for n, pk in enumerate(new)
-            ),
-            batch_size=1000,
+            Item(round=round_, selection=selection, example_id=pk, position=float(start + n))
+            for n, pk in enumerate(new)
         )
+        more = {"n_items": F("n_items") + len(new), "frame_size": F("frame_size") + len(new)}
+        Selection.objects.filter(pk=selection.pk).update(**more)
         Round.objects.filter(pk=round_.pk).update(frame_size=start + len(new))
-    return {item.example_id: item for item in Item.objects.filter(round=round_).select_related(
-        "selection") if item.example_id in example_ids}  # fmt: skip
+    return {item.example_id: item for item in items.select_related("selection")}, selection
 
 
 def _vote(round_: Round, row: VoteRow, slot: Slot, annotator: Annotator) -> Vote:
@@ -296,10 +329,12 @@ def _settle(round_: Round, items: Sequence[Item]) -> None:
     """Say of each item whether its votes need a decision: nobody else votes in such a round."""
     labels: dict[int, list[str]] = defaultdict(list)
     leave_out = bool(leaving_out_unblinded([round_.project_id]))
-    slots = counted_slots(Slot.objects.filter(round=round_), leave_out)
+    slots = counted_slots(Slot.objects.filter(item__in=[item.pk for item in items]), leave_out)
     for item_id, label in slots.values_list("item", "vote__label"):
         labels[item_id].append(label)
     for item in items:
         undecided = needs_decision(round_, item.selection.kind, labels[item.pk])
         item.state = Item.State.ADJUDICATE if undecided else Item.State.COMPLETE
-    Item.objects.bulk_update(items, ["state"], batch_size=500)
+    for state in Item.State:
+        keys = [item.pk for item in items if item.state == state]
+        Item.objects.filter(pk__in=keys).update(state=state)

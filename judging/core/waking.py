@@ -18,6 +18,8 @@ PUMP_RUN = "judging.tasks.pump_run"
 REPARSE_RUN = "judging.tasks.reparse_run"
 WRITE_IMPORT = "judging.tasks.write_import"
 GO_ON_WITH_ROUND = "annotation.results.tasks.go_on_with_round"
+WORK_ON_ROUND = "annotation.results.tasks.work_on_round"
+DELETE_PROJECT = "annotation.results.tasks.go_on_deleting"
 RENEW_REPORT = "annotation.results.tasks.renew_report"
 NOTHING_LOST = "The work is recorded in the database, and a worker finds it later."
 

@@ -10,14 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Max, QuerySet
+from django.utils import timezone
 
+from judging.core import leases
+from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.errors import UserError
+from judging.core.leases import Lease
 from judging.dataset.files import Records, check_format
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.dataset.records import (
@@ -42,6 +47,7 @@ PLACES = Decimal("0.000001")
 # A call's part holds the criterion, behind `item:`.
 LONGEST_CRITERION = 50
 CHUNK = 1000
+LEASE = Lease(timedelta(seconds=60))
 # The key in a summary for the scores that the import gave to items of earlier imports.
 BORROWED = "scores_of_earlier_items"
 ALIASES = {
@@ -185,17 +191,44 @@ def write_scores(
 
     Raises UserError, with nothing written, if the project has an item's ID with other texts.
     """
-    with transaction.atomic():
-        if project is not None:
-            # Two imports at once wait here for each other.
-            Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-        items = _new_items(project, checked)
-        found = compare(checked.rows, _held_values(project), lambda row: row.key)
-        number = None
-        if project is not None and not dry_run:
-            number = _write(project, user, checked, items, found)
+    writes = project is not None and not dry_run
+    if writes:
+        remove_leftovers(project)
+    items = _new_items(project, checked)
+    found = compare(checked.rows, _held_values(project), lambda row: row.key)
+    number = _write(project, user, checked, items, found) if writes else None
     conflicts = tuple(found.conflicts)
     return ScoresImported(number, len(items), len(found.new), found.n_known, conflicts)
+
+
+def remove_leftovers(project: Project) -> None:
+    """Delete what imports left that were undone, or cut off while they were written.
+
+    Raises UserError if another import of scores is being written.
+    """
+    ours = Import.objects.filter(project=project, kind=Import.Kind.POINTS)
+    for imported in ours.filter(state=Import.State.WRITING):
+        if not (leases.is_dead(imported.holder) or leases.is_over(imported.lease_until)):
+            raise UserError(
+                f"Import {imported.number} of this project is being written. Nothing was changed. "
+                "Try again once it is done."
+            )
+        same = LEASE.unchanged(ours.filter(pk=imported.pk), imported.holder, imported.lease_until)
+        same.update(state=Import.State.UNDONE, **leases.FREE)
+    for imported in ours.filter(state=Import.State.UNDONE):
+        _delete_rows(imported)
+
+
+def _delete_rows(imported: Import) -> None:
+    for scores in _chunks(imported.summary.get(BORROWED, [])):
+        borrowed = HumanScore.objects.filter(pk__in=scores)
+        in_chunks(borrowed, lambda keys: delete_rows(HumanScore, pk__in=keys))
+
+    def delete(keys: list[int]) -> None:
+        delete_rows(HumanScore, point_item__in=keys)
+        delete_rows(PointItem, pk__in=keys)
+
+    in_chunks(PointItem.objects.filter(source=imported), delete, CHUNK)
 
 
 def _new_items(project: Project | None, checked: CheckedScores) -> list[ScoreRow]:
@@ -230,65 +263,104 @@ def _write(
     items: Sequence[ScoreRow],
     found: Comparison[ScoreRow],
 ) -> int:
-    imported = record_import(
-        project,
-        user,
-        Import.Kind.POINTS,
-        checked.path,
-        checked.sha256,
-        len(checked.rows),
-        found,
-        summary={"items": len(items), "conflicts": found.conflicts[:SHOWN]},
-    )
-    last = PointItem.objects.filter(project=project).aggregate(last=Max("number"))["last"]
-    PointItem.objects.bulk_create(
-        [
-            PointItem(
-                project=project,
-                source=imported,
-                external_id=row.external_id,
-                number=number,
-                input=row.input,
-                output=row.output,
-                model=row.model,
+    """Write in short transactions. Everything but scores of earlier items is seen at the end."""
+    holder = leases.new_holder()
+    with transaction.atomic():
+        # Two imports at once: the second one finds the first.
+        Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
+        imports = Import.objects.filter(project=project, kind=Import.Kind.POINTS)
+        if imports.filter(state=Import.State.WRITING).exists():
+            raise UserError(
+                "Another file of scores is being imported. Nothing was changed. Try again once it "
+                "is done."
             )
-            for number, row in enumerate(items, 0 if last is None else last + 1)
-        ],
-        batch_size=CHUNK,
-    )
-    _add_scores(imported, found.new)
-    access.record_event(
-        project, user, "scores imported", f"import {imported.number}",
-        file=checked.path.name, sha256=checked.sha256,
-    )  # fmt: skip
+        imported = record_import(
+            project,
+            user,
+            Import.Kind.POINTS,
+            checked.path,
+            checked.sha256,
+            len(checked.rows),
+            found,
+            summary={"items": len(items), "conflicts": found.conflicts[:SHOWN]},
+            holder=holder,
+            lease_until=LEASE.end(),
+            state=Import.State.WRITING,
+        )
+        last = PointItem.objects.filter(project=project).aggregate(last=Max("number"))["last"]
+    ours = Import.objects.filter(pk=imported.pk, state=Import.State.WRITING)
+    _add_items(imported, ours, items, 0 if last is None else last + 1)
+    _add_scores(imported, ours, found.new)
+    with transaction.atomic():
+        _keep(ours, imported, state=Import.State.DONE, finished_at=timezone.now())
+        Import.objects.filter(pk=imported.pk).update(**leases.FREE)
+        access.record_event(
+            project, user, "scores imported", f"import {imported.number}",
+            file=checked.path.name, sha256=checked.sha256,
+        )  # fmt: skip
     return imported.number
 
 
-def _add_scores(imported: Import, rows: Sequence[ScoreRow]) -> None:
-    """Add scores. Those of items that were there before are listed, so that an undo finds them."""
+def _keep(ours: QuerySet[Import], imported: Import, **fields: Any) -> None:
+    """Make sure that nobody undid the import, as the first statement of a chunk."""
+    if not LEASE.renew(ours, imported.holder, **fields):
+        raise UserError(
+            f"Import {imported.number} was undone while it was written. Nothing of it is left."
+        )
+
+
+def _add_items(
+    imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRow], start: int
+) -> None:
+    done, chunks = 0, Chunks()
+    while chunk := rows[done : done + min(chunks.size, CHUNK)]:
+        with chunks.transaction():
+            _keep(ours, imported)
+            PointItem.objects.bulk_create(
+                PointItem(
+                    project_id=imported.project_id,
+                    source=imported,
+                    external_id=row.external_id,
+                    number=number,
+                    input=row.input,
+                    output=row.output,
+                    model=row.model,
+                )
+                for number, row in enumerate(chunk, start + done)
+            )
+        done += len(chunk)
+
+
+def _add_scores(imported: Import, ours: QuerySet[Import], rows: Sequence[ScoreRow]) -> None:
+    """Add scores, those of items that were there before last, since they are seen at once.
+
+    The latter are listed, so that an undo finds them.
+    """
     items = PointItem.objects.filter(project=imported.project_id)
     there = items.values_list("external_id", "pk", "source_id")
     known = {name: (pk, source) for name, pk, source in there}
-    made = HumanScore.objects.bulk_create(
-        [
-            HumanScore(
-                point_item_id=known[row.external_id][0],
-                criterion=row.criterion,
-                rater=row.rater,
-                value=row.value,
+    rows = sorted(rows, key=lambda row: known[row.external_id][1] != imported.pk)
+    done, chunks = 0, Chunks()
+    while chunk := rows[done : done + min(chunks.size, CHUNK)]:
+        with chunks.transaction():
+            made = HumanScore.objects.bulk_create(
+                HumanScore(
+                    point_item_id=known[row.external_id][0],
+                    criterion=row.criterion,
+                    rater=row.rater,
+                    value=row.value,
+                )
+                for row in chunk
             )
-            for row in rows
-        ],
-        batch_size=CHUNK,
-    )
-    elsewhere = [
-        score.pk
-        for score, row in zip(made, rows, strict=True)
-        if known[row.external_id][1] != imported.pk
-    ]
-    if elsewhere:
-        imported.summary[BORROWED] = elsewhere
-        imported.save(update_fields=["summary"])
+            elsewhere = [
+                score.pk
+                for score, row in zip(made, chunk, strict=True)
+                if known[row.external_id][1] != imported.pk
+            ]
+            if elsewhere:
+                imported.summary[BORROWED] = imported.summary.get(BORROWED, []) + elsewhere
+            _keep(ours, imported, summary=imported.summary)
+        done += len(chunk)
 
 
 def undo_scores(imported: Import, user: Any) -> bool:
@@ -300,15 +372,15 @@ def undo_scores(imported: Import, user: Any) -> bool:
         # A run that claims calls about these items, and another import, wait here.
         Project.objects.select_for_update(no_key=True).only("pk").get(pk=imported.project_id)
         items = PointItem.objects.filter(source=imported)
-        list(items.select_for_update().values_list("pk", flat=True))
+        if connection.features.has_select_for_update:
+            list(items.select_for_update().values_list("pk", flat=True))
         _check_undoing(imported, items)
         others = Import.objects.filter(pk=imported.pk).exclude(state=Import.State.UNDONE)
         if not others.update(state=Import.State.UNDONE):
             return False
-        for scores in _chunks(imported.summary.get(BORROWED, [])):
-            HumanScore.objects.filter(pk__in=scores).delete()
-        items.delete()
         access.record_event(imported.project, user, "import undone", f"import {imported.number}")
+    # Nobody sees them any more. If this is cut off, the next import of scores goes on.
+    _delete_rows(imported)
     return True
 
 

@@ -74,11 +74,11 @@ def record_import(
     **fields: Any,
 ) -> Import:
     """Keep what was imported; to be called in the transaction that writes it."""
+    done = {"state": Import.State.DONE}
     return Import.objects.create(
         project=project,
         number=next_number(project, Import),
         kind=kind,
-        state=Import.State.DONE,
         file_names=[path.name],
         sha256=sha256,
         n_rows=n_rows,
@@ -87,5 +87,5 @@ def record_import(
         n_conflicts=len(found.conflicts),
         created_by=user,
         finished_at=timezone.now(),
-        **fields,
+        **done | fields,
     )

@@ -22,6 +22,7 @@ from django.db.models import F, Max, Model, QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
+from judging.core.chunks import Chunks, in_chunks
 from judging.core.errors import UserError
 from judging.core.leases import Lease, is_dead, is_over, new_holder
 from judging.core.processes import stop_requested
@@ -142,8 +143,8 @@ def in_use(imported: Import) -> bool:
 
 def _uses(model: type[Model]) -> QuerySet[Model]:
     """Return the rows that use an example: all of them, unless the model knows better."""
-    rows = model._default_manager.all()
-    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows
+    rows = model._default_manager
+    return rows.that_use_examples() if hasattr(rows, "that_use_examples") else rows.all()
 
 
 def _refuse_if_needed(imported: Import) -> None:
@@ -168,8 +169,7 @@ def remove_leftovers(project_id: int) -> None:
 
 def _delete(examples: QuerySet[Example]) -> None:
     """Delete in chunks, since Django collects in memory all that a deletion takes along."""
-    while ids := list(examples.values_list("pk", flat=True)[:CHUNK]):
-        Example.objects.filter(pk__in=ids).delete()
+    in_chunks(examples, lambda keys: Example.objects.filter(pk__in=keys).delete(), CHUNK)
 
 
 Advance = Callable[[int], None]
@@ -290,13 +290,15 @@ def _write(imported: Import, holder: str, advance: Advance) -> None:
     refused = RefusedFiles(reader.records) if imported.skip_invalid else None
     seen = ImportComparison(imported.project_id)
     settled = imported.n_written + imported.n_known + imported.n_conflicts
+    chunks = Chunks()
     try:
         rows = islice(_accepted(reader, refused), settled, None)
         advance(settled)
-        while chunk := list(islice(rows, CHUNK)):
+        while chunk := list(islice(rows, min(chunks.size, CHUNK))):
             if stop_requested.is_set():
                 raise UserError(STOPPED)
-            _write_chunk(imported, holder, chunk, seen)
+            with chunks.transaction():
+                _write_chunk(imported, holder, chunk, seen)
             advance(len(chunk))
         if reader.records.sha256 != imported.sha256:
             _start_again(imported, holder)
@@ -332,22 +334,21 @@ def _accepted(reader: Reader, refused: RefusedFiles | None) -> Iterator[ExampleR
 def _write_chunk(
     imported: Import, holder: str, chunk: list[ExampleRow], seen: ImportComparison
 ) -> None:
-    """One short transaction; its first statement makes sure that the import is still ours."""
+    """Write in a transaction whose first statement makes sure that the import is still ours."""
     held = LEASE.held_by(Import.objects.filter(pk=imported.pk, state=State.WRITING), holder)
-    with transaction.atomic():
-        if not LEASE.renew(held, holder):
-            raise TakenOver
-        compared = compare_examples(imported.project_id, chunk)
-        seen.add(compared)
-        others = Example.objects.filter(project=imported.project_id)
-        last = others.aggregate(last=Max("number"))["last"]
-        start = 0 if last is None else last + 1
-        _insert(imported, start, compared.new)
-        held.update(
-            n_written=F("n_written") + len(compared.new),
-            n_known=F("n_known") + compared.n_known,
-            n_conflicts=F("n_conflicts") + len(compared.conflicts),
-        )
+    if not LEASE.renew(held, holder):
+        raise TakenOver
+    compared = compare_examples(imported.project_id, chunk)
+    seen.add(compared)
+    others = Example.objects.filter(project=imported.project_id)
+    last = others.aggregate(last=Max("number"))["last"]
+    start = 0 if last is None else last + 1
+    _insert(imported, start, compared.new)
+    held.update(
+        n_written=F("n_written") + len(compared.new),
+        n_known=F("n_known") + compared.n_known,
+        n_conflicts=F("n_conflicts") + len(compared.conflicts),
+    )
 
 
 def _insert(imported: Import, start: int, rows: list[ExampleRow]) -> None:

@@ -98,8 +98,9 @@ def project_for(
     """Return the project if the user's role in it is at least `role`.
 
     Args:
-        shows_judge: the page shows judge output. From the first such view on, the user's votes are
-            marked as unblinded, in this membership and in any later one.
+        shows_judge: the page shows judge output, or responses with the names of their models. From
+            the first such view on, the user's votes are marked as unblinded, in this membership and
+            in any later one.
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
@@ -185,7 +186,8 @@ def next_number(project: Project, model: type[Model]) -> int:
     """
     # The lock spares the primary key, so that rows that refer to the project can still be stored.
     Project.objects.select_for_update(no_key=True).only("pk").get(pk=project.pk)
-    rows = model._default_manager.filter(project=project)
+    # A row that is still hidden has a number too.
+    rows = model._base_manager.filter(project=project)
     return int(rows.aggregate(last=Max("number"))["last"] or 0) + 1
 
 

@@ -14,8 +14,18 @@ DEFAULT_WAGE_USD = Decimal("7.50")
 DEFAULT_MINUTES = Decimal("3")
 
 
+class KeptProjects(models.Manager["Project"]):
+    """Projects that nobody deleted. A large one takes a while, in which nobody sees it."""
+
+    def get_queryset(self) -> models.QuerySet["Project"]:
+        return super().get_queryset().filter(deleted_at=None)
+
+
 class Project(models.Model):
-    """A project and its current settings. A round keeps a Protocol, its own copy of them."""
+    """A project and its current settings. A round keeps a Protocol, its own copy of them.
+
+    `objects` leaves out projects that are being deleted, `every` doesn't.
+    """
 
     class Scale(models.TextChoices):
         THREE = "three", "3 points: left, tie, right"
@@ -69,12 +79,34 @@ class Project(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    deleted_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    objects = KeptProjects()
+    every = models.Manager()
 
     class Meta:
         permissions = [("researcher", "May create projects and start runs that cost")]
 
     def __str__(self) -> str:
         return self.slug
+
+
+class Deletion(models.Model):
+    """A project that is being deleted, by one process at a time. A worker goes on after a kill.
+
+    slug: as the project was called. Another project may be called so by now.
+    n_done, n_total: items, calls, verdicts and examples, each with what belongs to it.
+    """
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="deletion")
+    slug = models.CharField(max_length=80)
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="+"
+    )
+    n_done = models.PositiveIntegerField(default=0)
+    n_total = models.PositiveIntegerField(default=0)
+    holder = models.CharField(max_length=120, blank=True)
+    lease_until = models.DateTimeField(null=True, blank=True)
 
 
 class Role(models.TextChoices):

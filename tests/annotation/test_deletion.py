@@ -1,24 +1,30 @@
 """Deleting a project leaves nothing of it, and nothing of any other one is touched."""
 
+import os
+import signal
 from datetime import timedelta
 
 import pytest
 from django.apps import apps
-from django.db import IntegrityError
+from django.core.management import CommandError, call_command
+from django.db import IntegrityError, connections
+from django.urls import reverse
 from django.utils import timezone
 
 from annotation import deletion
 from annotation.deletion import delete_project
-from annotation.models import Adjudication, Draft, Flag, RoutingScores
+from annotation.models import Adjudication, Draft, Flag, RoundWork, RoutingScores, Skip, WorkPart
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import edit_vote, record_vote
+from judging.core import chunks
+from judging.core.chunks import delete_rows
 from judging.core.errors import UserError
 from judging.dataset.models import HumanScore, Import, PointItem
 from judging.projects.access import project_for, remove_member
-from judging.projects.models import AuditEvent, Export, PasswordLink, Project
+from judging.projects.models import AuditEvent, Deletion, Export, PasswordLink, Project
 from judging.runs.models import Batch, Call, JudgeTemplate, Parse, Sample, TextLikelihood
 from tests.factories import (
     make_annotator,
@@ -29,11 +35,12 @@ from tests.factories import (
     make_run,
     make_verdict,
 )
+from tests.rows_written import rows_of_transactions
 
 pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 # Not a project's: logins and their settings, workers, what was learned of endpoints, the trail.
-OTHERS = {"AuditEvent", "EndpointLearned", "Preferences", "Worker"}
+OTHERS = {"AuditEvent", "Deletion", "EndpointLearned", "Preferences", "Worker"}
 TABLES = [
     model
     for label in ("judging", "annotation")
@@ -80,6 +87,7 @@ def judged(run, example):
 
 def labelled(project, annotator):
     round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=3))
+    WorkPart.objects.create(work=RoundWork.objects.get(round=round_), start=0, content=[])
     RoutingScores.objects.create(round=round_, fit={}, examples=[], scores=[])
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
     edit_vote(vote, {"overall": "tie"}, "on second thought")
@@ -94,7 +102,7 @@ def rows():
 
 
 def test_nothing_is_left_and_other_projects_are_untouched(monkeypatch):
-    monkeypatch.setattr(deletion, "_CHUNK", 3)
+    monkeypatch.setattr(chunks, "FIRST", 1)
     other = make_full_project("stays")
     before = rows()
     assert all(before.values()), f"empty: {[name for name, keys in before.items() if not keys]}"
@@ -141,17 +149,18 @@ def test_a_project_at_work_is_not_deleted(busy):
 def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
     project = make_full_project("goes")
 
-    def cut(rows):
-        if rows.model is Draft:
+    def cut(model, **which):
+        if model is Skip:
             raise KeyboardInterrupt
-        return removal_delete(rows)
+        return delete_rows(model, **which)
 
-    removal_delete = deletion._delete
-    monkeypatch.setattr(deletion, "_delete", cut)
+    monkeypatch.setattr(deletion, "delete_rows", cut)
     with pytest.raises(KeyboardInterrupt):
         delete_project(project, None)
     monkeypatch.undo()
-    delete_project(Project.objects.get(), None)
+    assert not Project.objects.exists()
+    assert Draft.objects.exists()
+    assert delete_project(Project.every.get(), None)
     assert not any(rows().values())
     assert not Import.objects.exists()
 
@@ -159,27 +168,31 @@ def test_a_deletion_that_was_cut_short_goes_on(monkeypatch):
 @pytest.mark.parametrize("times", [1, 3])
 def test_exports_that_end_while_the_project_is_deleted(monkeypatch, times):
     project, left = make_full_project("goes"), [times]
-    delete = deletion._delete_all
+    delete = deletion._Rest.delete
 
-    def with_an_export(project):
+    def with_an_export(self):
         # What PostgreSQL says where an export was put on record after its row was looked for.
         if left[0]:
             left[0] -= 1
             raise IntegrityError("still referenced by judging_export")
-        delete(project)
+        delete(self)
 
-    monkeypatch.setattr(deletion, "_delete_all", with_an_export)
+    monkeypatch.setattr(deletion._Rest, "delete", with_an_export)
     delete_project(project, None)
-    assert not Project.objects.filter(pk=project.pk).exists()
+    assert not Project.every.filter(pk=project.pk).exists()
 
 
 def test_a_project_that_somebody_keeps_writing_to_is_refused_in_a_sentence(monkeypatch):
-    def always(project):
+    def always(self):
         raise IntegrityError("still referenced")
 
-    monkeypatch.setattr(deletion, "_delete_all", always)
-    with pytest.raises(UserError, match="Delete it again"):
-        delete_project(make_project("goes"), None)
+    monkeypatch.setattr(deletion._Rest, "delete", always)
+    project = make_project("goes")
+    with pytest.raises(UserError, match="deletes the rest later"):
+        delete_project(project, None)
+    monkeypatch.undo()
+    assert deletion.go_on(Deletion.objects.get().pk)
+    assert not Project.every.exists()
 
 
 @pytest.mark.parametrize("what", ["labels", "votes", "samples"])
@@ -192,3 +205,87 @@ def test_an_export_of_a_project_that_is_gone_at_its_end_says_so(what):
     with pytest.raises(UserError, match="deleted during the export"):
         list(pieces)
     assert not Export.objects.exists()
+
+
+def test_no_transaction_of_a_deletion_changes_many_rows(monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    monkeypatch.setattr(chunks, "MOST", 2)
+    project = make_full_project("goes")
+    make_examples(project, 40)
+    for number in range(40):
+        AuditEvent.objects.create(project=project, action="voted", subject=str(number))
+    with rows_of_transactions() as sizes:
+        delete_project(project, None)
+    # The last one takes the project with what is left of its small tables.
+    assert max(sizes[:-1]) <= 30
+    assert sum(sizes) > 100
+
+
+def test_a_large_project_is_hidden_at_once_and_deleted_by_a_worker(monkeypatch, client):
+    woken = []
+    monkeypatch.setattr(deletion, "AT_ONCE", 3)
+    monkeypatch.setattr(deletion.waking, "wake_on_commit", lambda *what: woken.append(what))
+    project = make_full_project("goes")
+    owner = make_member(project, "owner")
+    client.force_login(owner)
+    posted = client.post(reverse("project_delete", args=["goes"]), {"confirm": "goes"}, follow=True)
+    page = posted.content.decode()
+    assert "The project goes is deleted." in page
+    assert "is being deleted" in page
+    assert not Project.objects.exists()
+    assert client.get(reverse("project", args=["goes"])).status_code == 404
+    assert Call.objects.exists()
+    another = make_project("goes")
+    ((task, key),) = woken
+    assert task == deletion.waking.DELETE_PROJECT
+    assert deletion.go_on(key)
+    assert not deletion.go_on(key)
+    assert list(Project.every.all()) == [another]
+    assert "is being deleted" not in client.get("/").content.decode()
+
+
+def test_the_command_deletes_and_goes_on_with_what_was_cut_off(monkeypatch, capsys):
+    make_full_project("goes")
+    with pytest.raises(CommandError, match="Add --yes"):
+        call_command("delete_project", "goes")
+    assert Project.objects.exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(deletion, "_of_items", lambda keys: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            call_command("delete_project", "goes", "--yes")
+    assert not Project.objects.exists()
+    call_command("delete_project", "goes")
+    assert not Project.every.exists()
+    assert "goes and everything in it was deleted" in capsys.readouterr().out
+    with pytest.raises(CommandError, match="no project"):
+        call_command("delete_project", "goes", "--yes")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_deletion_whose_process_was_killed_goes_on(monkeypatch):
+    monkeypatch.setattr(chunks, "FIRST", 2)
+    monkeypatch.setattr(chunks, "MOST", 2)
+    project = make_full_project("goes")
+    make_examples(project, 20)
+    connections.close_all()
+    child = os.fork()
+    if not child:
+        calls = []
+
+        def killed(model, **which):
+            calls.append(1)
+            if len(calls) > 16:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return delete_rows(model, **which)
+
+        deletion.delete_rows = killed
+        try:
+            delete_project(project, None)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == signal.SIGKILL
+    assert not Project.objects.exists()
+    cut_off = Deletion.objects.get()
+    assert 0 < cut_off.n_done < cut_off.n_total
+    assert deletion.go_on(cut_off.pk)
+    assert not any(rows().values())

@@ -466,6 +466,49 @@ def test_of_what_postgresql_says_the_error_itself_is_told(postgresql_url):
         backups._run(["psql", f"--dbname={postgresql_url}", "--command=SELECT nonsense"])
 
 
+SESSION = "INSERT INTO django_session VALUES ('akeythatopensthelivesite', 'data', '2099-01-01')"
+
+
+def test_a_backup_holds_no_session_keys(manage, data, tmp_path):
+    with sqlite3.connect(data / "fairjudge.sqlite3") as database:
+        database.execute(SESSION)
+    assert manage("backup", "all.zip").returncode == 0
+    assert rows(data, "SELECT count(*) FROM django_session") == [1]
+    with ZipFile(tmp_path / "all.zip") as packed:
+        # Not in a free page of the file either.
+        assert b"akeythatopensthelivesite" not in packed.read("database.sqlite3")
+
+
+def test_a_dump_of_postgresql_holds_no_session_keys(manage, tmp_path, server_database):
+    for command in (["migrate", "--verbosity=0"], ["backup", "all.zip"]):
+        assert manage(*command, DATABASE_URL=server_database).returncode == 0
+        with psycopg.connect(server_database) as database:
+            database.execute(SESSION + " ON CONFLICT DO NOTHING")
+    with ZipFile(tmp_path / "all.zip") as packed:
+        packed.extract("database.dump", tmp_path)
+    dump = ["pg_restore", "--data-only", "--table=django_session", "--file=-"]
+    told = subprocess.run([*dump, tmp_path / "database.dump"], capture_output=True, check=True)
+    assert b"COPY" not in told.stdout or b"akeythat" not in told.stdout
+
+
+def test_a_dump_that_inflates_without_an_end_is_stopped(db, tmp_path, monkeypatch):
+    """As `pg_restore` of a dump whose tables are repetitions would go on."""
+    tool = tmp_path / "bin" / "pg_restore"
+    tool.parent.mkdir()
+    tool.write_text("#!/bin/sh\nexec yes 'INSERT INTO t VALUES (1);'\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+    whole = tmp_path / "whole.sql"
+    with pytest.raises(UserError, match="inflates further"):
+        backups._bounded(["pg_restore", "--file=-", "x"], whole, 2**22)
+    assert whole.stat().st_size <= 2**22
+    dump = tmp_path / "database.dump"
+    dump.write_bytes(b"")
+    monkeypatch.setattr(backups, "_LARGEST_LIST", 2**20)
+    with pytest.raises(UserError, match="Nothing was changed"):
+        backups._dumped_migrations(dump)
+
+
 def test_a_backup_never_overwrites_a_file(manage, tmp_path):
     (tmp_path / "all.zip").write_text("mine")
     refused = manage("backup", "all.zip")

@@ -11,8 +11,10 @@ import urllib.request
 from contextlib import ExitStack, suppress
 
 import pytest
+from django.conf import settings
 
 from fairjudge_site import server
+from tests.factories import make_user
 from tests.fairjudge_site.test_runall import ROOT, RunAll
 from tests.processes import eventually
 
@@ -132,6 +134,58 @@ def test_a_slow_but_steady_upload_is_waited_for(listening):
             client.sendall(b"a" * 2000)
         client.settimeout(10)
         assert b"200 OK" in client.recv(1000)
+
+
+@pytest.fixture
+def logged_in(monkeypatch):
+    monkeypatch.setattr(server, "is_logged_in", lambda cookies: cookies == "sessionid=right")
+
+
+@pytest.mark.parametrize("cookie", ["", "Cookie: sessionid=wrong\r\n"])
+@pytest.mark.parametrize("length", ["Content-Length: 190000000", "Transfer-Encoding: chunked"])
+def test_a_large_body_without_a_login_is_not_received(listening, logged_in, cookie, length):
+    with socket.create_connection(listening) as client:
+        client.settimeout(10)
+        client.sendall(f"POST / HTTP/1.1\r\nHost: a\r\n{cookie}{length}\r\n\r\n".encode())
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 64 * 2**20:
+                if length.startswith("Transfer"):
+                    client.sendall(b"10000\r\n" + b"a" * 2**16 + b"\r\n")
+                    sent += 2**16
+                client.settimeout(0.01 if length.startswith("Transfer") else 10)
+                with suppress(TimeoutError):
+                    if client.recv(1000).startswith(b"HTTP/1.1 413"):
+                        break
+        assert sent < 16 * 2**20
+
+
+def test_a_large_body_after_a_login_is_received(listening, logged_in):
+    size = server.LARGEST_WITHOUT_LOGIN + 2**16
+    with socket.create_connection(listening) as client:
+        client.settimeout(20)
+        client.sendall(
+            f"POST / HTTP/1.1\r\nHost: a\r\nCookie: sessionid=right\r\nContent-Length: {size}"
+            "\r\n\r\n".encode()
+        )
+        client.sendall(b"a" * size)
+        assert str(size).encode() in client.recv(1000)
+
+
+def test_only_a_session_that_somebody_logged_in_to_counts(client, db):
+    user = make_user()
+    assert not server.is_logged_in("")
+    assert not server.is_logged_in("sessionid=made-up")
+    client.get("/login/")
+    session = client.session
+    session["x"] = 1
+    session.save()
+    name = settings.SESSION_COOKIE_NAME
+    assert not server.is_logged_in(f"{name}={session.session_key}")
+    client.force_login(user, backend=settings.LOGIN_BACKEND)
+    assert server.is_logged_in(f"a=b; {name}={client.cookies[name].value}")
+    client.logout()
+    assert not server.is_logged_in(f"{name}={session.session_key}")
 
 
 def test_of_requests_that_were_sent_ahead_the_first_is_answered(listening):

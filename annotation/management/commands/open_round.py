@@ -7,6 +7,7 @@ from django.core.management.base import CommandParser
 
 from annotation.models import Annotator, Item, Round
 from annotation.people.annotators import annotator_of, voters_of
+from annotation.rounds import growing
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
 from annotation.rounds.progress import out_of_reach
 from judging.core.commands import FairJudgeCommand, add_project, decimal_argument
@@ -41,6 +42,9 @@ class Command(FairJudgeCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = project_for_command(options["project"])
+        if options["resume"] or options["cancel"]:
+            self._go_on(project, options["resume"], options["cancel"])
+            return
         run = _run(project, options["run"], needed=not options["all"])
         settings = RoundSettings(
             beta=options["beta"],
@@ -58,8 +62,28 @@ class Command(FairJudgeCommand):
             annotators=[_annotator(project, name) for name in options["annotator"]],
             limit=_limit(options["limit"]),
         )
-        round_ = open_round(project, None, run, settings)
+        with self.progress("Items written") as bar:
+            round_ = open_round(project, None, run, settings, advance=bar.advance)
         self._tell(round_)
+
+    def _go_on(self, project: Project, resume: int | None, cancel: int | None) -> None:
+        """Go on with a change of a round that was cut off, or undo it."""
+        number = resume or cancel
+        round_ = Round.every.filter(project=project, number=number).first()
+        if round_ is None:
+            raise UserError(f"{project.slug} has no round {number}. Nothing was changed.")
+        if cancel:
+            growing.cancel(round_, None)
+            self.stdout.write(f"Cancelled. Round {number} is as it was before.")
+            return
+        work = growing.current_work(round_)
+        if work is None:
+            raise UserError(f"Nothing of round {number} was cut off. Nothing was changed.")
+        with self.progress("Items written", work.n_total) as bar:
+            done = growing.work_on(work.pk, bar.advance)
+        if not done:
+            raise UserError(f"Another process is working on round {number}. Wait until it is done.")
+        self._tell(Round.objects.get(pk=round_.pk))
 
     def _tell(self, round_: Round) -> None:
         items = Item.objects.filter(round=round_).count()
@@ -90,6 +114,18 @@ def _add_selection(parser: CommandParser) -> None:
     how_much.add_argument("--beta", type=decimal_argument, help="percent of all examples")
     how_much.add_argument("--budget", type=decimal_argument, help="USD for people's votes")
     how_much.add_argument("--all", action="store_true", help="label everything")
+    how_much.add_argument(
+        "--resume",
+        type=int,
+        metavar="ROUND",
+        help="go on with opening or changing this round, after a kill",
+    )
+    how_much.add_argument(
+        "--cancel",
+        type=int,
+        metavar="ROUND",
+        help="undo opening or changing this round while it is still being written",
+    )
     parser.add_argument("--votes", type=int, default=3, help="votes per example (default 3)")
     parser.add_argument(
         "--audit", type=int, default=0, help="examples drawn at random from the rest"

@@ -7,14 +7,18 @@ reading it raises goes further.
 import csv
 import json
 import math
+import multiprocessing
 import re
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+import django
 
 from annotation.results.data.figures import Json, to_json
 from annotation.results.delivery.comparing import (
@@ -39,7 +43,10 @@ from annotation.results.sections.people import NAME as PACE
 from annotation.results.sections.people import read as read_pace
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds, shallow_json
 from judging.core.errors import UserError
+from judging.core.formatting import duration
 
+# The report of 100,000 examples takes less than a minute.
+SECONDS = 1800
 BOUNDS = ArchiveBounds(members=100, inflated=4096 * MEBIBYTE, free=256 * MEBIBYTE)
 # The figures of a project are a few hundred kilobytes.
 LARGEST_JSON = 32 * MEBIBYTE
@@ -102,6 +109,46 @@ def verify(path: Path) -> list[str]:
     if differing and manifest.get("code") != code():
         differing.append(OTHER_CODE)
     return problems + differing
+
+
+def verify_within(path: Path, seconds: float) -> list[str]:
+    """Return what `verify` returns, computed by another process that is ended after this time.
+
+    A ZIP that was made to be slow may keep NumPy busy where nothing in this process could stop it.
+    """
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_verified, args=(path, theirs), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        found = ours.recv() if ours.poll(seconds) else None
+    except EOFError:
+        raise UserError(
+            f"{path} can't be verified: the process that computed it ended early, perhaps because "
+            "it needed more memory than there is."
+        ) from None
+    finally:
+        process.kill()
+        process.join()
+        ours.close()
+    if found is None:
+        raise UserError(
+            f"{path} can't be verified within {duration(seconds)}. Nothing can be said about it. "
+            "Very large reports may need longer: --time-limit SECONDS."
+        )
+    if isinstance(found, str):
+        raise UserError(found)
+    problems: list[str] = found
+    return problems
+
+
+def _verified(path: Path, results: Connection) -> None:
+    django.setup()
+    try:
+        results.send(verify(path))
+    except UserError as error:
+        results.send(str(error))
 
 
 def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:

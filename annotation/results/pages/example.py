@@ -19,14 +19,14 @@ MOST_RUNS = 100
 
 @require_GET
 def example(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
-    """Without a run, the page shows no judge output, so that viewing it unblinds nobody."""
+    """Show the texts with the models that wrote them, which unblinds like judge output."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
     shown = get_object_or_404(Example.objects.visible(), project=project, pk=pk)
     runs = list(project.runs.order_by("-number")[:MOST_RUNS])
     number = asked_for(request, access, runs).get("run", "")
     run = next((run for run in runs if str(run.number) == number), None)
-    if run is not None:
+    if run is not None or shown.model_1 or shown.model_2:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     context = {
         **access.under("examples"),

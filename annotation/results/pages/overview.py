@@ -11,6 +11,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
+from annotation.deletion import deletions_of
 from annotation.models import Item, Round, Slot, Vote
 from annotation.results.data.runs import Costs, project_costs, run_totals
 from annotation.results.report.cache import kept_for
@@ -110,7 +111,7 @@ def _routing(project: Project, run: Run | None, n: int) -> Step:
 
 def _annotating(project: Project) -> Step:
     rounds = reverse("rounds", args=[project.slug])
-    routed = Slot.objects.filter(round__project=project, round__kind=Round.Kind.ROUTED)
+    routed = Slot.objects.asked().filter(round__project=project, round__kind=Round.Kind.ROUTED)
     slots = routed.aggregate(
         asked=Count("pk"),
         given=Count("pk", filter=Q(vote__isnull=False)),
@@ -186,6 +187,7 @@ def home(request: HttpRequest) -> HttpResponse:
             "form": form,
             "projects": _managed(request),
             "work": open_work(request.user),
+            "deletions": deletions_of(request.user),
             "may_create": may_research(request.user),
         },
         status=422 if form.errors else 200,

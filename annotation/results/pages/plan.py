@@ -14,6 +14,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
+from annotation.models import Round
 from annotation.results.data.figures import Plot, colour, plot, tooltip, x_axis, y_axis
 from annotation.results.planner.planning import (
     EPSILONS,
@@ -248,11 +249,13 @@ def plan(request: HttpRequest, slug: str) -> HttpResponse:
     form = PlanForm(access.project, request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            round_ = open_round(access.project, request.user, *form.settings())
+            run, settings = form.settings()
+            round_ = open_round(access.project, request.user, run, settings, background=True)
         except UserError as error:
             form.add_error(None, str(error))
         else:
-            messages.success(request, f"Round {round_.number} is open.")
+            if round_.state == Round.State.OPEN:
+                messages.success(request, f"Round {round_.number} is open.")
             return redirect("round", access.project.slug, round_.number)
     found = {"form": form, **access.under("plan")}
     found["measured"], found["n_measured"] = measured_minutes(access.project)

@@ -107,7 +107,8 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     try:
         run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
         pieces = export(project, run, request.user, wanted)
-        if run is not None and what != "votes":
+        # Labels of people alone name the models next to their responses.
+        if what != "votes":
             project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     except UserError as error:
         messages.error(request, str(error))

@@ -202,6 +202,8 @@ def import_undo(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 def import_refused(request: HttpRequest, slug: str, number: int, index: int) -> FileResponse:
     """Download the refused rows of a file, unchanged."""
     _, imported = import_for(request, slug, number)
+    # Rows as they are in the file, with the names of the models.
+    project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
     copies = refused_files_of(imported)
     if index >= len(copies):
         raise Http404("No such file.")
@@ -233,6 +235,10 @@ def _detail(
     by_column = "faireval" not in (imported.format, summary.get("format")) and summary.get("names")
     if form is None and imported.state == Import.State.CHECKED and by_column:
         form = MappingForm(summary)
+    named = any(any(row["models"]) for row in summary.get("rows", ()))
+    if imported.state == Import.State.CHECKED and named:
+        # The first rows name the models next to their responses.
+        project_for(access.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
     writers = Worker.objects.alive().filter(queues__contains="quick")
     context = {
         **access.under("examples"),

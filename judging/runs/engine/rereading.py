@@ -17,6 +17,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from judging.core import leases, waking
+from judging.core.chunks import Chunks
 from judging.core.errors import UserError
 from judging.core.incidents import DATABASE_AWAY, incident, stopped_by
 from judging.core.models import Worker
@@ -47,12 +48,12 @@ def reparse(
     `advance` is called with each chunk; if it raises, the chunk is not written.
     """
     check_replies(run)
-    counts = ReparseCounts(0, 0)
-    while chunk := next_chunk(run):
+    counts, chunks = ReparseCounts(0, 0), Chunks()
+    while chunk := next_chunk(run, min(chunks.size, CHUNK)):
         newer = read_chunk(run, chunk)
         changed = sum(values(old) != values(new) for old, new in zip(chunk, newer, strict=True))
         counts = ReparseCounts(counts.read + len(chunk), counts.changed + changed)
-        with transaction.atomic():
+        with chunks.transaction():
             Parse.objects.filter(pk__in=[old.pk for old in chunk]).update(current=False)
             Parse.objects.bulk_create(newer)
             advance(counts)
@@ -75,9 +76,9 @@ def older(run: Run) -> QuerySet[Parse]:
     )
 
 
-def next_chunk(run: Run) -> list[Parse]:
+def next_chunk(run: Run, size: int = CHUNK) -> list[Parse]:
     about = "sample__call__example", "sample__call__point_item"
-    return list(older(run).select_related(*about).order_by("pk")[:CHUNK])
+    return list(older(run).select_related(*about).order_by("pk")[:size])
 
 
 def read_chunk(run: Run, chunk: Sequence[Parse]) -> list[Parse]:

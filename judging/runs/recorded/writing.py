@@ -14,6 +14,7 @@ from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.errors import UserError
 from judging.core.sql.statements import rows_came
 from judging.dataset.files import Records, check_format, combined
@@ -124,8 +125,10 @@ def import_judgments(
         for row in judgment_rows(records, labels or {})
         if isinstance(row, RecordedRow) and row.external_id in examples
     )
-    while chunk := list(islice(rows, CHUNK)):
-        _write(run, chunk, examples, slots)
+    chunks = Chunks()
+    while chunk := list(islice(rows, min(chunks.size, CHUNK))):
+        with chunks.transaction():
+            _write(run, chunk, examples, slots)
         advance(len(chunk))
     # The first pass found every row right, so a row that was left out now is in another file.
     if records.hashes != survey.hashes:
@@ -170,37 +173,52 @@ def _begin(project: Project, user: Any, paths: Sequence[Path], survey: Survey, n
         "reason": UNFINISHED,
         "created_by": user,
     }  # fmt: skip
+    cut_off = project.runs.filter(method=Method.IMPORTED, reason=UNFINISHED)
+    cut_off = cut_off.filter(name=name, state=Run.State.FAILED)
+    for unfinished in cut_off:
+        _remove_rows(unfinished)
     with transaction.atomic():
-        cut_off = project.runs.filter(method=Method.IMPORTED, reason=UNFINISHED)
-        cut_off.filter(name=name, state=Run.State.FAILED).delete()
+        cut_off.delete()
         run = create(name, fields)
         sha256 = combined(survey.hashes)
         access.record_event(project, user, "judgments imported", run.name, sha256=sha256)
     return run
 
 
+def _remove_rows(run: Run) -> None:
+    """Delete what was written of it, in short transactions."""
+
+    def delete(keys: list[int]) -> None:
+        delete_rows(Parse, sample__call__in=keys)
+        delete_rows(Sample, call__in=keys)
+        delete_rows(Call, pk__in=keys)
+
+    in_chunks(Call.objects.filter(run=run), delete, CHUNK)
+    verdicts = Verdict.objects.filter(run=run)
+    in_chunks(verdicts, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
+
+
 def _write(
     run: Run, rows: Sequence[RecordedRow], examples: Mapping[str, int], slots: Counter[OrderKey]
 ) -> None:
     """Write a call for each sample, since it is not known how they were asked for."""
-    with transaction.atomic():
-        calls = Call.objects.bulk_create(_calls(run, rows, examples, slots))
-        samples = Sample.objects.bulk_create(
-            Sample(
-                call=call,
-                index=0,
-                slot=call.slots[0],
-                attempt=row.attempt,
-                raw_text=row.raw_text,
-                finish_reason=row.finish_reason,
-                completion_tokens=row.completion_tokens,
-            )
-            for call, row in zip(calls, rows, strict=True)
+    calls = Call.objects.bulk_create(_calls(run, rows, examples, slots))
+    samples = Sample.objects.bulk_create(
+        Sample(
+            call=call,
+            index=0,
+            slot=call.slots[0],
+            attempt=row.attempt,
+            raw_text=row.raw_text,
+            finish_reason=row.finish_reason,
+            completion_tokens=row.completion_tokens,
         )
-        Parse.objects.bulk_create(
-            Parse(sample=sample, version=0, parser="recorded", **_fields(row, PARSED))
-            for sample, row in zip(samples, rows, strict=True)
-        )
+        for call, row in zip(calls, rows, strict=True)
+    )
+    Parse.objects.bulk_create(
+        Parse(sample=sample, version=0, parser="recorded", **_fields(row, PARSED))
+        for sample, row in zip(samples, rows, strict=True)
+    )
 
 
 def _calls(

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import islice
 
-from django.db import transaction
 from django.db.models import Sum
 from django.utils import timezone
 
+from judging.core.chunks import Chunks, delete_rows, in_chunks
 from judging.core.sql import statements
 from judging.methods.verdicts.verdicts import Candidate, VerdictState, outcome_of, rank, verdict
 from judging.methods.verdicts.verdicts import VerdictFigures as Result
@@ -43,18 +43,19 @@ def rebuild_verdicts(run: Run) -> VerdictCounts:
         # Single responses have scores, and no verdict.
         return VerdictCounts()
     candidates, ids, adaptive = [], [], adaptive_of(run)
-    examples = samples_of(run)
-    while chunk := list(islice(examples, CHUNK)):
+    examples, chunks = samples_of(run), Chunks()
+    while chunk := list(islice(examples, min(chunks.size, CHUNK))):
         results = [judge(run, example, adaptive) for example in chunk]
         scores = [routing_score(result, adaptive) for result in results]
-        write(run, chunk, results, scores)
+        write(run, chunk, results, scores, chunks)
         candidates += [
             Candidate(example.external_id, result.state, score, result.n_valid, result.gap)
             for example, result, score in zip(chunk, results, scores, strict=True)
         ]
         ids += [example.example_id for example in chunk]
     write_ranks(run, [ids[index] for index in rank(candidates, run.seed)])
-    Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged()).delete()
+    stale = Verdict.objects.filter(run=run).exclude(example__in=run.project.examples.judged())
+    in_chunks(stale, lambda keys: delete_rows(Verdict, pk__in=keys), CHUNK)
     Run.objects.filter(pk=run.pk).update(ranked_at=timezone.now())
     return VerdictCounts(**Counter(str(c.state) for c in candidates))
 
@@ -103,6 +104,7 @@ def write(
     examples: Sequence[ExampleSamples],
     results: Sequence[Result],
     scores: Sequence[float | None],
+    chunks: Chunks | None = None,
 ) -> None:
     """Write everything but the ranks; a pending example loses its rank."""
     ids = [example.example_id for example in examples]
@@ -113,25 +115,26 @@ def write(
         for example, result in zip(examples, results, strict=True)
         if result.state == VerdictState.PENDING
     ]
-    with transaction.atomic():
-        judged = [
-            row(run, example, result, score, usd.get(example.example_id))
-            for example, result, score in zip(examples, results, scores, strict=True)
-        ]
+    judged = [
+        row(run, example, result, score, usd.get(example.example_id))
+        for example, result, score in zip(examples, results, scores, strict=True)
+    ]
+    with (chunks or Chunks()).transaction():
         statements.upsert(Verdict, judged, UNIQUE, JUDGED_FIELDS)
         Verdict.objects.filter(run=run, example__in=pending).update(rank=None)
 
 
 def write_ranks(run: Run, ranked_ids: Sequence[int]) -> None:
     """Write the ranks; rank 1 is to be reviewed first."""
-    for start in range(0, len(ranked_ids), CHUNK):
-        places = enumerate(ranked_ids[start : start + CHUNK], start=start + 1)
+    start, chunks = 0, Chunks()
+    while keys := ranked_ids[start : start + min(chunks.size, CHUNK)]:
         ranked = [
             statements.new(Verdict, run_id=run.pk, example_id=pk, rank=place)
-            for place, pk in places
+            for place, pk in enumerate(keys, start=start + 1)
         ]
-        with transaction.atomic():
+        with chunks.transaction():
             statements.update(Verdict, ranked, ("rank",), found_by=UNIQUE)
+        start += len(keys)
 
 
 def row(

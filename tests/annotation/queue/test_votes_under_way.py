@@ -10,7 +10,8 @@ from django.db import connection, transaction
 from annotation.models import Round, Selection, Slot
 from annotation.queue.queue import claim_next
 from annotation.rounds import changes
-from annotation.rounds.opening import RoundSettings, add_items, open_round
+from annotation.rounds.growing import _insert_items, rows_of
+from annotation.rounds.opening import RoundSettings, open_round
 from annotation.rounds.selecting import Ranked
 from annotation.votes import voting
 from judging.dataset.models import Example
@@ -112,7 +113,7 @@ def test_a_vote_counts_in_a_round_that_came_after_it_had_looked(project, monkeyp
             selection = Selection.objects.create(
                 round=second, kind=Selection.Kind.ALL, seed=1, frame_size=1
             )
-            add_items(second, selection, [Ranked(draft.item.example_id, 0, None)], [0.0])
+            _insert_items(second, rows_of(selection, [Ranked(draft.item.example_id, 0, None)], [0]))
 
     def insert_one(row):
         if connection.features.has_select_for_update:

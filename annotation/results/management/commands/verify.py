@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import CommandParser
 
-from annotation.results.delivery.verify import verify
+from annotation.results.delivery.verify import SECONDS, verify_within
 from judging.core.commands import FairJudgeCommand
 from judging.core.errors import UserError
 from judging.core.formatting import number_of
@@ -18,8 +18,18 @@ class Command(FairJudgeCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="made by `report -o FILE.zip`")
 
+        parser.add_argument(
+            "--time-limit",
+            type=int,
+            default=SECONDS,
+            metavar="SECONDS",
+            help=f"stop after so many seconds (default {SECONDS})",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
-        problems = verify(options["file"])
+        if options["time_limit"] < 1:
+            raise UserError("--time-limit must be at least 1 second. Nothing was verified.")
+        problems = verify_within(options["file"], options["time_limit"])
         for problem in problems:
             self.stderr.write(problem)
         if problems:

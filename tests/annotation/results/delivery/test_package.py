@@ -18,7 +18,7 @@ from django.core.management.base import CommandError
 from annotation.models import Draft
 from annotation.queue.queue import claim_next
 from annotation.results.delivery import package
-from annotation.results.delivery.verify import OTHER_CODE, verify
+from annotation.results.delivery.verify import OTHER_CODE, verify, verify_within
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
@@ -365,3 +365,11 @@ def test_a_bomb_is_refused_before_it_inflates(delivered, tmp_path):
     says, grown = done.stdout.splitlines()
     assert "it would inflate to more than 256 MiB" in says
     assert int(grown) < 60
+
+
+def test_verifying_ends_by_a_deadline(delivered):
+    assert verify_within(delivered, 300) == []
+    with pytest.raises(UserError, match="can't be verified within"):
+        verify_within(delivered, 0.01)
+    with pytest.raises(CommandError, match="at least 1 second"):
+        call_command("verify", delivered, "--time-limit", "0")

@@ -51,15 +51,19 @@ def test_an_example_of_another_project_is_not_found(as_researcher, project):
     assert as_researcher.get(reverse("example", args=[project.slug, other.pk])).status_code == 404
 
 
-def test_without_a_run_the_judge_is_not_shown_and_nobody_is_unblinded(
-    page, project, example, researcher
+@pytest.mark.parametrize("named", [True, False])
+def test_without_a_run_the_judge_is_not_shown_and_only_names_of_models_unblind(
+    page, project, example, researcher, named
 ):
+    if not named:
+        project.examples.update(model_1="", model_2="")
     run = make_run(project)
     record(run, example, "original", 0, evidence="Response 1 is better.", outcome="win")
-    html = page()
+    html = page(run="")
     assert "First response to 1." in html
     assert "Response 1 is better." not in html
-    assert Membership.objects.get(user=researcher).unblinded_at is None
+    assert ("This page names the models" in html) == named
+    assert (Membership.objects.get(user=researcher).unblinded_at is not None) == named
     assert "Response 1 is better." in page(run="1")
     assert Membership.objects.get(user=researcher).unblinded_at is not None
 

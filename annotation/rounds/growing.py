@@ -1,0 +1,404 @@
+"""Long work on a round: writing its items and slots, and settling what follows from them.
+
+A round of 60,000 items is 240,000 rows. They are written in many short transactions, between which
+votes and judges' answers are stored. Nobody sees them until one last short transaction shows them
+all. The plan is stored first, so that after a kill a worker goes on where the work stopped.
+"""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.contrib.auth.models import AbstractUser
+from django.db import IntegrityError, transaction
+
+from annotation.models import Item, Round, RoundWork, RoutingScores, Selection, Slot, WorkPart
+from annotation.queue.settling import (
+    Advance,
+    count_all_earlier_votes,
+    count_earlier_votes,
+    hand_back,
+    no_news,
+    settle_all,
+    settle_skipped,
+)
+from annotation.rounds.selecting import Ranked
+from judging.core import leases, waking
+from judging.core.caching import report_cache
+from judging.core.chunks import Chunks, delete_rows, in_chunks
+from judging.core.errors import UserError
+from judging.core.leases import Lease, new_holder
+from judging.core.processes import stop_requested
+from judging.core.sql.statements import insert, new, rows_came
+from judging.dataset.models import Example
+from judging.projects import access
+
+Kind, State = RoundWork.Kind, RoundWork.State
+LEASE = Lease(timedelta(seconds=60))
+# Rows of the plan that are stored, and read, together.
+PART = 1000
+# A page does smaller work at once, and leaves larger work to a worker.
+AT_ONCE = 5000
+# While a wake is on its way to a busy worker, no second one is sent for so long.
+ONE_WAKE_SECONDS = 60
+# What the audit trail calls work whose end is an event.
+_EVENTS = {
+    Kind.OPEN: "round opened",
+    Kind.EXTEND: "cut extended",
+    Kind.VOTES: "votes raised",
+    Kind.SELECT: "round selected by what it learned",
+}
+_CANCELLABLE = (Kind.OPEN, Kind.EXTEND, Kind.VOTES)
+logger = logging.getLogger(__name__)
+
+# Of an item to be written: selection, example, rank, BPDE, routing score, place in the round's
+# order, place in the audit, and the chance with which it was drawn.
+Row = tuple[int, int, int | None, float | None, float | None, float, int | None, float]
+
+
+class TakenOver(Exception):
+    """The work was cancelled or has another process, so this one leaves."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """Work that was begun, and the parts of its plan that are not stored yet.
+
+    n_rows: how much there is to write.
+    holder: this process, until it leaves the work to another one.
+    """
+
+    key: int
+    n_rows: int
+    holder: str
+    parts: Sequence[WorkPart] = ()
+
+
+def rows_of(
+    selection: Selection, ranked: Sequence[Ranked], positions: Sequence[float]
+) -> list[Row]:
+    """Return the items of one selection, at these places in the round's order."""
+    share = 1.0
+    if selection.kind in Selection.RANDOM:
+        share = len(ranked) / selection.frame_size if selection.frame_size else 0.0
+    audited = selection.kind == Selection.Kind.AUDIT
+    return [
+        (
+            selection.pk,
+            example.example_id,
+            example.rank or None,
+            example.bpde,
+            example.routing_score,
+            place,
+            number if audited else None,
+            share,
+        )
+        for number, (example, place) in enumerate(zip(ranked, positions, strict=True))
+    ]
+
+
+def begin(
+    round_: Round,
+    kind: RoundWork.Kind,
+    user: AbstractUser | None,
+    rows: Sequence[Row] = (),
+    *,
+    n_total: int | None = None,
+    state: RoundWork.State = State.WRITING,
+    learned: dict[str, Any] | None = None,
+    **plan: Any,
+) -> Planned:
+    """Record that the work is to be done, in the transaction of whoever decided it.
+
+    Raises UserError if the round is still being worked on.
+    """
+    holder = new_holder()
+    try:
+        with transaction.atomic():
+            work = RoundWork.objects.create(
+                round=round_, kind=kind, state=state, user=user, plan=plan,
+                n_total=len(rows) if n_total is None else n_total,
+                holder=holder, lease_until=LEASE.end(),
+            )  # fmt: skip
+    except IntegrityError:
+        raise still_at_work(round_) from None
+    parts = [
+        WorkPart(work=work, start=start, content=rows[start : start + PART])
+        for start in range(0, len(rows), PART)
+    ]
+    if learned is not None:
+        # First, since the last part shows that the plan is whole.
+        parts.insert(0, WorkPart(work=work, start=-1, content=learned))
+    return Planned(work.pk, work.n_total, holder, parts)
+
+
+def still_at_work(round_: Round) -> UserError:
+    work = current_work(round_)
+    what = work.get_kind_display() if work else "another change"
+    return UserError(
+        f"Round {round_.number} is not ready for this: {what} is still under way. Nothing was "
+        "changed. Wait until it is done, or cancel it."
+    )
+
+
+def current_work(round_: Round) -> RoundWork | None:
+    """Return the work on the round that has not ended."""
+    return round_.works.exclude(state=State.DONE).first()
+
+
+def do(planned: Planned, advance: Advance = no_news, *, background: bool = False) -> bool:
+    """Do the work now, or leave it to a worker if there is much of it.
+
+    Returns False if it was left to a worker. Raises UserError if somebody cancelled it meanwhile.
+    """
+    _store_plan(planned)
+    if background and planned.n_rows > AT_ONCE:
+        mine = LEASE.held_by(RoundWork.objects.filter(pk=planned.key), planned.holder)
+        mine.update(**leases.FREE)
+        waking.wake_on_commit(waking.WORK_ON_ROUND, planned.key)
+        return False
+    try:
+        _carry_out(planned.key, planned.holder, advance)
+    except TakenOver:
+        raise UserError("Somebody cancelled this meanwhile. Nothing was changed.") from None
+    return True
+
+
+def _store_plan(planned: Planned) -> None:
+    """Store what is to be written, so that another process can go on."""
+    rest, chunks = list(planned.parts), Chunks()
+    mine = LEASE.held_by(RoundWork.objects.filter(pk=planned.key), planned.holder)
+    while rest:
+        size = max(1, chunks.size // PART)
+        with chunks.transaction():
+            LEASE.renew(mine, planned.holder)
+            WorkPart.objects.bulk_create(rest[:size])
+        rest = rest[size:]
+
+
+def work_on(key: int, advance: Advance = no_news) -> bool:
+    """Go on with work that nobody does. Returns False if somebody does, or if it has ended."""
+    work = RoundWork.objects.exclude(state=State.DONE).filter(pk=key).first()
+    if work is None:
+        return False
+    holder = new_holder()
+    same = LEASE.unchanged(RoundWork.objects.filter(pk=key), work.holder, work.lease_until)
+    if not LEASE.take(same.filter(leases.abandoned(work)), holder):
+        return False
+    try:
+        _carry_out(key, holder, advance)
+    except TakenOver:
+        return False
+    return True
+
+
+def wake_unfinished() -> None:
+    """Make up for lost messages, and for processes that were killed."""
+    for work in RoundWork.objects.exclude(state=State.DONE):
+        free = RoundWork.objects.filter(leases.abandoned(work), pk=work.pk)
+        if free.exists() and report_cache.add(f"round-work:{work.pk}", True, ONE_WAKE_SECONDS):
+            waking.wake(waking.WORK_ON_ROUND, work.pk)
+
+
+def cancel(round_: Round, user: AbstractUser | None, *, background: bool = False) -> None:
+    """Undo work that is still being written. What was there before it stays as it is."""
+    work = current_work(round_)
+    waiting = RoundWork.objects.filter(round=round_, kind__in=_CANCELLABLE, state=State.WRITING)
+    holder = new_holder()
+    fields = {"state": State.CANCELLING, "n_done": 0}
+    # Whoever writes finds that the row is no longer theirs, and leaves.
+    if work is None or not LEASE.take(waiting.filter(pk=work.pk), holder, **fields):
+        raise UserError("There is nothing to cancel: everything is written already.")
+    subject = f"round {round_.number}"
+    access.record_event(round_.project, user, "change cancelled", subject, what=work.kind)
+    do(Planned(work.pk, work.n_done, holder), background=background)
+
+
+def _carry_out(key: int, holder: str, advance: Advance) -> None:
+    work = RoundWork.objects.select_related("round__project", "round__run", "user").get(pk=key)
+    ours = _Ours(work, holder)
+    try:
+        if work.state == State.WRITING and not _is_planned_whole(work):
+            ours.move(State.CANCELLING)
+        if work.state == State.WRITING:
+            advance(work.n_done)
+            (_write_slots if work.kind == Kind.VOTES else _write_items)(ours, advance)
+            with transaction.atomic():
+                ours.move(State.SETTLING)
+                _show(work)
+        if work.state == State.CANCELLING:
+            _remove(ours)
+            if work.kind == Kind.OPEN:
+                # The work goes with it.
+                work.round.delete()
+                return
+        else:
+            _settle(ours)
+        work.parts.all().delete()
+        ours.move(State.DONE, plan={}, **leases.FREE)
+    except TakenOver:
+        raise
+    except BaseException:
+        # Free at once, so that nobody waits for the lease to run out.
+        LEASE.held_by(RoundWork.objects.filter(pk=key), holder).update(**leases.FREE)
+        raise
+
+
+class _Ours:
+    """The work while this process does it."""
+
+    def __init__(self, work: RoundWork, holder: str) -> None:
+        self.work, self.holder = work, holder
+
+    def renew(self, **fields: Any) -> None:
+        """Keep the work. Raises TakenOver, or UserError if the process has to stop."""
+        if stop_requested.is_set():
+            raise UserError("The process was stopped. A worker goes on later.")
+        same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
+        if not LEASE.renew(same, self.holder, **fields):
+            raise TakenOver
+
+    def move(self, state: RoundWork.State, **fields: Any) -> None:
+        same = RoundWork.objects.filter(pk=self.work.pk, state=self.work.state)
+        if not LEASE.held_by(same, self.holder).update(state=state, **fields):
+            raise TakenOver
+        self.work.state = state
+
+
+def _is_planned_whole(work: RoundWork) -> bool:
+    """Return False if the process was killed before all of the plan was stored."""
+    if work.kind == Kind.VOTES:
+        return True
+    last = work.parts.order_by("-start").first()
+    stored = 0 if last is None or last.start < 0 else last.start + len(last.content)
+    return stored == work.n_total
+
+
+def _write_items(ours: _Ours, advance: Advance) -> None:
+    work, chunks = ours.work, Chunks()
+    while rows := _next_rows(work, chunks.size):
+        with chunks.transaction():
+            ours.renew(n_done=work.n_done + len(rows))
+            _insert_items(work.round, rows)
+        work.n_done += len(rows)
+        advance(len(rows))
+
+
+def _next_rows(work: RoundWork, size: int) -> list[Row]:
+    if work.n_done >= work.n_total:
+        return []
+    part = work.parts.filter(start__gte=0, start__lte=work.n_done).order_by("-start").first()
+    rows: list[Row] = part.content[work.n_done - part.start :][:size]
+    return rows
+
+
+def _insert_items(round_: Round, rows: Sequence[Row]) -> None:
+    # Examples may have gone with an import that was undone. Locked, so that no more of them go.
+    wanted = Example.objects.filter(pk__in=[row[1] for row in rows]).order_by("pk")
+    there = set(wanted.select_for_update(no_key=True).values_list("pk", flat=True))
+    columns = (
+        "selection_id", "example_id", "rank", "bpde", "routing_score", "position", "audit_order",
+        "probability",
+    )  # fmt: skip
+    items = [
+        new(Item, round_id=round_.pk, **dict(zip(columns, row, strict=True)))
+        for row in rows
+        if row[1] in there
+    ]
+    insert(Item, items)
+    _insert_slots(round_, [(item.pk, item.position) for item in items], 0, round_.votes_per_item)
+
+
+def _insert_slots(round_: Round, items: Sequence[tuple[int, float]], first: int, end: int) -> None:
+    slots = [
+        new(Slot, round_id=round_.pk, item_id=key, index=index, position=position)
+        for key, position in items
+        for index in range(first, end)
+    ]
+    insert(Slot, slots)
+
+
+def _write_slots(ours: _Ours, advance: Advance) -> None:
+    """Write the slots of more votes. They are seen once the round asks for as many votes."""
+    work, chunks = ours.work, Chunks()
+    before, votes = work.plan["before"], work.plan["votes"]
+    items = Item.objects.filter(round=work.round).order_by("pk").values_list("pk", "position")
+    while chunk := list(items.filter(pk__gt=work.plan.get("last", 0))[: chunks.size]):
+        plan = work.plan | {"last": chunk[-1][0]}
+        with chunks.transaction():
+            ours.renew(n_done=work.n_done + len(chunk), plan=plan)
+            _insert_slots(work.round, chunk, before, votes)
+        work.n_done, work.plan = work.n_done + len(chunk), plan
+        advance(len(chunk))
+
+
+def _show(work: RoundWork) -> None:
+    """Show everything that was written, in the transaction in which the writing ends."""
+    round_, plan = work.round, work.plan
+    changed: dict[str, Any] = plan.get("round", {})
+    for selection in Selection.every.filter(round=round_, ready=False):
+        selection.n_items = Item.every.filter(selection=selection).count()
+        selection.ready = True
+        selection.save(update_fields=["n_items", "ready"])
+    if work.kind == Kind.SELECT:
+        learned = work.parts.get(start=-1).content
+        RoutingScores.objects.create(round=round_, **learned)
+        round_.selections.filter(items=None).delete()
+    # Half a round is not in `objects`.
+    Round.every.filter(pk=round_.pk).update(**changed)
+    for name, value in changed.items():
+        setattr(round_, name, value)
+    slots = work.n_total * (plan["votes"] - plan["before"] if work.kind == Kind.VOTES else 1)
+    rows_came(slots * (1 if work.kind == Kind.VOTES else round_.votes_per_item), Item, Slot)
+    detail = plan.get("event", {})
+    access.record_event(
+        round_.project, work.user, _EVENTS[work.kind], f"round {round_.number}", **detail
+    )
+
+
+def _settle(ours: _Ours) -> None:
+    """Do what follows, which may be done twice: count earlier votes, and settle the items."""
+    work, round_ = ours.work, ours.work.round
+    items = Item.objects.filter(round=round_)
+
+    def still_ours(rows: int) -> None:
+        ours.renew()
+
+    if work.kind == Kind.CLOSE:
+        hand_back(Slot.objects.filter(round=round_))
+        count_earlier_votes(round_, advance=still_ours)
+        settle_all(items.exclude(state=Item.State.COMPLETE), still_ours)
+    elif work.kind == Kind.VOTES:
+        # What was complete opens again.
+        settle_all(items.exclude(state=Item.State.OPEN), still_ours)
+        count_earlier_votes(round_, advance=still_ours)
+        settle_skipped(items)
+    else:
+        # After it is shown: a vote that was given meanwhile didn't see the new items.
+        count_all_earlier_votes(round_, still_ours)
+        if work.kind == Kind.REOPEN:
+            settle_all(items.filter(slots__vote=None), still_ours)
+
+
+def _remove(ours: _Ours) -> None:
+    """Remove what was written and never seen."""
+    round_ = ours.work.round
+
+    def slots(keys: list[int]) -> None:
+        ours.renew()
+        delete_rows(Slot, pk__in=keys)
+
+    def items(keys: list[int]) -> None:
+        ours.renew()
+        delete_rows(Slot, item__in=keys)
+        delete_rows(Item, pk__in=keys)
+
+    if ours.work.kind == Kind.VOTES:
+        before = ours.work.plan["before"]
+        in_chunks(Slot.objects.filter(round=round_, vote=None, index__gte=before), slots)
+        return
+    hidden = Selection.every.filter(round=round_, ready=False)
+    in_chunks(Item.every.filter(selection__in=hidden.values("pk")), items, PART)
+    hidden.delete()
