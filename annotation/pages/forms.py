@@ -48,9 +48,9 @@ class SettingsForm(forms.ModelForm):
     class Meta:
         model = Project
         fields = (
-            "name", "description", "question_asked", "guidelines", "scale", "both_bad", "cant_judge",
-            "criteria", "rendering", "hide_models", "no_majority", "leave_out_unblinded", "wage_usd", "minutes_per_vote",
-            "cost_basis",
+            "name", "description", "question_asked", "guidelines", "scale", "both_bad",
+            "cant_judge", "criteria", "rendering", "hide_models", "no_majority",
+            "leave_out_unblinded", "wage_usd", "minutes_per_vote", "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
@@ -67,8 +67,8 @@ class SettingsForm(forms.ModelForm):
         }
         help_texts = {
             "name": "Annotators see it, so it should name neither model.",
-            "guidelines": "Markdown. They open by themselves before an annotator's first pair, and annotators can "
-            "open them on every pair.",
+            "guidelines": "Markdown. They open by themselves before an annotator's first pair. "
+            "Annotators can open them on every pair.",
             "cant_judge": "Annotators say why in the comment. The answer is paid and counts as "
             "received, but it is no label: the other votes decide. A person decides if they have "
             "no majority.",

@@ -85,10 +85,12 @@ def item_context(
         "guidelines": guidelines(draft),
         "question_asked": protocol.question_asked,
         "choices": buttons,
-        # More than these make a row of their own on a phone.
+        # Without "can't judge", which has a row of its own on a phone if there are many.
         "n_choices": sum(button.value != CANT_JUDGE for button in buttons),
         "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
-        "criterion_choices": [button for button in buttons if button.value not in (BOTH_BAD, CANT_JUDGE)],
+        "criterion_choices": [
+            button for button in buttons if button.value not in (BOTH_BAD, CANT_JUDGE)
+        ],
         "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
         "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
         "voted": _words(buttons, vote) if vote else "",

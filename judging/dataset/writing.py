@@ -88,7 +88,9 @@ def hide_models(project: Project, user: AbstractUser | None) -> None:
         shown = Project.objects.filter(pk=project.pk, hide_models=False)
         if shown.update(hide_models=True):
             change = {"before": False, "now": True}
-            access.record_event(project, user, "settings changed", "hide_models", hide_models=change)
+            access.record_event(
+                project, user, "settings changed", "hide_models", hide_models=change
+            )
 
 
 def take(import_id: int, holder: str) -> bool:

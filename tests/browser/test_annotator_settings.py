@@ -1,4 +1,4 @@
-"""Keys of a person's own, guidelines that open by themselves, "can't judge", and one's own votes."""
+"""A person's own keys, guidelines that open by themselves, "can't judge", and own votes."""
 
 import pytest
 from playwright.sync_api import expect

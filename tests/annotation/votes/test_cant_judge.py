@@ -1,4 +1,4 @@
-""""Can't judge" is received and paid, and is no label: the other votes decide, or a person."""
+""" "Can't judge" is received and paid, and is no label: the other votes decide, or a person."""
 
 import csv
 import io
