@@ -46,7 +46,7 @@ class OwnProgress:
     @property
     def time_left(self) -> str:
         """Return how long the rest takes at the person's own pace, or "" if that isn't known."""
-        if self.pace is None or self.done >= self.total:
+        if not self.pace or self.done >= self.total:
             return ""
         minutes = (self.total - self.done) * self.pace / 60
         if minutes < 1:

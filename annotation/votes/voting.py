@@ -115,7 +115,7 @@ def why_not_needed(item: Item) -> str:
     """Say why an item takes no more votes."""
     if Slot.objects.filter(item=item.pk, vote=None).exists():
         return "This pair is left to a decision by the project's owners and takes no more votes."
-    return "This pair got all the votes that it needs, so no other was added."
+    return "This pair got all the votes it needs, so no other was added."
 
 
 def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:

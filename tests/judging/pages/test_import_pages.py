@@ -53,8 +53,8 @@ NAMED = {"kind": "names its model", "count": 2, "lines": [2, 3], "sentence": "2 
 @pytest.mark.parametrize(("who", "hidden"), [("owner", True), ("researcher", False)])
 def test_an_owner_may_hide_models_names_with_the_import(client, project, request, who, hidden):
     summary = {
-        "n_rows": 1, "n_new": 1, "n_problems": 0, "fatal": False, "readings": [],
-        "notices": [NAMED], "names": ["question"], "columns": {}, "gold": {},
+        "n_rows": 1, "n_new": 1, "n_known": 0, "n_conflicts": 0, "n_problems": 0, "fatal": False,
+        "readings": [], "notices": [NAMED], "names": ["question"], "columns": {}, "gold": {},
     }  # fmt: skip
     make_import(project, state=Import.State.CHECKED, summary=summary)
     client.force_login(request.getfixturevalue(who))
