@@ -106,7 +106,7 @@ def html_of(page, path):
     sizes = {}
     for url, answer in list(came.items()):
         if answer.status == 200 and not any(part in urlsplit(url).path for part in LATER):
-            sizes[url] = len(gzip.compress(answer.body()))
+            sizes[url] = len(gzip.compress(page.request.get(url).body()))
     return sizes
 
 
@@ -138,7 +138,7 @@ def test_every_page_fits_and_is_accessible_and_light(request, log_in, arguments,
     faults, details = set(), []
     for size in SIZES:
         found = walk(log_in, arguments, size, with_axe=size == "phone")
-        assert len(found.walked) > 30, found.walked
+        assert len(found.walked) > 25, found.walked
         faults |= {(state, *fault) for fault in found.faults}
         details += found.details
     new = faults - KNOWN
