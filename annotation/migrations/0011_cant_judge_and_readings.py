@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('annotation', '0009_earlier_looks'),
+        ('annotation', '0010_long_work_on_rounds'),
     ]
 
     operations = [
