@@ -107,6 +107,8 @@ class Protocol(models.Model):
     guidelines = models.TextField(blank=True)
     scale = models.CharField(max_length=8, choices=Project.Scale)
     both_bad = models.BooleanField(default=False)
+    cant_judge = models.BooleanField(default=False)
+    hide_models = models.BooleanField(default=False)
     criteria = models.JSONField(default=list)
     rendering = models.CharField(max_length=8, choices=Project.Rendering)
     digest = models.CharField(max_length=64)
@@ -426,6 +428,19 @@ class Draft(models.Model):
         ]
 
 
+class Reading(models.Model):
+    """An annotator has seen a protocol's guidelines, so that they open by themselves only once."""
+
+    annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="readings")
+    protocol = models.ForeignKey(Protocol, on_delete=models.CASCADE, related_name="readings")
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["annotator", "protocol"], name="reading_once"),
+        ]
+
+
 class Skip(models.Model):
     item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="skips")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="skips")
@@ -454,7 +469,8 @@ class Flag(models.Model):
 class Vote(models.Model):
     """One person's vote on an example under a protocol.
 
-    answer: what was chosen, by side; label: win, tie or lose of response 1, derived from it.
+    answer: what was chosen, by side; label: win, tie or lose of response 1, derived from it. It is
+        empty if the person can't judge the pair. The comment then says why.
     left_response: 1 or 2, the response on the left; null for imported votes that don't say.
     unblinded: the voter had already seen judge output in the project.
     """
@@ -468,7 +484,7 @@ class Vote(models.Model):
     example = models.ForeignKey(Example, on_delete=models.CASCADE, related_name="annotations")
     protocol = models.ForeignKey(Protocol, on_delete=models.PROTECT, related_name="annotations")
     annotator = models.ForeignKey(Annotator, on_delete=models.CASCADE, related_name="annotations")
-    label = models.CharField(max_length=4, choices=Label.choices)
+    label = models.CharField(max_length=4, choices=Label.choices, blank=True)
     answer = models.JSONField(default=dict)
     left_response = models.PositiveSmallIntegerField(null=True)
     comment = models.TextField(blank=True)
@@ -498,7 +514,7 @@ class VoteRevision(models.Model):
     """What a vote was before it was edited."""
 
     annotation = models.ForeignKey(Vote, on_delete=models.CASCADE, related_name="revisions")
-    label = models.CharField(max_length=4, choices=Label.choices)
+    label = models.CharField(max_length=4, choices=Label.choices, blank=True)
     answer = models.JSONField(default=dict)
     comment = models.TextField(blank=True)
     active_seconds = models.FloatField(null=True)

@@ -157,8 +157,8 @@ class Environment:
         """Return the endpoints by name, each with its base URL and the variable of its key."""
         shape = (
             'it must be a JSON list such as [{"name": "lab", "base_url": "http://host/v1", '
-            f'"key": "LAB_KEY"}}], where name has at most {LONGEST_NAME} characters, and key '
-            "names a variable (it is not the key itself) and may be left out"
+            f'"key": "LAB_KEY"}}]. The name has at most {LONGEST_NAME} characters. The key names a '
+            "variable (it is not the key itself) and may be left out"
         )
         try:
             listed = json.loads(self.text(name, "[]"))

@@ -42,10 +42,10 @@ TABLE = {
     "anybody": "glossary healthz invite login password_reset_confirm",
     "nobody outside the demo": "demo_enter",
     "logged in": "annotate annotate_preferences home logout password_change",
-    "annotator": "annotate_leave annotate_return annotate_round project project_leave",
+    "annotator": "annotate_leave annotate_own annotate_return annotate_round project project_leave",
     "holder": """
         annotate_ahead annotate_back annotate_beat annotate_draft annotate_flag annotate_item
-        annotate_skip annotate_texts annotate_unskip annotate_vote
+        annotate_read annotate_skip annotate_texts annotate_unskip annotate_vote
     """,
     "researcher": """
         adjudication example examples export flag_settle import_begin import_check import_detail
@@ -60,7 +60,7 @@ TABLE = {
 }
 NAMES = {name: group for group, names in TABLE.items() for name in names.split()}
 
-SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
+SIGNED = ("annotate_leave", "annotate_own", "annotate_return", "annotate_round")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {

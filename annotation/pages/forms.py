@@ -48,14 +48,16 @@ class SettingsForm(forms.ModelForm):
     class Meta:
         model = Project
         fields = (
-            "name", "description", "question_asked", "guidelines", "scale", "both_bad", "criteria",
-            "rendering", "no_majority", "leave_out_unblinded", "wage_usd", "minutes_per_vote",
-            "cost_basis",
+            "name", "description", "question_asked", "guidelines", "scale", "both_bad",
+            "cant_judge", "criteria", "rendering", "hide_models", "no_majority",
+            "leave_out_unblinded", "wage_usd", "minutes_per_vote", "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
             "question_asked": "The question asked",
             "both_bad": "Offer “both are bad” as a choice",
+            "cant_judge": "Offer “can't judge” as an answer",
+            "hide_models": "Hide models' names from annotators",
             "rendering": "Responses are shown as",
             "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
@@ -65,7 +67,13 @@ class SettingsForm(forms.ModelForm):
         }
         help_texts = {
             "name": "Annotators see it, so it should name neither model.",
-            "guidelines": "Markdown. Annotators can open them on every item.",
+            "guidelines": "Markdown. They open by themselves before an annotator's first pair. "
+            "Annotators can open them on every pair.",
+            "cant_judge": "Annotators say why in the comment. The answer is paid and counts as "
+            "received, but it is no label: the other votes decide. A person decides if they have "
+            "no majority.",
+            "hide_models": "Both models' names are replaced by “[model name hidden]” in both "
+            "responses, on the annotators' screen only. Exports keep the texts.",
             "leave_out_unblinded": "Votes of people who had seen judge output in this project "
             "are kept and their cost counts, but they enter no result and no final label. That is "
             "then the majority of an item's other votes. Without a majority, the choice above "

@@ -26,6 +26,8 @@ class SeatGone(Exception):
 
 
 BOTH_BAD = "both_bad"
+# Counts as received, and as no label: the other votes on the item decide.
+CANT_JUDGE = "cant_judge"
 THREE = ("left", "tie", "right")
 FIVE = ("left_much", "left", "tie", "right", "right_much")
 _LEFT = {"left", "left_much"}
@@ -55,12 +57,15 @@ _FIVE_BUTTONS = (
     AnswerOption("right_much", "Right is much better", ("5",)),
 )
 _BOTH_BAD_BUTTON = AnswerOption(BOTH_BAD, "Both are bad", ("X",))
+_CANT_JUDGE_BUTTON = AnswerOption(CANT_JUDGE, "Can't judge", ("N",))
 
 
 def answer_options(protocol: Protocol) -> tuple[AnswerOption, ...]:
     """The buttons of the overall question, from left to right."""
     buttons = _FIVE_BUTTONS if protocol.scale == Project.Scale.FIVE else _THREE_BUTTONS
-    return (*buttons, _BOTH_BAD_BUTTON) if protocol.both_bad else buttons
+    if protocol.both_bad:
+        buttons = (*buttons, _BOTH_BAD_BUTTON)
+    return (*buttons, _CANT_JUDGE_BUTTON) if protocol.cant_judge else buttons
 
 
 def criterion_values(protocol: Protocol) -> tuple[str, ...]:
@@ -68,16 +73,21 @@ def criterion_values(protocol: Protocol) -> tuple[str, ...]:
     return FIVE if protocol.scale == Project.Scale.FIVE else THREE
 
 
-def checked_answer(protocol: Protocol, answer: Any) -> dict[str, Any]:
+def checked_answer(protocol: Protocol, answer: Any, comment: str = "") -> dict[str, Any]:
     """Return the answer without anything that the protocol doesn't ask.
 
-    Raises UserError that says what is missing.
+    Raises UserError that says what is missing. Who can't judge a pair says why in the comment, and
+    answers no criterion.
     """
     if not isinstance(answer, dict):
         raise UserError("The answer could not be read. Choose again; nothing was lost.")
     overall = answer.get("overall")
     if overall not in {option.value for option in answer_options(protocol)}:
         raise UserError("Choose which response is better, or a tie, before you submit.")
+    if overall == CANT_JUDGE:
+        if not comment.strip():
+            raise UserError("Say in the comment why you can't judge this pair, then submit.")
+        return {"overall": overall}
     scale = criterion_values(protocol)
     chosen = answer.get("criteria") or {}
     missing = [name for name in protocol.criteria if chosen.get(name) not in scale]
@@ -87,8 +97,13 @@ def checked_answer(protocol: Protocol, answer: Any) -> dict[str, Any]:
     return {"overall": overall, "criteria": criteria} if criteria else {"overall": overall}
 
 
-def label_of(value: str, left_response: int) -> Label:
-    """Return win, tie or lose of response 1 for a choice by side. "Both are bad" is a tie."""
+def label_of(value: str, left_response: int) -> str:
+    """Return win, tie or lose of response 1 for a choice by side; "" for "can't judge".
+
+    "Both are bad" is a tie.
+    """
+    if value == CANT_JUDGE:
+        return ""
     if value in _LEFT:
         return Label.WIN if left_response == 1 else Label.LOSE
     if value in _RIGHT:

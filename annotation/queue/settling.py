@@ -3,7 +3,8 @@
 Each of these rules is stated once, and everything else asks here:
 
 - who may vote: `annotators_who_may_vote` in a project, `possible_voters` in a round;
-- which votes count: all, or only the blind ones if the project leaves the others out
+- which votes count: those with a label, so not "can't judge", which fills its slot all the same;
+  only the blind ones if the project leaves the others out
   (`leaving_out_unblinded`, `counted_slots`; for one vote `enters_results` of `judging.methods`);
 - what they come to: `outcome` of `judging.methods`, by the round's policy for items without a
   majority; `needs_decision` asks it;
@@ -83,7 +84,7 @@ def leaving_out_unblinded(projects: Collection[int]) -> set[int]:
 
 def counted_slots(slots: QuerySet[Slot], leave_out: bool) -> QuerySet[Slot]:
     """Return those of the slots whose votes enter results, by the same rule as `enters_results`."""
-    filled = slots.filter(vote__isnull=False)
+    filled = slots.filter(vote__isnull=False).exclude(vote__label="")
     return filled.filter(vote__unblinded=False) if leave_out else filled
 
 
@@ -243,7 +244,7 @@ class _Facts:
         return [
             label
             for label, _, unblinded in self._slots[item.pk]
-            if label is not None and enters_results(unblinded=bool(unblinded), leave_out=leave_out)
+            if label and enters_results(label, unblinded=bool(unblinded), leave_out=leave_out)
         ]
 
     def _skipped_by_all(self, item: Item) -> bool:

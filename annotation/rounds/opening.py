@@ -48,6 +48,9 @@ EPSILON, ALPHA = 0.1, 0.05
 MOST_THRESHOLDS = 200
 # The project's settings that make a protocol.
 _ASKED = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
+# Newer ones. Switched off they are left out of the digest, so that the same settings give the same
+# protocol as before they existed.
+_NEWER = ("cant_judge", "hide_models")
 
 
 @dataclass(frozen=True)
@@ -239,6 +242,7 @@ def current_protocol(project: Project) -> Protocol:
     The same settings always give the same protocol.
     """
     asked = {name: getattr(project, name) for name in _ASKED}
+    asked |= {name: True for name in _NEWER if getattr(project, name)}
     text = json.dumps(asked, sort_keys=True, ensure_ascii=False)
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
     same = Protocol.objects.filter(project=project, digest=digest)

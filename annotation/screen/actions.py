@@ -20,7 +20,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST
 
-from annotation.models import Draft, Vote
+from annotation.models import Draft, Reading, Vote
 from annotation.people import annotators
 from annotation.queue import queue
 from annotation.screen.blind import VIEWS
@@ -37,8 +37,8 @@ from annotation.screen.hand import (
     round_behind_link,
     vote_on,
 )
-from annotation.screen.progress import progress_of, refusal, title_of
-from annotation.screen.views import progress_context, show_ending, show_item
+from annotation.screen.progress import progress_of, refusal, skipped_sentence, title_of
+from annotation.screen.views import KEYS, progress_context, show_ending, show_item
 from annotation.votes.voting import NotNeeded, RoundClosed, edit_vote, record_vote
 from judging.core.errors import UserError
 from judging.projects.access import preferences_of
@@ -48,7 +48,20 @@ from judging.projects.models import Preferences
 class PreferencesForm(forms.ModelForm):
     class Meta:
         model = Preferences
-        fields = ["one_key_submit", "link_scroll", "serif"]
+        fields = ["one_key_submit", "link_scroll", "serif", "no_letter_keys", "keys"]
+
+    def clean_keys(self) -> dict[str, str]:
+        """Refuse what is no key of the screen, and two actions on one key."""
+        moved = self.cleaned_data["keys"] or {}
+        if not isinstance(moved, dict) or not moved.keys() <= set(KEYS):
+            raise forms.ValidationError("These keys could not be read. Nothing was changed.")
+        for key in moved.values():
+            if not isinstance(key, str) or len(key) > 1 or not key.isprintable() or key == " ":
+                raise forms.ValidationError("Choose one letter, digit or sign for each action.")
+        keys = [key for key in ({key: key for key in KEYS} | moved).values() if key]
+        if len(set(keys)) < len(keys):
+            raise forms.ValidationError("Two actions have the same key. Nothing was changed.")
+        return {place: key for place, key in moved.items() if key != place}
 
 
 @require_POST
@@ -154,7 +167,8 @@ def skip(request: HttpRequest, draft: Draft) -> HttpResponse:
     keep(draft, _entry(request, draft))
     queue.skip(draft)
     if _by_script(request):
-        return HttpResponse(status=204)
+        said = skipped_sentence(draft.token)
+        return HttpResponse(said, content_type="text/plain; charset=utf-8")
     return redirect(f"{address_of(draft.item.round)}?skipped={draft.token}")
 
 
@@ -177,6 +191,14 @@ def flag(request: HttpRequest, draft: Draft) -> HttpResponse:
 
 
 @on_item
+def read(request: HttpRequest, draft: Draft) -> HttpResponse:
+    """Remember that the person has seen the guidelines, so that they don't open again."""
+    protocol = draft.item.round.protocol_id
+    Reading.objects.get_or_create(annotator=draft.annotator, protocol_id=protocol)
+    return HttpResponse(status=204)
+
+
+@on_item
 def back(request: HttpRequest, draft: Draft) -> HttpResponse:
     keep(draft, _entry(request, draft))
     token = last_token(draft.item.round, draft.annotator, before=vote_on(draft))
@@ -189,7 +211,13 @@ def back(request: HttpRequest, draft: Draft) -> HttpResponse:
 def preferences(request: HttpRequest) -> HttpResponse:
     """Save a person's own settings, which apply in every project."""
     form = PreferencesForm(request.POST, instance=preferences_of(cast(AbstractUser, request.user)))
-    form.save()
+    if form.is_valid():
+        form.save()
+    elif _by_script(request):
+        sentence = next(iter(form.errors.values()))[0]
+        return HttpResponse(sentence, status=422, content_type="text/plain; charset=utf-8")
+    else:
+        messages.error(request, next(iter(form.errors.values()))[0])
     if _by_script(request):
         return HttpResponse(status=204)
     token = request.POST.get("token", "")

@@ -11,6 +11,7 @@ from annotation.models import Draft
 from annotation.rendering import differences, has_visible, render
 from annotation.rendering.responses import How
 from judging.core.sql.statements import prepared
+from judging.core.text import hide_names
 from judging.dataset.models import Example
 
 View = Literal["rendered", "raw", "differences"]
@@ -38,8 +39,15 @@ def _rendered(text: str, how: How) -> SafeString:
 
 
 def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
-    """Return the pair with the sides of this draft. Only the three texts are read."""
+    """Return the pair with the sides of this draft. Only the three texts are read.
+
+    If the protocol hides models' names, both names are replaced in both responses. The question
+    stays as it is, since it may be about a model.
+    """
     question, first, second = _texts.first(example=draft.item.example_id)
+    if draft.item.round.protocol.hide_models:
+        models = _models.first(example=draft.item.example_id)
+        first, second = hide_names(first, *models), hide_names(second, *models)
     left, right = (first, second) if draft.left_response == 1 else (second, first)
     how = cast(How, draft.item.round.protocol.rendering)
     if view == "differences":
@@ -55,6 +63,12 @@ def blind_pair(draft: Draft, view: View = "rendered") -> BlindPair:
 def _texts(example: Any) -> QuerySet[Example, Any]:
     texts = Example.objects.values_list("question", "response_1", "response_2")
     return texts.filter(pk=example)
+
+
+@prepared
+def _models(example: Any) -> QuerySet[Example, Any]:
+    """Read only to be hidden in the texts."""
+    return Example.objects.values_list("model_1", "model_2").filter(pk=example)
 
 
 def guidelines(draft: Draft) -> SafeString | None:

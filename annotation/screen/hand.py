@@ -40,7 +40,10 @@ _TOKEN = re.compile(r"[\w-]{20,43}", re.ASCII)
 _SIGNER = signing.Signer(salt="fairjudge.round")
 _DRAFT = ("token", "left_response", "answer", "comment", "active_seconds", "updated_at")
 _ROUND = ("project", "kind", "state", "seed", "open_to_all", "no_majority", "nonce")
-_PROTOCOL = ("question_asked", "guidelines", "scale", "both_bad", "criteria", "rendering")
+_PROTOCOL = (
+    "question_asked", "guidelines", "scale", "both_bad", "cant_judge", "criteria", "rendering",
+    "hide_models",
+)  # fmt: skip
 _NEEDED = [
     *_DRAFT,
     *(f"annotator__{name}" for name in ("project", "user", "left_at")),
@@ -125,6 +128,11 @@ def _rounds(key: Any) -> QuerySet[Round]:
 def address_of(round_: Round) -> str:
     """Return the address where the round's next item is handed out."""
     return reverse("annotate_round", args=[_signed(round_)])
+
+
+def list_address_of(round_: Round) -> str:
+    """Return the address of the person's own votes and skips in the round."""
+    return reverse("annotate_own", args=[_signed(round_)])
 
 
 def leave_address_of(round_: Round) -> str:

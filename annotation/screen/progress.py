@@ -1,5 +1,6 @@
 """A person's progress in a round, the rounds open to them, and why there is nothing to label."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import fmean
@@ -7,9 +8,21 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db.models import Count, Exists, F, IntegerField, OuterRef, Q, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models.functions import Coalesce, Left
 
-from annotation.models import Annotator, Draft, Item, Round, Seat, Selection, Skip, Slot, Vote
+from annotation.models import (
+    Annotator,
+    Draft,
+    Item,
+    Protocol,
+    Round,
+    Seat,
+    Selection,
+    Skip,
+    Slot,
+    Vote,
+)
+from annotation.queue.drafts import answer_options
 from annotation.queue.queue import NoItem
 from annotation.screen.hand import address_of, leave_address_of, return_address_of
 from judging.core.sql.statements import prepared
@@ -17,6 +30,8 @@ from judging.projects.models import Membership, Role
 
 # Enough votes for a steady figure, few enough to follow a change of pace.
 _RECENT = 20
+# Characters of a question in the list of one's own votes, and skips that it shows.
+EXCERPT, MOST_SKIPS = 160, 200
 
 
 @dataclass(frozen=True)
@@ -27,6 +42,18 @@ class OwnProgress:
     done: int
     total: int
     pace: float | None = None
+
+    @property
+    def time_left(self) -> str:
+        """Return how long the rest takes at the person's own pace, or "" if that isn't known."""
+        if not self.pace or self.done >= self.total:
+            return ""
+        minutes = (self.total - self.done) * self.pace / 60
+        if minutes < 1:
+            return "less than 1 min left"
+        if minutes < 100:
+            return f"about {minutes:.0f} min left"
+        return f"about {minutes / 60:.0f} h left"
 
 
 @dataclass(frozen=True)
@@ -165,6 +192,81 @@ def skipped_drafts(**whose: Any) -> QuerySet[Draft]:
     unfilled = Slot.objects.filter(item=OuterRef("item"), vote=None)
     drafts = Draft.objects.filter(Exists(theirs), Exists(unfilled), **whose)
     return drafts.exclude(item__state=Item.State.COMPLETE).order_by("-updated_at", "-pk")
+
+
+@dataclass(frozen=True)
+class OwnVote:
+    """A vote of a person, for the list from which they go back to it."""
+
+    token: str
+    question: str
+    answer: str
+    comment: str
+    at: datetime | None
+
+
+@dataclass(frozen=True)
+class OwnSkip:
+    """A pair that a person skipped. free: they can still take it up."""
+
+    token: str
+    question: str
+    at: datetime
+    free: bool
+
+
+def own_votes(round_: Round, annotator: Annotator) -> QuerySet[Vote]:
+    """Return the person's votes of this round with their tokens, the latest first."""
+    drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
+    votes = Vote.objects.filter(
+        annotator=annotator, item__round=round_, source=Vote.Source.SCREEN
+    ).annotate(
+        token=Subquery(drafts.values("token")[:1]), start=Left("example__question", EXCERPT + 1)
+    )
+    return votes.filter(token__isnull=False).order_by("-submitted_at", "-pk")
+
+
+def as_listed(votes: Iterable[Vote], protocol: Protocol) -> list[OwnVote]:
+    words = {option.value: option.text for option in answer_options(protocol)}
+    return [
+        OwnVote(
+            vote.token,
+            _excerpt(vote.start),
+            words.get(vote.answer.get("overall"), vote.label),
+            vote.comment,
+            vote.submitted_at,
+        )
+        for vote in votes
+    ]
+
+
+def own_skips(round_: Round, annotator: Annotator) -> list[OwnSkip]:
+    """Return what the person skipped in this round and did not vote on later, the last first."""
+    drafts = Draft.objects.filter(item=OuterRef("item"), annotator=annotator)
+    free = Slot.objects.filter(item=OuterRef("item"), vote=None)
+    voted = Vote.objects.filter(item=OuterRef("item"), annotator=annotator)
+    skips = Skip.objects.filter(~Exists(voted), item__round=round_, annotator=annotator).annotate(
+        token=Subquery(drafts.values("token")[:1]),
+        start=Left("item__example__question", EXCERPT + 1),
+        free=Exists(free.exclude(item__state=Item.State.COMPLETE)),
+    )
+    return [
+        OwnSkip(skip.token, _excerpt(skip.start), skip.at, skip.free)
+        for skip in skips.filter(token__isnull=False).order_by("-at", "-pk")[:MOST_SKIPS]
+    ]
+
+
+def _excerpt(start: str) -> str:
+    text = " ".join(start.split())
+    return text if len(start) <= EXCERPT else f"{text[:EXCERPT].rstrip()} …"
+
+
+def skipped_sentence(token: str) -> str:
+    """Say what becomes of the pair that was just skipped."""
+    waits = Draft.objects.filter(token=token).exclude(item__state=Item.State.OPEN)
+    if waits.exists():
+        return "Skipped. Nobody else is left to label that pair."
+    return "Skipped. Someone else will get that pair."
 
 
 def _number(counted: QuerySet) -> Subquery:

@@ -10,6 +10,7 @@ urlpatterns = [
     path("annotate/r/<str:signed>/", views.annotate_round, name="annotate_round"),
     path("annotate/r/<str:signed>/leave", actions.annotate_leave, name="annotate_leave"),
     path("annotate/r/<str:signed>/return", actions.annotate_return, name="annotate_return"),
+    path("annotate/r/<str:signed>/own", views.annotate_own, name="annotate_own"),
     path("annotate/<str:token>", views.annotate_item, name="annotate_item"),
     path("annotate/<str:token>/texts", views.annotate_texts, name="annotate_texts"),
     path("annotate/<str:token>/ahead", views.annotate_ahead, name="annotate_ahead"),
@@ -19,5 +20,6 @@ urlpatterns = [
     path("annotate/<str:token>/skip", actions.skip, name="annotate_skip"),
     path("annotate/<str:token>/unskip", actions.unskip, name="annotate_unskip"),
     path("annotate/<str:token>/flag", actions.flag, name="annotate_flag"),
+    path("annotate/<str:token>/read", actions.read, name="annotate_read"),
     path("annotate/<str:token>/back", actions.back, name="annotate_back"),
 ]

@@ -1,10 +1,12 @@
 """The annotator's pages: open rounds, the item on the screen, and the next one fetched ahead."""
 
+import json
 from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth.models import AbstractUser
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -12,8 +14,8 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET
 
-from annotation.models import Annotator, Draft, Round, Vote
-from annotation.queue.drafts import BOTH_BAD, AnswerOption, answer_options
+from annotation.models import Annotator, Draft, Reading, Round, Vote
+from annotation.queue.drafts import BOTH_BAD, CANT_JUDGE, AnswerOption, answer_options
 from annotation.queue.queue import NoItem, claim_next, why_no_items
 from annotation.screen.blind import VIEWS, View, blind_pair, guidelines
 from annotation.screen.hand import (
@@ -23,6 +25,7 @@ from annotation.screen.hand import (
     is_token,
     kind_to_old_links,
     last_token,
+    list_address_of,
     round_behind_link,
     take_up,
     vote_on,
@@ -30,14 +33,19 @@ from annotation.screen.hand import (
 from annotation.screen.progress import (
     Ending,
     OwnProgress,
+    as_listed,
     ending_of,
     labelled_by,
     open_work,
+    own_skips,
+    own_votes,
     progress_of,
     refusal,
     skipped_drafts,
+    skipped_sentence,
+    title_of,
 )
-from annotation.votes.voting import is_final
+from annotation.votes.voting import is_final, takes_votes, why_not_needed
 from judging.projects.access import preferences_of
 
 
@@ -77,8 +85,12 @@ def item_context(
         "guidelines": guidelines(draft),
         "question_asked": protocol.question_asked,
         "choices": buttons,
+        # Without "can't judge", which has a row of its own on a phone if there are many.
+        "n_choices": sum(button.value != CANT_JUDGE for button in buttons),
         "criteria": [Criterion(name, chosen.get(name, "")) for name in protocol.criteria],
-        "criterion_choices": [button for button in buttons if button.value != BOTH_BAD],
+        "criterion_choices": [
+            button for button in buttons if button.value not in (BOTH_BAD, CANT_JUDGE)
+        ],
         "draft": {"overall": draft.answer.get("overall", ""), "comment": draft.comment},
         "age": f"{(timezone.now() - draft.updated_at).total_seconds():.1f}",
         "voted": _words(buttons, vote) if vote else "",
@@ -90,6 +102,7 @@ def item_context(
         "flag_url": f"{base}/flag",
         "back_url": f"{base}/back" if can_go_back else "",
         "next_url": address_of(draft.item.round),
+        "own_url": list_address_of(draft.item.round),
     }
 
 
@@ -98,7 +111,7 @@ def progress_context(progress: OwnProgress) -> dict[str, Any]:
         "where": progress.where,
         "done": progress.done,
         "total": progress.total,
-        "pace": progress.pace,
+        "time_left": progress.time_left,
     }
 
 
@@ -107,12 +120,15 @@ def _words(buttons: tuple[AnswerOption, ...], vote: Vote) -> str:
     return texts.get(vote.answer.get("overall"), vote.label)
 
 
+# The keys of one character. A person may move each to another one, by its place here.
+KEYS = "123450ATBXNSFCGEDRLV?"
+_PAGE = 50
 _FINAL = "Another round that counts this vote was closed, so it can no longer be changed."
 _NOT_SUBMITTED = (
     "This was not submitted yet, because your login had ended. What you entered is here: check it, "
     "then submit."
 )
-_SETTLED = "Other annotators gave all the votes that it needs. Nothing of yours is lost."
+_IN_WORK = "Other annotators are working on it at the moment. Your draft is kept. Come back later."
 
 
 @require_GET
@@ -152,7 +168,9 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if vote is None and not take_up(draft, timezone.now()):
         if nothing := why_no_items(round_, draft.annotator):
             return show_nothing(request, nothing, round_, draft.annotator)
-        ending = refusal("This pair is settled", _SETTLED, round_)
+        ending = refusal("This pair is settled", why_not_needed(draft.item), round_)
+        if takes_votes(draft.item):
+            ending = refusal("This pair is not free", _IN_WORK, round_)
         return show_ending(request, ending, round_, draft.annotator)
     if vote is not None and is_final(vote):
         ending = refusal("This vote stands", _FINAL, round_)
@@ -161,9 +179,37 @@ def annotate_item(request: HttpRequest, token: str) -> HttpResponse:
     if KEPT in request.GET:
         messages.warning(request, _NOT_SUBMITTED)
     context = item_context(draft, vote, view=_view(request), progress=progress)
-    context["preferences"] = preferences_of(cast(AbstractUser, request.user))
-    context["skipped"] = _skipped(request)
+    context |= _own_settings(request)
+    context |= _skip_context(request)
+    context["unread"] = bool(context["guidelines"]) and _is_first_item(draft)
     return render(request, "annotation/screen/screen.html", context)
+
+
+def _is_first_item(draft: Draft) -> bool:
+    """Return True if the person has neither seen the guidelines nor voted by them."""
+    protocol = draft.item.round.protocol_id
+    mine = {"annotator": draft.annotator, "protocol": protocol}
+    read = Reading.objects.filter(**mine).values("pk")
+    return not Vote.objects.filter(**mine).values("pk").union(read).exists()
+
+
+@require_GET
+@never_cache
+@kind_to_old_links
+def annotate_own(request: HttpRequest, signed: str) -> HttpResponse:
+    """List the person's own votes and skips in a round, each with a way back to it."""
+    round_, annotator = round_behind_link(cast(AbstractUser, request.user), signed)
+    page = Paginator(own_votes(round_, annotator), _PAGE).get_page(request.GET.get("page"))
+    context = {
+        "where": title_of(round_),
+        "page": page,
+        "votes": as_listed(page, round_.protocol),
+        "skips": own_skips(round_, annotator),
+        "is_open": round_.state == Round.State.OPEN,
+        "is_closed": round_.state == Round.State.CLOSED,
+        "next_url": address_of(round_),
+    }
+    return render(request, "annotation/screen/own.html", context)
 
 
 @require_GET
@@ -209,7 +255,8 @@ def show_ending(
 ) -> HttpResponse:
     """Say why there is no item. A link leads back to the last vote if it can be changed."""
     context = progress_context(progress_of(round_, annotator)) | asdict(ending)
-    context["skipped"] = _skipped(request)
+    context |= _skip_context(request)
+    context["own_url"] = list_address_of(round_)
     if round_.state != Round.State.CLOSED:
         context["last"] = last_token(round_, annotator)
     if round_.state == Round.State.OPEN:
@@ -223,13 +270,23 @@ def show_item(request: HttpRequest, draft: Draft, error: str, status: int) -> Ht
     """Show the item again, with what is missing."""
     progress = progress_of(draft.item.round, draft.annotator)
     context = item_context(draft, vote_on(draft), error=error, progress=progress)
-    context["preferences"] = preferences_of(cast(AbstractUser, request.user))
+    context |= _own_settings(request)
     return render(request, "annotation/screen/screen.html", context, status=status)
 
 
 def _view(request: HttpRequest) -> View:
     asked = request.GET.get("view")
     return next((view for view in VIEWS if view == asked), "rendered")
+
+
+def _own_settings(request: HttpRequest) -> dict[str, Any]:
+    preferences = preferences_of(cast(AbstractUser, request.user))
+    return {"preferences": preferences, "keys": json.dumps(preferences.keys), "places": KEYS}
+
+
+def _skip_context(request: HttpRequest) -> dict[str, str]:
+    token = _skipped(request)
+    return {"skipped": token, "skipped_sentence": skipped_sentence(token)} if token else {}
 
 
 def _skipped(request: HttpRequest) -> str:

@@ -8,8 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+from annotation.queue.drafts import CANT_JUDGE
 from judging.core.errors import UserError
 from judging.core.text import unstorable
 from judging.dataset.files import Records, check_format
@@ -60,13 +61,14 @@ class KnownExample:
 class VoteRow:
     """One vote, ready to be written.
 
+    label: Empty if the annotator can't judge the example.
     vote_id, protocol, fingerprint: of an export of FairJudge, in which `exported` is set.
     """
 
     place: Place
     example: KnownExample
     annotator: str
-    label: Label
+    label: Label | Literal[""]
     left_response: int | None = None
     comment: str = ""
     active_seconds: float | None = None
@@ -81,9 +83,10 @@ class VoteRow:
     def conflict(self, held: str) -> str | None:
         if held == self.label:
             return None
+        before, now = held or "that they can't judge", self.label or "that they can't judge"
         return (
-            f"{self.annotator} voted {held} on {self.example.external_id} before, now "
-            f"{self.label}. The earlier vote stays."
+            f"{self.annotator} voted {before} on {self.example.external_id} before, now {now}. "
+            "The earlier vote stays."
         )
 
 
@@ -137,6 +140,9 @@ class VoteReader:
         example = by_id.get(external_id)
         said = cells.text("label").strip()
         label = self._label(said, example) if example else None
+        cannot = plain(cells.text("raw_answer") or said) == plain(CANT_JUDGE)
+        if cannot and plain(said) in ("", plain(CANT_JUDGE)):
+            label = ""
         annotator = (cells.text("annotator") or self.annotator).strip()
         if example is None:
             expected = "the ID of an example of this project"
@@ -152,6 +158,7 @@ class VoteReader:
         seconds = cells.decimal("active_seconds", 0, LONGEST_SECONDS, expected=expected)
         submitted_at = cells.time("submitted_at")
         answer = cells.text("raw_answer") or ("both_bad" if "bothbad" in plain(said) else "")
+        answer = CANT_JUDGE if label == "" else answer
         criteria = {
             name.removeprefix(CRITERION): value
             for name, value in record.values.items()
@@ -180,7 +187,7 @@ class VoteReader:
             exported="example_votes_n" in columns,
         )
 
-    def _label(self, text: str, example: KnownExample) -> Label | None:
+    def _label(self, text: str, example: KnownExample) -> Label | Literal[""] | None:
         """Read win, tie or lose, the name of the model that won, or a code."""
         name = self.names.get(plain(text), text)
         label = read_label(name, self.labels, (example.model_1, example.model_2))

@@ -14,7 +14,14 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import Adjudication, Annotator, Draft, Item, Round, Slot, Vote, VoteRevision
-from annotation.queue.drafts import MAX_COMMENT, checked_answer, clamp_seconds, label_of, save_draft
+from annotation.queue.drafts import (
+    CANT_JUDGE,
+    MAX_COMMENT,
+    checked_answer,
+    clamp_seconds,
+    label_of,
+    save_draft,
+)
 from annotation.queue.queue import (
     ADJUDICATED,
     VOTED,
@@ -51,7 +58,7 @@ def record_vote(draft: Draft, answer: Any, comment: str = "", added_seconds: flo
 
     Raises UserError (the answer is incomplete), RoundClosed, or NotNeeded; the draft is kept.
     """
-    checked = checked_answer(draft.item.round.protocol, answer)
+    checked = checked_answer(draft.item.round.protocol, answer, comment)
     try:
         return _record(draft, checked, comment, added_seconds)
     except UserError:
@@ -88,12 +95,27 @@ def _slot_for(draft: Draft) -> Slot:
     slot = claim_slot_of(draft.item, draft.annotator, timezone.now())
     if slot is None and (nothing := why_no_items(round_, draft.annotator)):
         raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
-    if slot is None:
-        raise NotNeeded(
-            "This item got all the votes it needs while you were away. "
-            "Nothing else of yours is affected; go on with the next one."
+    if slot is None and takes_votes(draft.item):
+        raise UserError(
+            "Other annotators are working on this pair, so your vote was not stored. Your choice "
+            "is kept. Submit it again later, or go on with the next pair."
         )
+    if slot is None:
+        raise NotNeeded(f"{why_not_needed(draft.item)} Go on with the next pair.")
     return slot
+
+
+def takes_votes(item: Item) -> bool:
+    """Return True if the item, as it is now, still has room for a vote."""
+    unfilled = Slot.objects.filter(item=item.pk, item__state=Item.State.OPEN, vote=None)
+    return unfilled.exists()
+
+
+def why_not_needed(item: Item) -> str:
+    """Say why an item takes no more votes."""
+    if Slot.objects.filter(item=item.pk, vote=None).exists():
+        return "This pair is left to a decision by the project's owners and takes no more votes."
+    return "This pair got all the votes it needs, so no other was added."
 
 
 def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:
@@ -101,7 +123,7 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
 
     Raises UserError (the answer is incomplete) or RoundClosed.
     """
-    checked = checked_answer(vote.protocol, answer)
+    checked = checked_answer(vote.protocol, answer, comment)
     side = vote.left_response
     if side is None:
         raise UserError("An imported vote can't be changed here.")
@@ -115,7 +137,11 @@ def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0)
         label = label_of(checked["overall"], side)
         if not same:
             record_item_event(
-                vote.annotator, vote.item, "vote changed", before=vote.label, now=label
+                vote.annotator,
+                vote.item,
+                "vote changed",
+                before=vote.label or CANT_JUDGE,
+                now=label or CANT_JUDGE,
             )
             VoteRevision.objects.create(
                 annotation=vote,

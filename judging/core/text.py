@@ -1,10 +1,11 @@
-"""Text from outside: the encoding of a file, characters that no database stores, CSV formulas."""
+"""Text from outside: encodings, characters that no database stores, CSV formulas, models' names."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
@@ -172,3 +173,100 @@ def unescape_cell(cell: str, mark: str) -> str:
     """Return the cell of a row with this mark as it was. Other marks change nothing."""
     escaped = _ESCAPED_CELL.get(mark)
     return cell[1:] if escaped and escaped.match(cell) else cell
+
+
+HIDDEN_NAME = "[model name hidden]"
+# Words that name a model only in the file, and stand for other things in a text.
+_COMMON = frozenset(
+    "a ai answer assistant b base baseline bot candidate chat control expert gold human judge llm "
+    "model other output person reference response student system teacher test user".split()
+)
+# Between the parts of a name people write a blank, a dash or nothing; a text may set one in bold,
+# or hold characters that nobody sees.
+_BETWEEN = r"[\W_]{0,4}"
+_LATIN = "A-Za-z0-9\u00c0-\u024f"
+# Characters that nobody sees, which may stand within a word.
+_UNSEEN = "[\u00ad\u200b-\u200d\u2060\ufeff]*"
+# After these words a short form of a name is enough: "I am Vicuna" of vicuna-13b.
+_INTRODUCED = r"\b(?:I\s+am|I[\u2019']m|my\s+name(?:\s+i|[\u2019'])s|known\s+as)\s+[\W_]{0,4}"
+_AS, _AS_END = r"\bas\s+[\W_]{0,4}", r"(?=[\W_]{0,4}\s+I\b)"
+
+
+@lru_cache(maxsize=256)
+def _names_pattern(names: tuple[str, ...]) -> tuple[frozenset[str], re.Pattern[str] | None]:
+    """Return the names' first parts, and a pattern that finds specific names anywhere and short
+    ones after an introduction.
+
+    A name is specific up to its first number, so "GPT-4" is found for gpt-4-0613. Names such as
+    model-1 and response_a name nobody.
+    """
+    anywhere, introduced, firsts = [], [], set()
+    for name in (part for whole in names for part in {whole, whole.rpartition("/")[2]}):
+        # "llama3" is written "Llama 3" as well.
+        parts = re.findall(r"[^\W\d_]+|\d+", name)
+        words = [part for part in parts if not part.isdecimal()]
+        if all(word.casefold() in _COMMON for word in words) or sum(map(len, parts)) < 2:
+            continue
+        firsts.add(parts[0].casefold())
+        enough = 2 if len(parts) > 1 and parts[1].isdecimal() else len(parts)
+        is_specific = any(len(word) > 2 or not word.isascii() for word in words[:enough])
+        if is_specific or len(parts) > 2:
+            anywhere.append(_spelled(parts, enough))
+        if parts[0].casefold() not in _COMMON and (is_specific or len(parts) == 2):
+            introduced.append(_spelled(parts, 1 if len(parts[0]) > 2 else len(parts)))
+    if not anywhere and not introduced:
+        return frozenset(), None
+    # The longest first, so that no part of a longer name is left over.
+    longest = sorted(anywhere, key=len, reverse=True)
+    said = "|".join([*longest, *sorted(introduced, key=len, reverse=True)])
+    found = [*longest, f"(?P<before>{_INTRODUCED})(?:{said})"]
+    found.append(f"(?P<as>{_AS})(?:{said}){_AS_END}")
+    return frozenset(firsts), re.compile("|".join(found), re.IGNORECASE)
+
+
+def _spelled(parts: list[str], enough: int) -> str:
+    """Return a pattern of the first parts of a name, with as many of the others as follow.
+
+    In Latin letters a name is no part of a longer word. Other scripts have no blanks.
+    """
+    rest = ""
+    for part in reversed(parts[enough:]):
+        rest = f"(?:{_BETWEEN}{_word(part)}{_end_of(part)}{rest})?"
+    before = f"(?<![{_LATIN}])" if parts[0].isascii() else ""
+    start = _BETWEEN.join(map(_word, parts[:enough]))
+    # "13b" after "vicuna" is its next part, not another word.
+    return before + start + (rest and f"(?:{rest})") + _end_of(parts[-1])
+
+
+def _word(part: str) -> str:
+    return _UNSEEN.join(map(re.escape, part))
+
+
+def _end_of(part: str) -> str:
+    return f"(?![{_LATIN}])" if part.isascii() else ""
+
+
+def _names_in(text: str, names: tuple[str, ...]) -> re.Pattern[str] | None:
+    """Return the pattern of these names if one of them may be in the text.
+
+    Few texts hold a name, and looking for its first part takes a hundredth of the pattern's time.
+    """
+    firsts, pattern = _names_pattern(names)
+    folded = (text if text.isascii() else re.sub(_UNSEEN, "", text)).casefold()
+    return pattern if any(first in folded for first in firsts) else None
+
+
+def names_itself(text: str, *names: str) -> bool:
+    """Return True if the text names one of these models."""
+    pattern = _names_in(text, names)
+    return bool(pattern and pattern.search(text))
+
+
+def hide_names(text: str, *names: str) -> str:
+    """Return the text with the names of these models replaced by `HIDDEN_NAME`."""
+    pattern = _names_in(text, names)
+    return pattern.sub(_hidden, text) if pattern else text
+
+
+def _hidden(found: re.Match[str]) -> str:
+    return (found["before"] or found["as"] or "") + HIDDEN_NAME

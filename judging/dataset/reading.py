@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from judging.core.text import unstorable
+from judging.core.text import names_itself, unstorable
 from judging.dataset.files import Records, detect_format
 from judging.dataset.records import (
     CODES,
@@ -138,9 +138,12 @@ SHOWN_PROBLEMS = 100
 SHOWN_ROWS = 5
 SHOWN_LINES = 10
 
+# A notice that offers a choice: to hide such names from annotators.
+NAMED = "names its model"
 SENTENCES = {
     "empty response": "{} with an empty response, which is kept.",
     "same responses": "{} with two equal responses.",
+    NAMED: "{} in which a response names its own model.",
     "same texts": "{} with the texts of an earlier row under another id.",
     "repeated": "{} word for word like an earlier row, imported once.",
 }
@@ -218,6 +221,9 @@ class _Acceptance:
             self._notice("empty response", row)
         if row.response_1 == row.response_2:
             self._notice("same responses", row)
+        pairs = ((row.response_1, row.model_1), (row.response_2, row.model_2))
+        if any(names_itself(text, model) for text, model in pairs):
+            self._notice(NAMED, row)
         if texts in self._texts:
             self._notice("same texts", row)
         self._ids.add(name)

@@ -82,6 +82,17 @@ def begin(imported: Import, *, skip_invalid: bool | None = None, background: boo
     return changed == 1
 
 
+def hide_models(project: Project, user: AbstractUser | None) -> None:
+    """Hide models' names in what annotators see, in rounds that open from now on."""
+    with transaction.atomic():
+        shown = Project.objects.filter(pk=project.pk, hide_models=False)
+        if shown.update(hide_models=True):
+            change = {"before": False, "now": True}
+            access.record_event(
+                project, user, "settings changed", "hide_models", hide_models=change
+            )
+
+
 def take(import_id: int, holder: str) -> bool:
     """Make `holder` the one writer; False while another one is at work."""
     waiting = Import.objects.filter(pk=import_id, state=State.WRITING)

@@ -53,6 +53,8 @@ class Project(models.Model):
     guidelines = models.TextField(blank=True)
     scale = models.CharField(max_length=8, choices=Scale, default=Scale.THREE)
     both_bad = models.BooleanField(default=False)
+    cant_judge = models.BooleanField(default=False)
+    hide_models = models.BooleanField(default=False)
     criteria = models.JSONField(default=list, blank=True)
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
@@ -199,7 +201,10 @@ class PasswordLink(models.Model):
 
 
 class Preferences(models.Model):
-    """A user's own settings, the same in all projects."""
+    """A user's own settings, the same in all projects.
+
+    keys: for keys of the annotator's screen that were moved, the new one; "" for none.
+    """
 
     user = models.OneToOneField(
         settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="preferences"
@@ -207,6 +212,9 @@ class Preferences(models.Model):
     one_key_submit = models.BooleanField("one key chooses and submits", default=False)
     serif = models.BooleanField("serif type for long responses", default=False)
     link_scroll = models.BooleanField("scroll both responses together", default=False)
+    # WCAG 2.1.4: keys of one character can be switched off, and moved to other characters.
+    no_letter_keys = models.BooleanField("no keys of one character", default=False)
+    keys = models.JSONField(default=dict, blank=True)
 
 
 class AuditEvent(models.Model):

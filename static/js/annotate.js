@@ -2,7 +2,7 @@
 // Every post names its pair by a token. A vote stays in this browser until the server has it.
 (function () {
   "use strict";
-  const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, keeper } = window.annotation;
+  const { votes, drafts, post, isLogin, clock, fieldsOf, fill, groupsOf, isAnswered, lacksReason, askForReason, keeper } = window.annotation;
   const { fold, unfold, watchTabs, linkScroll, viewer, shown, unseen, markChosen } = window.annotation;
   const { say, link, explain } = window.annotation;
   const BEAT = 60_000;
@@ -15,13 +15,12 @@
 
   let form = document.querySelector("form#item");
   if (!form?.dataset.url) return;
-  const settings = document.querySelector("[data-preferences]");
+  const { isSet, meant, show: showKeys, serif, reading } = window.annotation.settings();
   let keep; let show; let appearedAt; let ahead = null;
   let holds = 0; let focused = null; let isWithdrawn = false;
 
   const base = () => form.dataset.url;
   const isDouble = () => performance.now() - appearedAt < DOUBLE;
-  const isSet = (name) => Boolean(settings?.elements[name]?.checked);
 
   // While something about the pair is on its way, nothing can be entered that would not go with it.
   const isBusy = () => holds > 0;
@@ -62,6 +61,8 @@
     watchTabs(form);
     linkScroll(form, () => isSet("link_scroll"));
     markChosen(form);
+    askForReason(form);
+    showKeys(form);
     window.annotation.markFirst(form);
   }
 
@@ -133,6 +134,7 @@
     const side = unseen(form);
     if (side) return `Look at the ${side.textContent.trim().toLowerCase()} response first.`;
     const open = groupsOf(form).find((group) => !isAnswered(group));
+    if (!open && lacksReason(form)) { form.elements.comment.focus(); return "Say in the comment why you can't judge this pair, then submit."; }
     if (!open) return "";
     window.annotation.mark(form, open);
     return open.classList.contains("criterion")
@@ -185,7 +187,7 @@
       const undone = await post(`${skipped}/unskip`, [["token", token]]);
       if (undone.state === "ok") window.location.assign(skipped); else explain(undone, NOT_DONE);
     });
-    say("Skipped. Someone else will get that pair.", false, undo);
+    say(answer.text, false, undo);
     fetchAhead();
   }
 
@@ -214,11 +216,23 @@
 
   const open = (id) => () => document.getElementById(id)?.showModal();
 
-  async function saveSettings() {
-    settings.elements.serif.value = settings.querySelector("[data-reading-switch] select").value === "serif" ? "on" : "";
-    const fields = [...new FormData(settings).entries()].filter(([name, value]) => name !== "csrfmiddlewaretoken" && value);
-    const answer = await post(settings.action, fields);
-    if (answer.state !== "ok") explain(answer, "The setting was not saved and applies to this page only.");
+  const press = (selector) => () => form.querySelector(selector)?.click();
+
+  function comment() { form.elements.comment.focus(); }
+
+  function showAll() {
+    if (form.querySelector(".sides[data-folded]")) unfold(form);
+  }
+
+  // Guidelines open by themselves once; what was read is told to the server when they close.
+  function openUnread() {
+    const guidelines = document.getElementById("guidelines");
+    if (!guidelines || !("unread" in guidelines.dataset)) return;
+    guidelines.showModal();
+    document.getElementById("guidelines-head").focus();
+    const url = `${base()}/read`;
+    const { token } = form.dataset;
+    guidelines.addEventListener("close", () => { appearedAt = performance.now(); post(url, [["token", token]]); }, { once: true });
   }
 
   // --- wiring
@@ -228,7 +242,6 @@
   document.addEventListener("submit", (event) => {
     const button = event.submitter;
     if (event.target.matches("[data-flag]")) { event.preventDefault(); sendFlag(event.target); return; }
-    if (event.target.matches("[data-preferences]")) { event.preventDefault(); saveSettings(); return; }
     if (event.target !== form) return;
     event.preventDefault();
     if (button?.dataset.view) show(button);
@@ -242,9 +255,9 @@
     if (event.target.form === form && event.target.name) changed();
   });
   document.addEventListener("change", (event) => {
-    if (event.target.form === settings) { saveSettings(); return; }
     if (event.target.form !== form) return;
     markChosen(form);
+    askForReason(form);
     say("");
     changed();
   });
@@ -282,19 +295,33 @@
     appearedAt: () => appearedAt,
     isBusy,
     early,
-    submit,
-    skip,
-    back,
-    flag: open("flag"),
-    help: open("help"),
-    chosen: () => { if (isSet("one_key_submit") && groupsOf(form).every(isAnswered)) submit(); },
+    meant,
+    acts: {
+      Enter: submit,
+      Backspace: back,
+      S: skip,
+      F: open("flag"),
+      "?": open("help"),
+      G: open("guidelines"),
+      C: comment,
+      E: showAll,
+      D: press("[data-view=differences]"),
+      R: press("[data-view=raw]"),
+      V: press(".side-tabs a:not([aria-current])"),
+      L: () => document.querySelector("[data-own]").click(),
+    },
+    chosen: () => {
+      if (lacksReason(form)) comment();
+      else if (isSet("one_key_submit") && groupsOf(form).every(isAnswered)) submit();
+    },
   });
 
   start(form, Date.now() - performance.now());
-  const reading = settings?.querySelector("[data-reading-switch] select");
-  if (reading && settings.elements.serif.value === "on" && reading.value !== "serif") {
-    reading.value = "serif";
-    reading.dispatchEvent(new Event("change"));
+  showKeys();
+  if (reading() && serif() && reading().value !== "serif") {
+    reading().value = "serif";
+    reading().dispatchEvent(new Event("change"));
   }
+  openUnread();
   resume();
 })();

@@ -76,6 +76,8 @@ class HumanLabel:
         n_paid, usd: Votes cast for this label in any of its rounds, and what they cost.
         left_out: Votes that don't count, because the project leaves out those of people who had
             seen judge output. They are paid for all the same.
+        n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
+            for, and are no label.
     """
 
     votes: tuple[CastVote, ...]
@@ -91,6 +93,7 @@ class HumanLabel:
     usd: Decimal = Decimal(0)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
+    n_cant_judge: int = 0
 
     @property
     def n_votes(self) -> int:
@@ -327,14 +330,19 @@ def _label_of(
     item: AskedItem, cast: list[CastVote], decision: Adjudication | None, project: Project
 ) -> HumanLabel:
     parts: dict[bool, list[CastVote]] = {True: [], False: []}
-    for vote in cast:
-        counts_in = enters_results(unblinded=vote.unblinded, leave_out=project.leave_out_unblinded)
+    saying = [vote for vote in cast if vote.label]
+    leave_out, cannot = project.leave_out_unblinded, len(cast) - len(saying)
+    for vote in saying:
+        counts_in = enters_results(vote.label, unblinded=vote.unblinded, leave_out=leave_out)
         parts[counts_in].append(vote)
     votes, left_out = tuple(parts[True]), tuple(parts[False])
     counts = dict.fromkeys(Label.values, 0)
     for vote in votes:
         counts[vote.label] += 1
-    label, source, rule = _decide(item, tuple(counts.values()), len(left_out), decision)
+    not_counted = len(left_out) + cannot
+    label, source, rule = _decide(item, tuple(counts.values()), not_counted, decision)
+    if cannot:
+        rule = "; ".join(filter(None, (rule, f"{cannot} couldn't judge")))
     if left_out:
         rule = "; ".join(filter(None, (rule, f"{len(left_out)} given unblinded left out")))
     routed = item.round.kind == Round.Kind.ROUTED
@@ -354,11 +362,12 @@ def _label_of(
         usd=sum((_vote_cost(item.round, vote) for vote in paid), Decimal(0)),
         counts=counts,
         left_out=left_out,
+        n_cant_judge=cannot,
     )
 
 
 def _decide(
-    item: AskedItem, counts: tuple[int, ...], n_left_out: int, decision: Adjudication | None
+    item: AskedItem, counts: tuple[int, ...], not_counted: int, decision: Adjudication | None
 ) -> tuple[Label | None, str, str]:
     if decision is not None:
         return Label(decision.label), LabelSource.ADJUDICATED, "decided by a person"
@@ -366,13 +375,13 @@ def _decide(
     if any(counts) and settled:
         measures = item.selection.kind in Selection.RANDOM
         return _outcome_in_words(counts, item.round.no_majority, measures)
-    return None, LabelSource.UNDECIDED, _why_undecided(item, counts, n_left_out)
+    return None, LabelSource.UNDECIDED, _why_undecided(item, counts, not_counted)
 
 
-def _why_undecided(item: AskedItem, counts: tuple[int, ...], n_left_out: int) -> str:
-    given, asked = sum(counts) + n_left_out, item.round.votes_per_item
+def _why_undecided(item: AskedItem, counts: tuple[int, ...], not_counted: int) -> str:
+    given, asked = sum(counts) + not_counted, item.round.votes_per_item
     if item.state == Item.State.ADJUDICATE:
-        if n_left_out and not any(counts):
+        if not_counted and not any(counts):
             return "no vote that counts: waits for a decision"
         if given < asked:
             return f"skipped by the others, {given} of {asked} votes: waits for a decision"

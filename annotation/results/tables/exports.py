@@ -143,7 +143,7 @@ def vote_rows(project: Project, *, names: bool) -> Iterator[dict[str, Any]]:
         row = {
             "external_id": vote.example.external_id,
             "annotator": person.name if names else person.pseudonym,
-            "label": vote.label,
+            "label": vote.label or None,
             "raw_answer": vote.answer.get("overall"),
             "left_response": vote.left_response,
             "comment": vote.comment,

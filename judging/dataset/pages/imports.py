@@ -16,6 +16,7 @@ from judging.core.models import Worker
 from judging.dataset import writing
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
+from judging.dataset.reading import NAMED
 from judging.dataset.records import FIELDS, IGNORE, Codes, codes_of, readings, spelled
 from judging.dataset.uploads import check_again, discard, record_import, refused_files_of, store
 from judging.dataset.writing import refuse_invalid, undo
@@ -177,6 +178,8 @@ def import_begin(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     skip = imported.skip_invalid or "skip_invalid" in request.POST
     try:
         refuse_invalid(imported, skip)
+        if "hide_models" in request.POST and access.at_least(Role.OWNER):
+            writing.hide_models(access.project, access.user)
         writing.begin(imported, skip_invalid=skip)
     except UserError as error:
         return _refusal(request, access, imported, error)
@@ -246,6 +249,8 @@ def _detail(
         "summary": summary,
         "settled": imported.n_written + imported.n_known + imported.n_conflicts,
         "form": form,
+        "names_models": any(one["kind"] == NAMED for one in summary.get("notices", ())),
+        "may_hide": access.at_least(Role.OWNER),
         "refused_files": [path.name for path in refused_files_of(imported)],
         "worker_missing": being_written and not writers.exists(),
     }

@@ -10,10 +10,10 @@ from judging.core.errors import UserError
 from judging.core.formatting import count, number_of
 from judging.dataset.files import FORMATS
 from judging.dataset.models import Import
-from judging.dataset.reading import Summary
+from judging.dataset.reading import NAMED, Summary
 from judging.dataset.records import FIELDS, IGNORE, codes_of, plain, spelled
 from judging.dataset.uploads import FirstPass, first_pass, refused_files_of
-from judging.dataset.writing import refuse_ambiguous, undo, write_checked
+from judging.dataset.writing import hide_models, refuse_ambiguous, undo, write_checked
 from judging.projects.access import project_for_command
 from judging.projects.models import Project
 
@@ -38,6 +38,11 @@ class Command(FairJudgeCommand):
             "--skip-invalid",
             action="store_true",
             help="leave invalid rows out, and copy them to a file with .refused in its name",
+        )
+        parser.add_argument(
+            "--hide-models",
+            action="store_true",
+            help="hide models' names in the responses from annotators; exports keep the texts",
         )
         parser.add_argument("--owner", metavar="USER", help="the owner of a new project")
         parser.add_argument("--undo", metavar="NUMBER", type=int, help="undo an import")
@@ -67,6 +72,8 @@ class Command(FairJudgeCommand):
             )
         refuse_ambiguous(summary.readings)
         project = project_for_command(options["project"], options["owner"], create=True)
+        if options["hide_models"]:
+            hide_models(project, None)
         with self.progress("Importing", summary.n_rows) as progress:
             imported = write_checked(
                 project,
@@ -118,6 +125,13 @@ class Command(FairJudgeCommand):
         self.stdout.write(f"{'; '.join(parts)} (import {imported.number}).")
         for path in refused_files_of(imported):
             self.stdout.write(f"{count(imported.n_refused)} refused: {path}")
+        named = [one for one in imported.summary.get("notices", []) if one["kind"] == NAMED]
+        hidden = Project.objects.filter(pk=imported.project_id, hide_models=True).exists()
+        if named and not hidden:
+            self.stdout.write(
+                "Annotators see the models' names. --hide-models hides them in rounds that open "
+                "from now on, also when the same file is imported again."
+            )
 
     def undo(self, slug: str, number: int) -> None:
         imported = Import.objects.filter(project__slug=slug, number=number).first()

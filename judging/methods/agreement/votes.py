@@ -405,14 +405,15 @@ def outcome(
     return None, LabelSource.UNDECIDED
 
 
-def enters_results(*, unblinded: bool, leave_out: bool) -> bool:
+def enters_results(label: str | None, *, unblinded: bool, leave_out: bool) -> bool:
     """Return True if a vote counts.
 
     Args:
+        label: What it says; empty if the voter can't judge the item.
         unblinded: The voter had seen judge output in the project before.
         leave_out: The project leaves such votes out.
     Returns: Whether it enters labels and figures."""
-    return not (unblinded and leave_out)
+    return bool(label) and not (unblinded and leave_out)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,17 @@
 
   function groupsOf(form) { return [...form.querySelectorAll("[role=radiogroup]")]; }
 
-  function isAnswered(group) { return Boolean(group.querySelector("input:checked")); }
+  const CANT_JUDGE = "cant_judge";
+  const cannot = (form) => form.querySelector("[name=overall]:checked")?.value === CANT_JUDGE;
+
+  // Who can't judge a pair says why, and answers no other row.
+  function isAnswered(group) { return Boolean(group.querySelector("input:checked")) || cannot(group.closest("form")); }
+  function lacksReason(form) { return cannot(form) && !form.elements.comment.value.trim(); }
+  function askForReason(form) {
+    const { comment } = form.elements;
+    comment.dataset.usual ??= comment.placeholder;
+    comment.placeholder = cannot(form) ? comment.dataset.reason : comment.dataset.usual;
+  }
 
   // Drafts are sent one after the other, so that an old one never overtakes a new one.
   function keeper(form, { onKept, onLost }) {
@@ -80,5 +90,5 @@
     };
   }
 
-  Object.assign(window.annotation, { fieldsOf, fill, groupsOf, isAnswered, keeper });
+  Object.assign(window.annotation, { fieldsOf, fill, groupsOf, isAnswered, lacksReason, askForReason, keeper, CANT_JUDGE });
 })();

@@ -1,7 +1,7 @@
 // Keys: which row they answer, and what they do. Never in a text field, never on a repeat.
 (function () {
   "use strict";
-  const { groupsOf, isAnswered } = window.annotation;
+  const { groupsOf, isAnswered, CANT_JUDGE } = window.annotation;
   // Nobody has read a pair that has just appeared: the second press of a double one is not for it.
   const SETTLE = 300;
 
@@ -54,12 +54,16 @@
     if (next) focusRow(form, next);
   }
 
+  function buttonOf(form, name) {
+    return [...form.querySelectorAll("[name=overall]")].find((radio) => radio.dataset.keys.split(" ").includes(name));
+  }
+
   // True when the key is an answer; the row after it that is still open becomes the next one.
   function answer(form, name) {
-    const button = [...form.querySelectorAll("[name=overall]")]
-      .find((radio) => radio.getAttribute("aria-keyshortcuts").split(" ").includes(name));
+    const button = buttonOf(form, name);
     if (!button) return false;
-    const group = focusedGroup(form);
+    // Who can't judge a pair answers no row.
+    const group = button.value === CANT_JUDGE ? groupsOf(form).at(-1) : focusedGroup(form);
     const radio = group.querySelector(`input[value="${CSS.escape(button.value)}"]`);
     if (!radio) return false;
     radio.checked = true;
@@ -71,20 +75,20 @@
     return true;
   }
 
-  window.annotation.listen = function listen({ form, appearedAt, isBusy, early, submit, skip, back, flag, help, chosen }) {
-    const acts = { Enter: submit, S: skip, Backspace: back, F: flag, "?": help };
+  // `acts`: what each key does, by the usual key; `meant` tells which usual key was meant.
+  window.annotation.listen = function listen({ form, appearedAt, isBusy, early, acts, meant, chosen }) {
 
     document.addEventListener("keydown", (event) => {
       if (event.defaultPrevented || event.isComposing || event.ctrlKey || event.altKey || event.metaKey) return;
       if (document.querySelector("dialog[open]")) return;
       if (event.key === "Escape" && isText(event.target)) { event.target.blur(); return; }
       if (isText(event.target) || (event.key === "Enter" && isPressable(event.target))) return;
-      const name = nameOf(event);
+      const name = meant(nameOf(event));
       if (isBusy() && name !== "?") { if (name in acts) event.preventDefault(); return; }
       const rows = groupsOf(form()).length > 1 && { ArrowUp: -1, ArrowDown: 1 }[name];
       const inRow = event.target.closest?.("[role=radiogroup]");
       if (rows && (inRow || event.target === document.body)) { event.preventDefault(); step(form(), rows); return; }
-      const isAnswer = form().querySelector(`[name=overall][aria-keyshortcuts~="${CSS.escape(name)}"]`);
+      const isAnswer = name && buttonOf(form(), name);
       if (!isAnswer && !acts[name]) return;
       event.preventDefault();
       if (event.repeat) return;
@@ -93,5 +97,5 @@
     });
   };
 
-  Object.assign(window.annotation, { mark, markFirst, focusRow, SETTLE });
+  Object.assign(window.annotation, { mark, markFirst, focusRow, nameOf, SETTLE });
 })();

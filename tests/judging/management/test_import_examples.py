@@ -157,3 +157,21 @@ def test_codes_are_asked_about_and_what_they_were_read_as_is_printed(run, pairs)
     other = pairs(*({"id": n, "question": f"q{n}", "label": n} for n in (1, 2)))
     text = run("other", other, "--dry-run")
     assert "codes of gold labels are read as 1=win,2=lose, of response 1" in text
+
+
+def test_responses_that_name_their_own_model_are_counted_and_can_be_hidden(run, pairs, root):
+    models = {"model_1": "vicuna-13b", "model_2": "gpt-4"}
+    path = pairs(
+        models | {"question": "1", "response_1": "I am Vicuna."},
+        models | {"question": "2", "response_2": "I'm GPT-4!"},
+        models | {"question": "3", "response_1": "GPT-4 is good.", "response_2": "Vicuna is."},
+    )
+    said = run("own", path, "--owner", "root")
+    assert "2 rows in which a response names its own model. Lines 1, 2" in said
+    assert "--hide-models hides them" in said
+    assert not Project.objects.get(slug="own").hide_models
+    said = run("own", path, "--owner", "root", "--hide-models")
+    project = Project.objects.get(slug="own")
+    assert project.hide_models
+    assert project.audit_events.filter(action="settings changed", subject="hide_models").exists()
+    assert "Annotators see" not in said

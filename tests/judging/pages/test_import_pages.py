@@ -45,3 +45,22 @@ def test_the_list_takes_as_many_queries_for_fifty_as_for_one(
         make_import(project, file_names=["a.csv"])
     with django_assert_max_num_queries(len(one)):
         as_researcher.get(url)
+
+
+NAMED = {"kind": "names its model", "count": 2, "lines": [2, 3], "sentence": "2 rows in which…"}
+
+
+@pytest.mark.parametrize(("who", "hidden"), [("owner", True), ("researcher", False)])
+def test_an_owner_may_hide_models_names_with_the_import(client, project, request, who, hidden):
+    summary = {
+        "n_rows": 1, "n_new": 1, "n_known": 0, "n_conflicts": 0, "n_problems": 0, "fatal": False,
+        "readings": [], "notices": [NAMED], "names": ["question"], "columns": {}, "gold": {},
+    }  # fmt: skip
+    make_import(project, state=Import.State.CHECKED, summary=summary)
+    client.force_login(request.getfixturevalue(who))
+    page = client.get(reverse("import_detail", args=[project.slug, 1])).content.decode()
+    assert "2 rows in which…" in page
+    assert ('name="hide_models"' in page) == hidden
+    client.post(reverse("import_begin", args=[project.slug, 1]), {"hide_models": "on"})
+    project.refresh_from_db()
+    assert project.hide_models == hidden
