@@ -113,7 +113,8 @@ class Image:
         own = Path(sys.base_prefix)
         if os.geteuid() or not any(folder.stat().st_mode & 0o1 == 0 for folder in own.parents):
             return own / "bin" / "python3"
-        shutil.copytree(own, self.venv.parent / "python", symlinks=True)
+        unused = shutil.ignore_patterns("site-packages", "test", "__pycache__", "*.a", "share")
+        shutil.copytree(own, self.venv.parent / "python", symlinks=True, ignore=unused)
         return self.venv.parent / "python" / "bin" / "python3"
 
     def env(self, arguments: str) -> None:
