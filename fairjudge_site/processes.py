@@ -16,7 +16,7 @@ from django.conf import settings
 from judging.core.errors import UserError
 from judging.core.processes import RENEW_SECONDS, record_of_parts
 
-# After its calls are cut off, a worker takes at most a little less than this to stop at a safe place.
+# After its calls are cut off, a worker takes a little less than this to stop at a safe place.
 STOP_WITHIN = 15.0
 # Seconds before each new start of a part that died. After the last one it is given up.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)

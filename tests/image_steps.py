@@ -1,9 +1,9 @@
 """Runs the steps of Dockerfile and compose.yaml without a container engine: `make image-steps`.
 
 Dependencies are installed by their hashes into a new virtual environment. The checkout is copied as
-the image would hold it, without a right to write. From there, each service runs its command with its
-environment, as a user without rights, on a real PostgreSQL and on a Redis that starts as the file
-says; then its health check runs. What only an engine can do is named in the output.
+the image would hold it, without a right to write. From there, each service runs its command with
+its environment, as a user without rights, on a real PostgreSQL and on a Redis that starts as the
+file says; then its health check runs. What only an engine can do is named in the output.
 """
 
 import fnmatch
@@ -158,6 +158,8 @@ class Deployment:
             "PATH": f"{self.image.venv / 'bin'}:{os.environ['PATH']}",
             "TMPDIR": str(self.tmp),
             "HOME": "/nonexistent",
+            # Of the copied Python, if there is one.
+            "LD_LIBRARY_PATH": str(self.image.venv.parent / "python" / "lib"),
             "FAIRJUDGE_URL": f"http://127.0.0.1:{self.port}",
         }
 

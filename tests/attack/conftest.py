@@ -1,4 +1,4 @@
-"""The attacks run in small with all tests, and whole with `make attack`, which prints their figures.
+"""The attacks run in small with all tests, and whole with `make attack`, which prints figures.
 
 Without `--whole`, each attack takes a seeded part of what it would take, so that it stays alive.
 """

@@ -83,7 +83,13 @@ def test_every_command_refuses_what_is_not_there_in_a_sentence(world, figure, ca
         takes = {action.dest for action in parser._actions}
         if "project" not in takes:
             continue
-        wrong = [["no-such-project"], ["../other"], ["other/../vicuna"], ["a" * 10_000], ["\x1b[2J"]]
+        wrong = [
+            ["no-such-project"],
+            ["../other"],
+            ["other/../vicuna"],
+            ["a" * 10_000],
+            ["\x1b[2J"],
+        ]
         if "run" in takes:
             wrong += [["vicuna", "--run", CANARY], ["vicuna", "--run", "999999999999999999999"]]
         needed = sum(1 for a in parser._actions if not a.option_strings and a.nargs != "*") - 1

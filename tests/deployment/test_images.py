@@ -1,4 +1,4 @@
-"""What Dockerfile and compose.yaml promise: pinned images, no rights, keys where they are needed."""
+"""What Dockerfile and compose.yaml promise: pinned images, no rights, keys in few places."""
 
 import os
 import re
@@ -31,8 +31,8 @@ def test_a_container_has_no_right_that_it_does_not_need(name):
     user = service.get("user") or re.findall(r"^USER (\w+)$", DOCKERFILE, re.M)[-1]
     assert user not in ("root", "0")
     assert not {"privileged", "pid", "network_mode", "devices"} & service.keys()
-    assert all(":" in volume and not volume.startswith(("/", ".")) for volume in service["volumes"])\
-        if "volumes" in service else True  # fmt: skip
+    volumes = service.get("volumes", [])
+    assert [volume for volume in volumes if volume.startswith(("/", "."))] == []
 
 
 def test_every_image_is_pinned_by_its_digest():
