@@ -13,7 +13,7 @@ from judging.dataset.models import Example, Import
 from judging.projects.access import project_for
 from judging.projects.models import Membership, Role
 from judging.runs.models import JudgeTemplate, Run
-from tests.attack.walk import CANARY, Findings, Target, Walk, api_targets, chosen, named
+from tests.attack.walk import CANARY, METHODS, Findings, Target, Walk, api_targets, chosen, named
 from tests.factories import make_member, make_project, make_user
 from tests.test_access_walk import NAMES, arguments_of
 
@@ -50,11 +50,11 @@ def world(project, owner, researcher, annotator, outsider, settings, tmp_path):
     return users, other, own, theirs
 
 
-def walked(world, targets) -> Findings:
+def walked(world, targets, methods=("get", "post")) -> Findings:
     users, other, _, theirs = world
     others = {name: theirs[name] for name in theirs if name not in CAPABILITIES}
     others |= {target.name: others_of(target, other) for target in targets if target.name[0] == "a"}
-    return Walk(users, other, STRANGERS).walk(targets, others)
+    return Walk(users, other, STRANGERS).walk(targets, others, methods)
 
 
 def others_of(target: Target, other) -> dict:
@@ -65,12 +65,12 @@ def test_nobody_reads_or_changes_a_project_that_is_not_theirs(world, whole, figu
     own = world[2]
     targets = [named(name, own[name]) for name in sorted(NAMES)]
     targets += api_targets("vicuna", {})
-    found = walked(world, chosen(targets, None if whole else 6, seed=7))
+    found = walked(world, chosen(targets, None if whole else 3, seed=7), METHODS)
     figure("walk: addresses", found.operations)
     figure("walk: requests (roles × methods × swapped ids)", found.requests)
     figure("walk: holes", len(found.holes))
     assert found.holes == []
-    assert found.requests >= 6 * 6 * 7
+    assert found.requests >= 3 * 6 * 7
 
 
 def test_every_command_refuses_what_is_not_there_in_a_sentence(world, figure, capsys, tmp_path):
@@ -165,7 +165,7 @@ def test_a_view_that_takes_any_row_is_found(world, mounted):
     mounted("p/<slug:slug>/examples/<int:pk>", meddling)
     (target,) = api_targets("vicuna", {})
     pk = world[3]["example"]["pk"]
-    found = Walk(world[0], world[1], STRANGERS).walk([target], {target.name: {"pk": pk}})
+    found = Walk(world[0], world[1], STRANGERS).walk([target], {target.name: {"pk": pk}}, ["post"])
     assert any("owner posts" in hole and "changes another project" in hole for hole in found.holes)
 
 

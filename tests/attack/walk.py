@@ -124,13 +124,18 @@ class Walk:
         # An error of a view is a finding of the walk, and is not to end it.
         self.client = Client(raise_request_exception=False)
 
-    def walk(self, targets: Sequence[Target], others: dict[str, Any]) -> Findings:
+    def walk(
+        self,
+        targets: Sequence[Target],
+        others: dict[str, Any],
+        methods: Sequence[str] = METHODS,
+    ) -> Findings:
         """Ask for each target as it is, and with some arguments of the other project put in."""
         for target in targets:
             self.found.operations += 1
             for swapped in swaps(target.arguments, others.get(target.name, {})):
                 for role in self.users:
-                    for method in METHODS:
+                    for method in methods:
                         self.ask(target, swapped, role, method)
         return self.found
 
