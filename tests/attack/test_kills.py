@@ -4,6 +4,7 @@ import os
 import random
 import signal
 import time
+from http.client import HTTPException
 from pathlib import Path
 
 import psycopg
@@ -45,7 +46,7 @@ class Patient(Person):
                 found = super().ask(kind, method, url, fields)
                 self.answered += kind == "submit"
                 return found
-            except OSError:
+            except (OSError, HTTPException):
                 self.site.close()
                 time.sleep(0.1)
         raise AssertionError("the server did not come back")
