@@ -77,9 +77,9 @@ def test_no_archive_harms_whoever_verifies_or_restores_it(tmp_path, project, fig
     for what, file in archives(tmp_path):
         before = set(tmp_path.rglob("*"))
         for read in (verify, restore):
-            began = time.monotonic()
+            began = time.process_time()
             assert refuses(read, file), what
-            tried, longest = tried + 1, max(longest, time.monotonic() - began)
+            tried, longest = tried + 1, max(longest, time.process_time() - began)
         assert set(tmp_path.rglob("*")) == before, what
         assert not Path("/tmp/evil").exists()
         assert not list(Path(settings.FAIRJUDGE_DATA).glob("**/evil"))
@@ -123,11 +123,11 @@ def said_about(file) -> str:
 def test_a_hostile_file_is_refused_in_a_sentence(tmp_path, content, suffix, figure):
     file = tmp_path / f"pairs.{suffix}"
     file.write_bytes(content)
-    began = time.monotonic()
+    began = time.process_time()
     said = said_about(file)
     assert "Traceback" not in said
     assert len(said) < 5000
-    assert time.monotonic() - began < 3 * MOST_SECONDS
+    assert time.process_time() - began < 3 * MOST_SECONDS
     figure(
         f"bombs: {suffix} file with {next(k for k, v in LINES.items() if v == content)}", "refused"
     )
