@@ -13,7 +13,8 @@ DATA ?=
 # A test run starts a hundred processes. Bytecode files spare them from compiling the modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints lock
+.PHONY: help demo test check bench walks simulate faireval validation screenshots constraints lock \
+	pins image-steps attack
 
 help:
 	@echo "make demo        set up, and show the demo project at http://127.0.0.1:8000"
@@ -23,6 +24,8 @@ help:
 	@echo "make walks       count the files that each main job passes through (ARGS=--files lists them)"
 	@echo "make simulate    check by simulation that intervals and certificates hold"
 	@echo "make validation DATA=FOLDER  analyse the published judgments of LLMBar and PandaLM"
+	@echo "make attack      attack the site as strangers, members, endpoints and files do (10 minutes)"
+	@echo "make image-steps run the steps of Dockerfile and compose.yaml without a container engine"
 	@echo "make screenshots             take the pictures in the docs from a running demo"
 	@echo "make faireval DATA=FOLDER    run all steps on FairEval's 80 pairs"
 
@@ -42,6 +45,10 @@ check: $(TESTS)
 	$(VENV)/bin/lint-imports
 	$(RUN) manage.py makemigrations --check --dry-run
 	FAIRJUDGE_URL=https://fairjudge.example.org $(RUN) manage.py check --deploy --fail-level WARNING
+
+# On SQLite, and on PostgreSQL if FAIRJUDGE_TEST_POSTGRESQL names one.
+attack: $(TESTS)
+	$(RUN) -m tests.attack
 
 bench: $(TESTS)
 	@set -e; for name in $(BENCHMARKS); do echo "== $$name"; $(RUN) -m benchmarks.$$name; done
@@ -102,3 +109,16 @@ lock: $(TESTS)
 	$(addprefix --extra=,grammars local pictures postgres) --constraint constraints.txt \
 	--output-file requirements.lock pyproject.toml
 	sed -i '1i # What the image installs, with the hash of each file. Written by `make lock`.\n' requirements.lock
+
+# Writes the digests that the tags of the images have today. It needs Docker and its registry.
+IMAGE_FILES := Dockerfile compose.yaml
+pins:
+	@set -e; for image in $$(sed -nE 's/^(FROM| *image:) +([a-z0-9.-]+:[a-z0-9.-]+).*/\2/p' $(IMAGE_FILES)); do \
+		digest=$$(docker buildx imagetools inspect "$$image" --format '{{.Manifest.Digest}}'); \
+		echo "$$digest" | grep -qE '^sha256:[0-9a-f]{64}$$' || { echo "$$image has no digest: $$digest"; exit 1; }; \
+		sed -i -E "s|$$image(@sha256:[0-9a-f]+)?|$$image@$$digest|" $(IMAGE_FILES); \
+		echo "$$image@$$digest"; \
+	done
+
+image-steps: $(TESTS)
+	$(RUN) -m tests.image_steps

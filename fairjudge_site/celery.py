@@ -9,8 +9,9 @@ from kombu.transport import TRANSPORT_ALIASES
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "fairjudge_site.settings")
 TRANSPORT_ALIASES["filesystem"] = "fairjudge_site.broker:Transport"
-# A worker that hasn't stopped by then is ended. Its runs are resumed by another one.
-STOP_WITHIN = 20.0
+# A worker that hasn't stopped so long after its calls are cut off is ended. Its runs are resumed by
+# another one.
+STOP_WITHIN = 10.0
 
 app = Celery("fairjudge")
 app.config_from_object("django.conf:settings", namespace="CELERY")
@@ -28,10 +29,13 @@ def start_heartbeat(sender, **kwargs) -> None:
 @worker_shutting_down.connect
 def ask_tasks_to_stop(**kwargs) -> None:
     """Ask runs and imports to stop at a safe place: Celery would wait for them without end."""
+    from django.conf import settings
+
     from judging.core.processes import stop_requested
 
     stop_requested.set()
-    deadline = threading.Timer(STOP_WITHIN, os._exit, [1])
+    seconds = settings.FAIRJUDGE_STOP_SECONDS + STOP_WITHIN
+    deadline = threading.Timer(seconds, os._exit, [1])
     deadline.daemon = True
     deadline.start()
 

@@ -11,11 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from django.conf import settings
+
 from judging.core.errors import UserError
 from judging.core.processes import RENEW_SECONDS, record_of_parts
 
-# A little more than a worker takes at most to stop at a safe place.
-STOP_WITHIN = 25.0
+# After its calls are cut off, a worker takes a little less than this to stop at a safe place.
+STOP_WITHIN = 15.0
 # Seconds before each new start of a part that died. After the last one it is given up.
 DELAYS = (1.0, 2.0, 4.0, 8.0, 16.0)
 # A part that ran this long is well again, and may die as often as a new one.
@@ -157,7 +159,7 @@ class Supervisor:
         for part in ours:
             if part.child.poll() is None:
                 part.child.send_signal(signal.SIGTERM)
-        deadline = time.monotonic() + STOP_WITHIN
+        deadline = time.monotonic() + settings.FAIRJUDGE_STOP_SECONDS + STOP_WITHIN
         for part in ours:
             try:
                 part.child.wait(timeout=max(0.0, deadline - time.monotonic()))

@@ -41,6 +41,8 @@ SECRET_KEY = environment.secret("FAIRJUDGE_SECRET_KEY", FAIRJUDGE_DATA / "secret
 FAIRJUDGE_JUDGE_MODEL = environment.text("FAIRJUDGE_JUDGE_MODEL")
 FAIRJUDGE_SENTENCE_MODEL = environment.existing_folder("FAIRJUDGE_SENTENCE_MODEL")
 FAIRJUDGE_PRICES = environment.file("FAIRJUDGE_PRICES")
+# How long a worker that is asked to end waits for answers that are on their way.
+FAIRJUDGE_STOP_SECONDS = environment.integer("FAIRJUDGE_STOP_SECONDS", 10, 1, 3600)
 FAIRJUDGE_ENDPOINTS = environment.endpoints("FAIRJUDGE_ENDPOINTS")
 if environment.text("OPENAI_BASE_URL") or environment.text("OPENAI_API_KEY"):
     FAIRJUDGE_ENDPOINTS["default"] = {

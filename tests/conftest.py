@@ -43,6 +43,10 @@ REQUIRE_ALL = bool(os.environ.get("REQUIRE_ALL"))
 skips: dict[str, int] = {}
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--whole", action="store_true", help="attack with everything there is")
+
+
 def missing(what: str) -> None:
     """Skip a test for want of `what`; a failure where REQUIRE_ALL asks for everything."""
     if REQUIRE_ALL:

@@ -1,6 +1,7 @@
 """Processes of this machine: stopping them, ending them with their parent, and probing them."""
 
 import ctypes
+import glob
 import json
 import os
 import signal
@@ -53,13 +54,13 @@ def record_of_parts(folder: Path) -> Path:
     return folder / f"parts-{socket.gethostname()}-{os.getpid()}.json"
 
 
-def parts_down(folder: Path) -> dict[str, str]:
+def parts_down(folder: Path, host: str = "") -> dict[str, str]:
     """Return the parts of all `runall` commands over this data folder that don't run now.
 
-    Each is "restarting" or "given up".
+    Each is "restarting" or "given up". With a host, only the commands on that one count.
     """
     down: dict[str, str] = {}
-    for record in sorted(folder.glob("parts-*.json")):
+    for record in sorted(folder.glob(f"parts-{glob.escape(host) or '*'}-*.json")):
         try:
             if abs(time.time() - record.stat().st_mtime) < STALE_SECONDS:
                 down |= json.loads(record.read_text())
@@ -67,6 +68,11 @@ def parts_down(folder: Path) -> dict[str, str]:
             # It was removed or replaced meanwhile.
             continue
     return down
+
+
+def gave_up_here(folder: Path) -> bool:
+    """Return True if a `runall` of this machine or container has given up one of its parts."""
+    return "given up" in parts_down(folder, socket.gethostname()).values()
 
 
 # Set when this process is asked to end. Runs and imports then stop at the next safe place.

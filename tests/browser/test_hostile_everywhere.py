@@ -1,5 +1,8 @@
 """The hostile texts as file names, ids, models, comments and notes, before a manager."""
 
+from copy import deepcopy
+from pathlib import Path
+
 import pytest
 from django.urls import reverse
 
@@ -73,3 +76,23 @@ def test_what_is_hostile_in_names_and_notes_runs_nowhere(
         page.wait_for_load_state("networkidle")
         assert page.evaluate("typeof window.__canary") == "undefined", address
     assert [url for url in asked if not url.startswith((live_server.url, "data:"))] == []
+
+
+def test_a_text_that_is_marked_as_safe_would_run(
+    log_in, owner, project, settings, tmp_path, live_server
+):
+    """The hole planted in a copy of one template, so that the test above can't pass for nothing."""
+    name, shown = "results/overview.html", "{{ project.description }}"
+    planted = tmp_path / name
+    planted.parent.mkdir()
+    text = (Path(settings.BASE_DIR) / "templates" / name).read_text()
+    assert shown in text
+    planted.write_text(text.replace(shown, "{{ project.description|safe }}"))
+    templates = deepcopy(settings.TEMPLATES)
+    templates[0]["DIRS"].insert(0, tmp_path)
+    settings.TEMPLATES = templates
+    project.description = "<img src=x onerror=window.__canary=1>"
+    project.save()
+    page = log_in(owner, reverse("project", args=[project.slug]), bypass_csp=True)
+    page.wait_for_function("window.__canary === 1")
+    page.goto("about:blank")

@@ -162,6 +162,9 @@ async def insist(
 
 LONGEST_PAUSE = 120.0
 UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
+# A header that is longer names no time.
+LONGEST_TIME = 64
+LONGEST_NAME = 100
 SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
 # "Please try again in 1m30s", "Retry after 10 seconds".
 STATED = re.compile(
@@ -204,6 +207,8 @@ def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
     """Read the reset of the exhausted limit, or the nearest reset if none is named exhausted."""
     resets: dict[str, float] = {}
     for name, value in headers.items():
+        if len(name) > LONGEST_NAME:
+            continue
         match = re.fullmatch(r"(?:x-|anthropic-)?ratelimit-(?:(.+)-)?reset(?:-(.+))?", name)
         wait = duration(value, now) if match else None
         if match and wait is not None:
@@ -225,6 +230,8 @@ def _remaining(headers: Mapping[str, str], limit: str) -> float | None:
 
 def duration(value: str, now: float) -> float | None:
     """Read `7`, `1.5`, `1m30s`, `20ms`, an HTTP or ISO date, or a moment since 1970."""
+    if len(value) > LONGEST_TIME:
+        return None
     number = _number(value)
     if number is not None:
         if number >= EPOCH_MILLISECONDS:

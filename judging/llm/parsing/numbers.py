@@ -154,7 +154,7 @@ def may_go_on(text: str, scale: Scale) -> bool:
 _SIDE = r"(?:(?:assistant|response|answer)[ \t*_`]*#?)?"
 _NAME = rf"{_SIDE}(?:(?P<first>[1a]|first)|(?P<second>[2b]|second))\b"
 _STATED = re.compile(
-    r"[ \t*_`#|,;&\n-]*(?:and[ \t]+)?(?:the[ \t]+)?(?:scores?[ \t]*(?:of|for)?[ \t*_`]*)?"
+    r"[ \t*_`#|,;&\n-]*(?:and[ \t]+)?(?:the[ \t]+)?(?:scores?(?:[ \t]*(?:of|for))?[ \t*_`]*)?"
     rf"{_NAME}[ \t*_`]*[:=][ \t*_`]*(?P<number>{NUMBER})"
 )
 _END = re.compile(r"[ \t*_`|.]*$")

@@ -193,13 +193,13 @@ _EMPHASIS = r"[ \t*_`\u200b-\u200f\u2060\ufeff]*"
 _STATEMENT = re.compile(
     rf"(?:(?P<strong>{STRONG_LABEL})|(?P<weak>{WEAK_LABEL})){ASIDE}"
     rf"{_EMPHASIS}(?:[:=|\u2013\u2014]|-(?=[ \t])|(?P<is>\bis\b)){_EMPHASIS}"
-    rf"(?P<below>[ \t]*\n\s*(?=[*_<(\[`]*[0-9]))?"
+    rf"(?P<below>\n\s*(?=[*_<(\[`]*[0-9]))?"
     rf"""(?P<open>(?:\\boxed\{{|[<(\[{{*_`"'$])*)(?:(?P<number>{NUMBER})|(?P<other>[^\s,;|]{{1,40}}))""",
 )
 _PLACEHOLDER = re.compile(r"[a-z _]*[>)\]}]|_+$|[x?\u2026]$|\.\.\.|your[ _]score")
 # A score without "the score of" must end its statement: it could be an item in a list of points.
 _END_OF_STATEMENT = re.compile(
-    r"""[ \t*_`>)\]}."'$]*(?:$|\n|[(|\u2013\u2014-]|[,;]?[ \t]*(?:and[ \t]+)?"""
+    r"""[ \t*_`>)\]}."'$]*(?:$|\n|[(|\u2013\u2014-]|(?:[,;][ \t]*)?(?:and[ \t]+)?"""
     r"(?:the[ \t]+)?(?:score|assistant))",
 )
 # "1 0" is a broken 10, or two numbers as in a table with a column for each criterion. Nothing tells

@@ -81,7 +81,9 @@ _ASSISTANT = (
     r"|ассистент(?<![^\W_]ассистент)а?|помощник(?<![^\W_]помощник)а?"
     r"|助手|助理|アシスタント|어시스턴트|المساعد|सहायक)"
 )
-_SCORE_WORD = r"[ \t]*(?:的|の|의)?[ \t]*(?:得分|分数|分數|评分|評分|スコア|点数|評価|점수)"
+# Each of these parts takes no character that the part before it takes too. Otherwise a long run of
+# blanks is divided between the two in every way.
+_SCORE_WORD = r"[ \t]*(?:(?:的|の|의)[ \t]*)?(?:得分|分数|分數|评分|評分|スコア|点数|評価|점수)"
 # What may stand between a label and its score: "Assistant 1 (concise): 8".
 ASIDE = r"(?:[ \t]*\([^()\n]{1,40}\))?"
 STRONG_LABEL = rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer){_NUMBER}"

@@ -14,6 +14,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import connections
 from django.utils import timezone
 
@@ -106,8 +107,6 @@ DATABASE_PATIENCE = 60.0
 DATABASE_WAIT = 1.0
 # After a stop, calls in flight get this long, or twice as long as the longest call so far.
 LEAST_PATIENCE = 30.0
-# A worker that was asked to end is killed soon after.
-WORKER_PATIENCE = 10.0
 INTERRUPTED = "Stopped at the keyboard. What was recorded is kept: resume the run to go on."
 
 CallOutcome = Reply | CallFailure
@@ -331,7 +330,8 @@ class Pump:
     def out_of_patience(self) -> bool:
         waited = time.monotonic() - (self.stopped_at or time.monotonic())
         patience = max(LEAST_PATIENCE, 2 * self.longest)
-        return waited > (WORKER_PATIENCE if self.worker_ends else patience)
+        # A worker that was asked to end is killed soon after this time.
+        return waited > (settings.FAIRJUDGE_STOP_SECONDS if self.worker_ends else patience)
 
     def abandon(self) -> None:
         """Cut off calls in flight. They become lost, and a resume asks them again."""
