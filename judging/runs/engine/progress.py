@@ -91,9 +91,9 @@ def repeated_note(run: Run, n: int) -> str:
     reply_id, most = groups[0]
     return (
         f"{number_of(n, 'call')} got an earlier reply again, for example {most + 1} identical "
-        f"replies with the same id ({printable(reply_id)}). A cache or proxy in front of the "
-        "endpoint answers them, so they are not independent samples and BPDE may be too low. Turn "
-        "the cache off, then start a new run."
+        f"replies with the same id ({printable(reply_id)}). Most likely a cache or proxy in front "
+        "of the endpoint answers them, so they are not independent samples and BPDE may be too "
+        "low. Turn the cache off, then start a new run."
     )
 
 

@@ -220,7 +220,12 @@ class Pump:
         if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
-            claimed = await self.claim(self.batch)
+            room = self.store.first_replies.room(self.open, self.concurrency)
+            if room is not None and room < 1:
+                self.something_written.clear()
+                await self.something_written.wait()
+                continue
+            claimed = await self.claim(self.batch if room is None else min(room, self.batch))
             for claim in claimed:
                 await self.waiting.put(claim)
             if claimed:

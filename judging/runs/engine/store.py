@@ -161,6 +161,12 @@ class FirstReplies:
             return cls(None)
         return cls(most, answered)
 
+    def room(self, open_calls: int, concurrency: int) -> int | None:
+        """Return how many more calls may be claimed before one has brought a verdict; None: all."""
+        if self.most is None or self.reason:
+            return None
+        return max(self.most, concurrency) - self.calls - open_calls
+
     def note(self, arrival: Arrival, parses: Sequence[Parse]) -> None:
         if self.most is None or isinstance(arrival.outcome, CallFailure):
             return
@@ -329,13 +335,16 @@ class RunStore:
         reply, call = arrival.outcome, arrival.claim.call
         if isinstance(reply, CallFailure):
             return
-        texts = [choice.text or "" for choice in reply.choices]
+        texts = [choice.text or "" for choice in reply.choices] or [""]
         alike = len(texts) > 1 and len(set(texts)) == 1 and len(texts[0]) >= LEAST_REPEATED
         if alike and self.run.temperature > 0:
             call.noticed = Call.Notice.IDENTICAL
         if not reply.reply_id:
             return
         seen, content = self.earlier_replies, hash(tuple(texts))
+        if len(texts[0]) < LEAST_REPEATED:
+            # Short replies are alike by chance, but not to one question and with one id.
+            content = hash((*texts, call.example_id, call.point_item_id, call.part))
         first = seen.setdefault(reply.reply_id, (content, call.pk))
         if first is not None and first[0] != content:
             # A server that gives every reply the same id repeats nothing by it.
