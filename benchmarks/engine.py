@@ -130,7 +130,7 @@ def try_to_work_on(run_id: int) -> None:
     import django
 
     django.setup()
-    from judging.runs.engine.claims import take_over
+    from judging.runs.engine.recording import take_over
     from judging.runs.models import Run
 
     sys.stdout.write("tries\n")

@@ -16,7 +16,7 @@ from annotation.rounds.changes import wake_due
 from annotation.rounds.growing import wake_unfinished
 from judging.core.models import Worker
 from judging.dataset.writing import resume_imports, tidy_uploads
-from judging.runs.engine.claims import sweep
+from judging.runs.engine.recording import sweep
 from judging.runs.engine.rereading import resume_readings
 
 BEAT_EVERY = 5.0

@@ -65,6 +65,7 @@ class Usage:
     """The tokens of one call. `cached_tokens` are part of `prompt_tokens`.
 
     `one_choice` marks a corrected report: it held the tokens of only one of several choices.
+    `prompt_cut`: the server read clearly fewer tokens than the prompt has.
     """
 
     prompt_tokens: int
@@ -72,6 +73,7 @@ class Usage:
     completion_tokens: int
     estimated: bool = False
     one_choice: bool = False
+    prompt_cut: bool = False
 
 
 def estimate_tokens(text: str) -> int:
@@ -115,8 +117,8 @@ def reported_usage(
         one_choice_only: True if this server reports one choice's tokens whatever n is.
     """
     fields = report if isinstance(report, Mapping) else {}
-    prompt = _count(fields.get("prompt_tokens"))
-    completion = _with_hidden(fields, prompt, _count(fields.get("completion_tokens")))
+    read = _read_prompt(fields, messages)
+    prompt, completion = read.prompt, read.completion
     characters = sum(len(message) for message in messages)
     prompt_known = prompt is not None and prompt >= characters / MOST_CHARACTERS_PER_TOKEN
     too_few = completion is not None and reports_too_few(completion, texts)
@@ -128,11 +130,87 @@ def reported_usage(
         known_tokens = _from_texts(completion, texts, counted)
     return Usage(
         prompt_tokens=known_prompt,
-        cached_tokens=min(_cached(fields), known_prompt),
+        cached_tokens=min(read.cached, known_prompt),
         completion_tokens=known_tokens,
         estimated=not (prompt_known and tokens_known),
         one_choice=one_choice,
+        prompt_cut=prompt is not None and is_cut(prompt, messages),
     )
+
+
+# No server's context is smaller, so a smaller report is no sign of a cut.
+SMALLEST_CONTEXT = 200
+# Tokenisers whose tokens span several words write English with 92 tokens per 100 words.
+TOKENS_PER_WORD = 0.85
+
+
+def is_cut(prompt_tokens: int, messages: Sequence[str]) -> bool:
+    """Return True if the server can't have read the whole prompt.
+
+    A prompt has at least 0.85 tokens per word between spaces, whatever the tokeniser: words in
+    scripts without spaces are far longer, and signs alone are not counted.
+    """
+    if prompt_tokens < SMALLEST_CONTEXT:
+        return False
+    least = 0
+    for message in messages:
+        # Rows of signs may be one token, so only what holds a letter or digit counts.
+        words = message.split()
+        least += len(words)
+        if prompt_tokens < TOKENS_PER_WORD * least:
+            least -= sum(not any(map(str.isalnum, word)) for word in words)
+    return prompt_tokens < TOKENS_PER_WORD * least
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The tokens that a report gives. `prompt` holds `cached`, however the report counts them."""
+
+    prompt: int | None
+    completion: int | None
+    cached: int
+
+
+def _read_prompt(fields: Mapping[str, object], messages: Sequence[str]) -> _Read:
+    prompt = _first_count(fields, "prompt_tokens", "input_tokens")
+    completion = _first_count(fields, "completion_tokens", "output_tokens")
+    total = _count(fields.get("total_tokens"))
+    cached = _cached(fields)
+    # Writing to the cache is billed as prompt, at least.
+    beside = cached + (_count(fields.get("cache_creation_input_tokens")) or 0)
+    if beside and _stand_beside(fields, prompt or 0, completion or 0, total, beside, messages):
+        prompt = (prompt or 0) + beside
+    if prompt is not None and completion is not None and total is not None:
+        # Gemini and xAI bill thinking as completion, and count it in the total only.
+        completion = max(completion, total - prompt)
+    return _Read(prompt, completion, cached)
+
+
+def _stand_beside(
+    fields: Mapping[str, object],
+    prompt: int,
+    completion: int,
+    total: int | None,
+    beside: int,
+    messages: Sequence[str],
+) -> bool:
+    """Return True if the cached tokens are not part of `prompt_tokens`.
+
+    OpenAI and DeepSeek count them inside, Anthropic beside. The total tells which. Without one, or
+    with hidden thinking in it, the report's names and the prompt's own length decide.
+    """
+    if total is not None and total <= prompt + completion:
+        return False
+    if total == prompt + completion + beside:
+        return True
+    if total is not None and total < prompt + completion + beside:
+        return False
+    whole = sum(map(fewest_tokens, messages))
+    if total is None and prompt == _count(fields.get("prompt_cache_miss_tokens")):
+        return True
+    if total is None and "cache_read_input_tokens" in fields:
+        return True
+    return prompt < SLACK * whole and prompt < beside
 
 
 def reports_too_few(completion: int, texts: Sequence[str]) -> bool:
@@ -154,23 +232,19 @@ def _from_texts(reported: int | None, texts: Sequence[str], counted: Sequence[in
     return max(total, reported or 0)
 
 
-def _with_hidden(
-    fields: Mapping[str, object], prompt: int | None, completion: int | None
-) -> int | None:
-    """Add the thinking that Gemini and xAI bill as completion and count in the total only."""
-    total = _count(fields.get("total_tokens"))
-    if prompt is None or completion is None or total is None:
-        return completion
-    return max(completion, total - prompt)
-
-
 def _cached(fields: Mapping[str, object]) -> int:
-    details = fields.get("prompt_tokens_details")
-    if isinstance(details, Mapping):
-        cached = _count(details.get("cached_tokens"))
+    """Return the cached tokens by the name that this server gives them."""
+    for name in ("prompt_tokens_details", "input_tokens_details"):
+        details = fields.get(name)
+        cached = _count(details.get("cached_tokens")) if isinstance(details, Mapping) else None
         if cached is not None:
             return cached
-    return _count(fields.get("prompt_cache_hit_tokens")) or 0
+    names = ("prompt_cache_hit_tokens", "cache_read_input_tokens", "cached_tokens")
+    return _first_count(fields, *names) or 0
+
+
+def _first_count(fields: Mapping[str, object], *names: str) -> int | None:
+    return next((n for name in names if (n := _count(fields.get(name))) is not None), None)
 
 
 def _count(value: object) -> int | None:

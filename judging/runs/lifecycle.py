@@ -5,7 +5,7 @@ Every change is a conditional UPDATE, harmless when repeated. A lease must be re
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -38,7 +38,7 @@ def take(run: Run, holder: str) -> bool:
     """Make `holder` the only one who may claim calls of the run. False when another one is."""
     ours = Run.objects.filter(leases.abandoned(run), pk=run.pk)
     to_work_on = ours.filter(state__in=(Run.State.QUEUED, Run.State.RUNNING))
-    started = {"started_at": Coalesce("started_at", Now()), "finished_at": None}
+    started = {"started_at": Coalesce("started_at", Now()), "finished_at": None, "resume_at": None}
     if LEASE.take(to_work_on, holder, state=Run.State.RUNNING, reason="", **started):
         return True
     to_stop = ours.filter(state=Run.State.CANCELLING)
@@ -70,10 +70,14 @@ def change(run_id: int, moves: dict[str, str], **fields: Any) -> bool:
     )
 
 
-def pause(run: Run, reason: str = "", user: Any = None) -> bool:
-    """Pause: nothing more is sent, and what is in flight is still recorded."""
+def pause(run: Run, reason: str = "", user: Any = None, *, until: datetime | None = None) -> bool:
+    """Pause: nothing more is sent, and what is in flight is still recorded.
+
+    Args:
+        until: When a worker resumes the run by itself; None if a person has to.
+    """
     moves = {State.RUNNING: State.PAUSING, State.QUEUED: State.PAUSED}
-    changed = change(run.pk, moves, reason=reason)
+    changed = change(run.pk, moves, reason=reason, resume_at=until)
     if changed and user is not None:
         record_event(run.project, user, "run paused", run.name)
     return changed
@@ -96,7 +100,7 @@ def cancel(run: Run, user: Any = None) -> bool:
     if at_endpoint:
         moves |= {State.FAILED: waiting, State.CANCELLED: waiting}
     with transaction.atomic():
-        changed = change(run.pk, moves, reason="")
+        changed = change(run.pk, moves, reason="", resume_at=None)
         unheld = Run.objects.filter(pk=run.pk, state=State.CANCELLING, holder="")
         if changed and unheld.update(lease_until=timezone.now() + SEND_AGAIN):
             send(run.pk)
@@ -123,7 +127,7 @@ def resume(
     check_resumable(run, statuses)
     if budget is not None:
         check_budget(run)
-    fields: dict[str, Any] = {"reason": "", "holder": ""}
+    fields: dict[str, Any] = {"reason": "", "holder": "", "resume_at": None}
     fields["lease_until"] = timezone.now() + SEND_AGAIN
     if max_tokens is not None:
         fields["max_tokens"] = max_tokens
@@ -141,6 +145,15 @@ def resume(
             if background:
                 send(run.pk)
     return changed
+
+
+def resume_when_due(run: Run) -> bool:
+    """Resume a run whose endpoint's limit of a day has ended. If it can't go on, say why."""
+    try:
+        return resume(run)
+    except UserError as error:
+        Run.objects.filter(pk=run.pk, state=State.PAUSED).update(resume_at=None, reason=str(error))
+        return False
 
 
 def check_resumable(run: Run, statuses: set[str]) -> None:

@@ -39,6 +39,10 @@ Form = JudgeForm
 BY_LOGPROBS = (Form.CHOICE, Form.POINTWISE)
 
 
+# How many calls may bring no verdict before a run pauses, unless the run says otherwise.
+UNREAD_CALLS = 8
+
+
 class RunQuerySet(models.QuerySet["Run"]):
     def at_work(self) -> "RunQuerySet":
         """Return the runs that ask or may soon ask, and so hold examples in memory."""
@@ -94,6 +98,8 @@ class Run(models.Model):
     progress = models.JSONField(default=dict, blank=True)
     holder = models.CharField(max_length=200, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
+    # When a worker resumes a run that its endpoint's limit of a day has paused.
+    resume_at = models.DateTimeField(null=True, blank=True)
     source_files = models.JSONField(default=list, blank=True)
 
     created_by = models.ForeignKey(
@@ -124,6 +130,11 @@ class Run(models.Model):
         if self.method == Method.IMPORTED:
             return tuple(self.parameters.get("orders", ORDERS))
         return ORDERS[:1]
+
+    @property
+    def unread_calls(self) -> int:
+        """After how many first calls without any verdict the run pauses; 0: never."""
+        return int(self.parameters.get("unread_calls", UNREAD_CALLS))
 
     @property
     def stages(self) -> tuple[str, ...]:
@@ -191,6 +202,13 @@ class Call(models.Model):
         FAILED = "failed", "failed"
         LOST = "lost", "lost (may have been billed)"
 
+    class Notice(models.TextChoices):
+        """What is wrong with a reply although it came."""
+
+        CUT = "cut", "the server cut the prompt"
+        REPEATED = "repeated", "an earlier reply again"
+        IDENTICAL = "identical", "samples that are one text"
+
     run = models.ForeignKey(Run, on_delete=models.CASCADE, related_name="calls")
     example = models.ForeignKey(Example, null=True, on_delete=models.CASCADE, related_name="calls")
     point_item = models.ForeignKey(
@@ -219,6 +237,7 @@ class Call(models.Model):
     http_status = models.PositiveSmallIntegerField(null=True)
     error_kind = models.CharField(max_length=30, blank=True)
     error = models.TextField(blank=True)
+    noticed = models.CharField(max_length=10, choices=Notice, blank=True, default="")
 
     class Meta:
         constraints = [

@@ -1,14 +1,18 @@
 """What went wrong with a request: failures, their kinds, and how servers word them.
 
 The kind decides what happens next: the call is repeated, its samples end with a status, or the run
-pauses. Nothing here waits or repeats.
+pauses. `asked_wait` reads how long a server asks to be left alone. Nothing here waits or repeats.
 """
 
 import json
 import re
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from enum import StrEnum
+from typing import Any
 
 from judging.core.text import storable
 
@@ -21,6 +25,7 @@ class FailureKind(StrEnum):
     RATE_LIMIT = "rate_limit"
     TIMEOUT = "timeout"
     BAD_REPLY = "bad_reply"
+    DAY_LIMIT = "day_limit"
     QUOTA = "quota"
     AUTH = "auth"
     NOT_FOUND = "not_found"
@@ -30,8 +35,13 @@ class FailureKind(StrEnum):
 
     @property
     def pauses_run(self) -> bool:
-        """True if every other call would fail too until a person does something."""
-        return self in (FailureKind.QUOTA, FailureKind.AUTH, FailureKind.NOT_FOUND)
+        """True if every other call would fail too, for hours or until a person does something."""
+        return self in (
+            FailureKind.DAY_LIMIT,
+            FailureKind.QUOTA,
+            FailureKind.AUTH,
+            FailureKind.NOT_FOUND,
+        )
 
     @property
     def worth_repeating(self) -> bool:
@@ -64,7 +74,10 @@ ADVICE = {
 
 @dataclass(frozen=True, slots=True)
 class CallFailure:
-    """A call that returned nothing. `message` holds no key and may be shown."""
+    """A call that returned nothing. `message` holds no key and may be shown.
+
+    `until` is when a DAY_LIMIT may end, in seconds since 1970.
+    """
 
     kind: FailureKind
     message: str
@@ -73,6 +86,7 @@ class CallFailure:
     possibly_billed: int = 0
     duration_ms: int = 0
     request_id: str = ""
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +99,7 @@ class AttemptFailure:
     parameter: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     possibly_billed: bool = False
+    until: float | None = None
 
     @property
     def request_id(self) -> str:
@@ -125,7 +140,20 @@ PASSING = re.compile(r"retryDelay|retry in \d", re.IGNORECASE)
 # Google says when to come back in no header, and not always in the message.
 STATED_DELAY = re.compile(r'"retryDelay": "([\d.]+s)"')
 # Some servers say it without a 429.
-TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl", re.IGNORECASE)
+TOO_FAST = re.compile(r"rate[ _-]?limit|too many requests|throttl|request limit", re.IGNORECASE)
+# Limits of a day or more, as OpenAI, Groq, Gemini, OpenRouter, Mistral, Cohere, Cerebras, Bedrock,
+# GitHub, Cloudflare and Baidu word them.
+OF_A_DAY = re.compile(
+    r"per[ _-]?(day|week|month)|PerDay|ByDay|daily|weekly|monthly|\b[RT]PD\b|/ ?(day|d|month)\b"
+    r"|(a|each|one|every|this) (day|week|month)\b|per (86400|24)|24[ -]?h(ou)?rs?\b",
+    re.IGNORECASE,
+)
+# These don't pass by themselves, whatever period they name.
+NO_MONEY = re.compile(
+    r"insufficient_quota|insufficient[_ ](\w+[_ ])?(balance|credits?|funds)|credit balance"
+    r"|spend(ing)?[_ ]limit|billing_not_active|budget",
+    re.IGNORECASE,
+)
 # A request larger than a whole minute's tokens is refused as a rate limit each time.
 NEVER_FITS = re.compile(r"request too large", re.IGNORECASE)
 NO_MODEL = re.compile(
@@ -143,32 +171,75 @@ NOWHERE = (404, 405, 410)
 TRANSIENT_4XX = (408, 409, 425)
 
 
-def classify_answer(status: int, headers: Mapping[str, str], body: str) -> AttemptFailure:
+def classify_answer(
+    status: int, headers: Mapping[str, str], body: str, now: float | None = None
+) -> AttemptFailure:
     """Classify an HTTP answer that is an error, whatever status it came with."""
     if 300 <= status < 400:
         target = storable(headers.get("location", "another address")[:LONGEST_MESSAGE])
         message = f"The endpoint redirects to {target}. Nothing was sent there."
         return AttemptFailure(FailureKind.NOT_FOUND, message, status, headers=headers)
     error = ErrorBody.read(body)
-    delay = STATED_DELAY.search(error.everything)
-    if delay and "retry-after" not in map(str.lower, headers):
-        headers = {**headers, "retry-after": delay[1]}
+    sent = {name.lower(): value for name, value in headers.items()}
+    headers = {**sent, **error.headers(sent)}
+    true_status = error.status(status)
+    kind = _kind(true_status, error.everything)
+    now = time.time() if now is None else now
+    until = None
+    if kind is FailureKind.RATE_LIMIT or (true_status == 503 and "retry-after" in headers):
+        until = _end_of_day_limit(kind, error, headers, now)
     return AttemptFailure(
-        kind=_kind(error.status(status), error.everything),
+        kind=kind if until is None else FailureKind.DAY_LIMIT,
         message=error.message or f"The endpoint answered with HTTP status {status}.",
         http_status=status,
         parameter=error.parameter,
         headers=headers,
         # A server that reports an error in a success has often worked for it.
-        possibly_billed=status < 300,
+        possibly_billed=status < 300 and kind not in NEVER_BILLED,
+        until=until,
     )
+
+
+NEVER_BILLED = (
+    FailureKind.RATE_LIMIT,
+    FailureKind.QUOTA,
+    FailureKind.AUTH,
+    FailureKind.NOT_FOUND,
+    FailureKind.BAD_REQUEST,
+)
+# A limit for longer than this pauses the run; a call only waits for ten minutes.
+LONG_WAIT = 600.0
+HOUR, DAY = 3600.0, 86400.0
+LONGEST_LIMIT = 32 * DAY
+# Google's day begins at midnight in California. The hour of summer time is waited for too.
+GOOGLE_MIDNIGHT = 8 * HOUR
+
+
+def _end_of_day_limit(
+    kind: FailureKind, error: "ErrorBody", headers: Mapping[str, str], now: float
+) -> float | None:
+    """Return when the limit may end if it is one of a day, or as long; None for a short one."""
+    wait = stated_wait(headers, error.message, now)
+    named = kind is FailureKind.RATE_LIMIT and OF_A_DAY.search(error.everything)
+    if wait is not None and wait >= LONG_WAIT:
+        return now + min(wait, LONGEST_LIMIT)
+    if not named:
+        return None
+    if "retryDelay" in error.everything or "quotaId" in error.everything:
+        # Google's delay is that of the minute's limit, whichever limit was reached.
+        return (now - GOOGLE_MIDNIGHT) // DAY * DAY + DAY + GOOGLE_MIDNIGHT
+    # Where a day's limit refills all the time, the stated wait is for one request only.
+    return now + max(wait or 0.0, HOUR)
 
 
 def _kind(status: int, text: str) -> FailureKind:
     # Later in its message, a server may quote the texts that were sent.
     opening = text[:SAID_FIRST]
     if status in (400, 402, 403, 412, 413, 422, 429) and QUOTA.search(text):
-        return FailureKind.RATE_LIMIT if PASSING.search(text) else FailureKind.QUOTA
+        passing = PASSING.search(text) or (status == 429 and OF_A_DAY.search(text))
+        return (
+            FailureKind.RATE_LIMIT if passing and not NO_MONEY.search(text) else FailureKind.QUOTA
+        )
     if status == 429:
         return FailureKind.TOO_LONG if NEVER_FITS.search(text) else FailureKind.RATE_LIMIT
     if status >= 500 and TOO_LONG.search(text) is None:
@@ -188,14 +259,53 @@ def _kind(status: int, text: str) -> FailureKind:
     return PERMANENT_4XX.get(status, FailureKind.BAD_REQUEST)
 
 
+# What the words of a code or type mean, for an error that comes without an HTTP status.
+WORDS = (
+    (429, r"rate_?limit|throttl|too_?many_?requests|resource_?exhausted|limit_reached"),
+    (503, r"overloaded|server_?error|internal|unavailable|timeout|time_?out|upstream|api_error"),
+    (401, r"authentication|unauthori[sz]ed|api_?key|permission|forbidden|accessdenied"),
+    (404, r"not_?found"),
+    (402, r"quota|billing|insufficient|payment"),
+    (
+        400,
+        r"invalid_?request|bad_?request|validation|invalid_?(parameter|argument|value)"
+        r"|content_?filter|context_length|unsupported",
+    ),
+)
+STATUS_OF_WORDS = tuple((status, re.compile(words, re.IGNORECASE)) for status, words in WORDS)
+# Where servers put an error, its text, and its code or type.
+ERROR_KEYS = ("error", "errors", "Error", "fault", "base_resp", "exception")
+TEXT_KEYS = (
+    "detail", "message", "msg", "error_msg", "error_message", "errorMessage", "status_msg",
+    "faultstring", "error_description", "description", "reason",
+)  # fmt: skip
+CODE_KEYS = (
+    "code", "type", "__type", "error_code", "errorCode", "status_code", "statusCode", "err_code",
+    "status", "ret_code", "error",
+)  # fmt: skip
+# These stand for success, in a field that holds a code in an error.
+NO_ERROR = ("", "0", "200", "ok", "success", "completed", "none", "true", "false")
+
+
+def holds_error(data: Mapping[str, Any]) -> bool:
+    """Return True if an answer without choices is an error in any known shape."""
+    if any(data.get(key) for key in ERROR_KEYS if key != "base_resp"):
+        return True
+    base = data.get("base_resp")
+    if isinstance(base, Mapping) and str(base.get("status_code", 0)) not in NO_ERROR:
+        return True
+    return any(isinstance(data.get(key), (str, list, dict)) and data[key] for key in TEXT_KEYS)
+
+
 @dataclass(frozen=True, slots=True)
 class ErrorBody:
-    """An error as servers write it: OpenAI's object, a bare string, or FastAPI's `detail`."""
+    """An error as servers write it: an object, a bare string, a list, or FastAPI's `detail`."""
 
     message: str
-    code: str
+    codes: tuple[str, ...]
     parameter: str | None
     everything: str
+    told_headers: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, body: str) -> "ErrorBody":
@@ -203,33 +313,84 @@ class ErrorBody:
             data = json.loads(body)
         except (ValueError, RecursionError):
             data = body
-        if isinstance(data, list) and data:
-            data = data[0]
-        error = data.get("error", data) if isinstance(data, dict) else data
+        error = _innermost(data)
+        parameter: object = None
+        codes: tuple[str, ...] = ()
+        told: object = None
         if isinstance(error, dict):
-            detail = error.get("detail") or error.get("message") or ""
+            outer = data if isinstance(data, dict) else {}
+            detail = next(filter(None, (error.get(key) for key in TEXT_KEYS)), "")
+            detail = detail or next(filter(None, (outer.get(key) for key in TEXT_KEYS)), "")
             message = detail if isinstance(detail, str) else json.dumps(detail)
-            code = str(error.get("code") or error.get("type") or "")
+            codes = tuple(_codes(error)) + (tuple(_codes(outer)) if outer is not error else ())
             parameter = error.get("param") or _located(detail)
+            metadata = error.get("metadata")
+            told = metadata.get("headers") if isinstance(metadata, dict) else None
         else:
             # A web page comes from a proxy in front of the endpoint, and explains nothing.
             explains = isinstance(error, str) and not error.lstrip().startswith("<")
-            message, code, parameter = (error if explains else ""), "", None
+            message = error if explains else ""
+        told = told if isinstance(told, dict) else {}
         return cls(
             message=storable(" ".join(message.split())[:LONGEST_MESSAGE]),
-            code=code,
+            codes=codes,
             # LiteLLM writes the word None.
             parameter=parameter if isinstance(parameter, str) and parameter != "None" else None,
             everything=json.dumps(error, ensure_ascii=False)[:4000],
+            told_headers={str(name).lower(): str(value) for name, value in told.items()},
         )
+
+    def headers(self, sent: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what the body tells and the HTTP headers don't."""
+        told = {name: v for name, v in self.told_headers.items() if name not in sent}
+        delay = STATED_DELAY.search(self.everything)
+        if delay and "retry-after" not in sent:
+            told["retry-after"] = delay[1]
+        return told
 
     def status(self, http_status: int) -> int:
         """Return the true status, which some gateways put into the body of a 200."""
-        if http_status < 300 and self.code.isdecimal() and 400 <= int(self.code) < 600:
-            return int(self.code)
-        if http_status < 300 and QUOTA.search(self.everything):
-            return 402
-        return http_status
+        if http_status >= 300:
+            return http_status
+        for code in self.codes:
+            if code.isdecimal() and 400 <= int(code[:3]) < 600 and len(code) in (3, 5, 6):
+                return int(code[:3])
+        if QUOTA.search(self.everything):
+            return 429 if OF_A_DAY.search(self.everything) else 402
+        for code in self.codes:
+            for status, words in STATUS_OF_WORDS:
+                if words.search(code):
+                    return status
+        said = self.message[:SAID_FIRST]
+        if TOO_FAST.search(said):
+            return 429
+        if TOO_LONG.search(said) or FILTERED.search(said) or NO_KEY.search(said):
+            return 400
+        return 404 if NO_MODEL.search(said) else http_status
+
+
+def _innermost(data: object) -> Any:
+    """Return the error itself: most servers wrap it, some in a list, and some twice."""
+    for _ in range(4):
+        if isinstance(data, list) and data:
+            data = data[0]
+            continue
+        wrapped = data if isinstance(data, dict) else {}
+        inner = next((wrapped[key] for key in ERROR_KEYS if wrapped.get(key)), None)
+        # Next to a text of its own, a bare word or `true` under `error` is only the error's type.
+        named = not isinstance(inner, (dict, list)) and any(wrapped.get(key) for key in TEXT_KEYS)
+        if inner is None or named or isinstance(inner, bool):
+            return data
+        data = inner
+    return data
+
+
+def _codes(error: Mapping[str, Any]) -> Iterator[str]:
+    for key in CODE_KEYS:
+        value = error.get(key)
+        is_code = isinstance(value, (str, int)) and not isinstance(value, bool)
+        if is_code and str(value).lower() not in NO_ERROR:
+            yield str(value)
 
 
 def _located(detail: object) -> str | None:
@@ -244,3 +405,148 @@ def _located(detail: object) -> str | None:
 def sentence(message: str) -> str:
     """Return a server's message, ended as a sentence."""
     return message if message.endswith((".", "!", "?")) else f"{message}."
+
+
+LONGEST_PAUSE = 120.0
+UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
+# A header that is longer names no time.
+LONGEST_TIME = 64
+LONGEST_NAME = 100
+SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
+# "Please try again in 1m30s", "Retry after 10 seconds", "Please wait 43200 seconds".
+STATED = re.compile(
+    r"(?:(?:try again|retry\w*|resets?|available|renews?)(?: again)?(?: after| in| within)|wait)"
+    r"(?: about| another| for)* (\d[\d.,]*(?:\s?(?:ms|m(?!onth|illi)|[dhs])[\d.]*)*)",
+    re.IGNORECASE,
+)
+# "Your limit resets at 2026-05-02T00:00:00Z".
+STATED_MOMENT = re.compile(
+    r"(?:after|at|until|on|by) (\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?"
+    r"(?: ?(?:Z|UTC|GMT|[+-]\d\d:?\d\d))?)?)"
+)
+# Larger numbers are moments: seconds or milliseconds since 1970.
+EPOCH_SECONDS = 1e9
+EPOCH_MILLISECONDS = 1e12
+
+
+def asked_wait(
+    headers: Mapping[str, str], message: str = "", now: float | None = None
+) -> float | None:
+    """Return the seconds until the server wants to be asked again, or None if it doesn't say.
+
+    At most LONGEST_PAUSE, since a call doesn't wait for longer. `DAY_LIMIT` is for longer waits.
+    """
+    wait = stated_wait(headers, message, now)
+    return None if wait is None else min(wait, LONGEST_PAUSE)
+
+
+def stated_wait(
+    headers: Mapping[str, str], message: str = "", now: float | None = None
+) -> float | None:
+    """Return the same without a bound."""
+    lower = {name.lower(): value.strip() for name, value in headers.items()}
+    now = time.time() if now is None else now
+    wait = _retry_after(lower, now)
+    if wait is None:
+        wait = _window_reset(lower, now)
+    if wait is None:
+        wait = _wait_in_words(message, now)
+    return None if wait is None else max(wait, 0.0)
+
+
+def _wait_in_words(message: str, now: float) -> float | None:
+    if stated := STATED.search(message):
+        return duration(stated[1].replace(" ", "").replace(",", "").rstrip("."), now)
+    if (stated := STATED_MOMENT.search(message)) and (moment := _moment(stated[1])):
+        return moment - now
+    return None
+
+
+def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
+    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    # A date is in the server's time, so it is compared with the server's clock if that is known.
+    server_now = _moment(headers.get("date", "")) or now
+    return duration(value, server_now)
+
+
+def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
+    """Read the reset of the exhausted limit, or the nearest reset if none is named exhausted."""
+    resets: dict[str, float] = {}
+    for name, value in headers.items():
+        if len(name) > LONGEST_NAME:
+            continue
+        match = re.fullmatch(r"(?:x-|anthropic-)?ratelimit-(?:(.+)-)?reset(?:-(.+))?", name)
+        wait = duration(value, now) if match else None
+        if match and wait is not None:
+            resets[match[1] or match[2] or ""] = wait
+    for name in ("ratelimit", "x-ratelimit"):
+        resets.update(_combined_reset(headers.get(name, "")))
+    exhausted = [
+        wait
+        for limit, wait in resets.items()
+        if limit.startswith(NONE_LEFT) or _remaining(headers, limit) == 0
+    ]
+    if exhausted:
+        return max(exhausted)
+    return min(resets.values(), default=None)
+
+
+# Marks a limit whose one header says that nothing remains.
+NONE_LEFT = "none left of "
+
+
+def _combined_reset(value: str) -> dict[str, float]:
+    """Read the IETF's one header: `limit=9, remaining=0, reset=50`, or `"day";r=0;t=50`."""
+    found: dict[str, float] = {}
+    for policy in value.split(",") if ";" in value else [value]:
+        fields = dict(re.findall(r"\b(remaining|reset|r|t)=(\d{1,12})", policy))
+        wait, left = fields.get("reset", fields.get("t")), fields.get("remaining", fields.get("r"))
+        if wait is not None:
+            found[f"{NONE_LEFT if left == '0' else ''}{policy}"] = float(wait)
+    return found
+
+
+def _remaining(headers: Mapping[str, str], limit: str) -> float | None:
+    names = (
+        f"x-ratelimit-remaining-{limit}" if limit else "x-ratelimit-remaining",
+        f"anthropic-ratelimit-{limit}-remaining",
+        f"ratelimit-remaining-{limit}" if limit else "ratelimit-remaining",
+    )
+    return next((n for name in names if (n := _number(headers.get(name))) is not None), None)
+
+
+def duration(value: str, now: float) -> float | None:
+    """Read `7`, `1.5`, `1m30s`, `20ms`, an HTTP or ISO date, or a moment since 1970."""
+    if len(value) > LONGEST_TIME:
+        return None
+    number = _number(value)
+    if number is not None:
+        if number >= EPOCH_MILLISECONDS:
+            return number / 1000 - now
+        return number - now if number >= EPOCH_SECONDS else number
+    spans = SPAN.findall(value)
+    if spans and SPAN.sub("", value).strip() == "":
+        return sum(float(amount) * UNITS[unit] for amount, unit in spans)
+    moment = _moment(value)
+    return None if moment is None else moment - now
+
+
+def _number(value: str | None) -> float | None:
+    if value is None or re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value.strip()) is None:
+        return None
+    return float(value)
+
+
+def _moment(value: str) -> float | None:
+    value = re.sub(r" ?(UTC|GMT)$", "Z", value) if value[:4].isdecimal() else value
+    for read in (parsedate_to_datetime, datetime.fromisoformat):
+        try:
+            moment = read(value)
+        except (ValueError, TypeError, IndexError):
+            continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None

@@ -3,10 +3,17 @@
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from judging.core.text import storable
 from judging.llm.client.adaptation import EndpointCapabilities, fit, learn
-from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, sentence
+from judging.llm.client.errors import (
+    AttemptFailure,
+    CallFailure,
+    FailureKind,
+    asked_wait,
+    sentence,
+)
 from judging.llm.client.limits import (
     DEFAULT_RETRY,
     Limits,
@@ -16,7 +23,6 @@ from judging.llm.client.limits import (
     RetryPolicy,
     SharedLimits,
     Window,
-    asked_wait,
     persist,
 )
 from judging.llm.client.messages import JudgeRequest, Message, Reply
@@ -26,6 +32,16 @@ from judging.llm.endpoint import Endpoint
 DEFAULT_LIMITS = Limits()
 # A request meets at most as many refusals as it has parameters to adapt, some of them twice.
 MOST_ADAPTATIONS = 12
+
+
+class Watch(Protocol):
+    """Is told of each request, in the task that sends it."""
+
+    def leaving(self) -> None:
+        """Note that a request is about to be sent."""
+
+    def cost_nothing(self) -> None:
+        """Note that it was refused at no cost, or never reached the server."""
 
 
 class JudgeClient(Opened):
@@ -45,7 +61,9 @@ class JudgeClient(Opened):
         shared: SharedLimits | None = None,
         retry: RetryPolicy = DEFAULT_RETRY,
         learned: Mapping[str, EndpointCapabilities] | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        self._watch = watch
         self.endpoint = endpoint
         self.limits = limits
         self._shared = shared or ProcessLimits()
@@ -167,11 +185,7 @@ class JudgeClient(Opened):
             refused.add((learned, request.fits))
             patience.sending()
             seconds = max(0.0, min(self._retry.request, patience.left))
-            self.under_way += 1
-            try:
-                outcome = await self._transport.send(request, learned, seconds)
-            finally:
-                self.under_way -= 1
+            outcome = await self._send(request, learned, seconds)
             if isinstance(outcome, Reply):
                 learned = _also_learned(request, learned, outcome)
                 if learned != known:
@@ -188,6 +202,20 @@ class JudgeClient(Opened):
             if (learned, request.fits) in refused:
                 break
         return self._in_context(request.model, failure)
+
+    async def _send(
+        self, request: JudgeRequest, learned: EndpointCapabilities, seconds: float
+    ) -> Reply | AttemptFailure:
+        if self._watch:
+            self._watch.leaving()
+        self.under_way += 1
+        try:
+            outcome = await self._transport.send(request, learned, seconds)
+        finally:
+            self.under_way -= 1
+        if self._watch and isinstance(outcome, AttemptFailure) and not outcome.possibly_billed:
+            self._watch.cost_nothing()
+        return outcome
 
     def _keep(self, model: str, known: EndpointCapabilities, learned: EndpointCapabilities) -> None:
         """Add what this call learned to what others have learned meanwhile."""

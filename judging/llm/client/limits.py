@@ -1,7 +1,6 @@
 """When a request may be sent, and when it is sent again. Nothing else waits for an endpoint.
 
 - `persist` and `insist` repeat a call by a `RetryPolicy`; the SDK's own retries are off.
-- `asked_wait` reads how long a server asks to be left alone.
 - `Window` bounds the requests under way: it halves after a refusal, and grows again.
 - `SharedLimits` is what all callers of one endpoint have in common: a pause, the requests and
   tokens of the minute, and the refusals. `ProcessLimits` keeps it for one process, `RedisLimits`
@@ -12,17 +11,14 @@ import asyncio
 import hashlib
 import logging
 import random
-import re
 import resource
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Protocol, TypeVar
 
-from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind
+from judging.llm.client.errors import AttemptFailure, CallFailure, FailureKind, asked_wait
 from judging.llm.client.messages import Reply
 
 logger = logging.getLogger(__name__)
@@ -128,6 +124,7 @@ class Patience:
             possibly_billed=self.possibly_billed,
             duration_ms=round(self.elapsed * 1000),
             request_id=failure.request_id,
+            until=failure.until,
         )
 
 
@@ -158,106 +155,6 @@ async def insist(
         if wait is None:
             return outcome
         await asyncio.sleep(wait)
-
-
-LONGEST_PAUSE = 120.0
-UNITS = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001, "us": 1e-6, "µs": 1e-6}
-# A header that is longer names no time.
-LONGEST_TIME = 64
-LONGEST_NAME = 100
-SPAN = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|us|µs|d|h|m|s)")
-# "Please try again in 1m30s", "Retry after 10 seconds".
-STATED = re.compile(
-    r"(?:try again|retry)(?: after| in) (\d[\d.]*(?:\s?(?:ms|[hms])[\d.]*)*)", re.IGNORECASE
-)
-# Larger numbers are moments: seconds or milliseconds since 1970.
-EPOCH_SECONDS = 1e9
-EPOCH_MILLISECONDS = 1e12
-
-
-def asked_wait(
-    headers: Mapping[str, str], message: str = "", now: float | None = None
-) -> float | None:
-    """Return the seconds until the server wants to be asked again, or None if it doesn't say.
-
-    At most LONGEST_PAUSE, since some servers name the reset of a whole day's limit.
-    """
-    lower = {name.lower(): value.strip() for name, value in headers.items()}
-    now = time.time() if now is None else now
-    wait = _retry_after(lower, now)
-    if wait is None:
-        wait = _window_reset(lower, now)
-    if wait is None and (stated := STATED.search(message)):
-        wait = duration(stated[1].replace(" ", "").rstrip("."), now)
-    return None if wait is None else min(max(wait, 0.0), LONGEST_PAUSE)
-
-
-def _retry_after(headers: Mapping[str, str], now: float) -> float | None:
-    if (milliseconds := _number(headers.get("retry-after-ms"))) is not None:
-        return milliseconds / 1000
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    # A date is in the server's time, so it is compared with the server's clock if that is known.
-    server_now = _moment(headers.get("date", "")) or now
-    return duration(value, server_now)
-
-
-def _window_reset(headers: Mapping[str, str], now: float) -> float | None:
-    """Read the reset of the exhausted limit, or the nearest reset if none is named exhausted."""
-    resets: dict[str, float] = {}
-    for name, value in headers.items():
-        if len(name) > LONGEST_NAME:
-            continue
-        match = re.fullmatch(r"(?:x-|anthropic-)?ratelimit-(?:(.+)-)?reset(?:-(.+))?", name)
-        wait = duration(value, now) if match else None
-        if match and wait is not None:
-            resets[match[1] or match[2] or ""] = wait
-    exhausted = [wait for limit, wait in resets.items() if _remaining(headers, limit) == 0]
-    if exhausted:
-        return max(exhausted)
-    return min(resets.values(), default=None)
-
-
-def _remaining(headers: Mapping[str, str], limit: str) -> float | None:
-    names = (
-        f"x-ratelimit-remaining-{limit}" if limit else "x-ratelimit-remaining",
-        f"anthropic-ratelimit-{limit}-remaining",
-        f"ratelimit-remaining-{limit}" if limit else "ratelimit-remaining",
-    )
-    return next((n for name in names if (n := _number(headers.get(name))) is not None), None)
-
-
-def duration(value: str, now: float) -> float | None:
-    """Read `7`, `1.5`, `1m30s`, `20ms`, an HTTP or ISO date, or a moment since 1970."""
-    if len(value) > LONGEST_TIME:
-        return None
-    number = _number(value)
-    if number is not None:
-        if number >= EPOCH_MILLISECONDS:
-            return number / 1000 - now
-        return number - now if number >= EPOCH_SECONDS else number
-    spans = SPAN.findall(value)
-    if spans and SPAN.sub("", value).strip() == "":
-        return sum(float(amount) * UNITS[unit] for amount, unit in spans)
-    moment = _moment(value)
-    return None if moment is None else moment - now
-
-
-def _number(value: str | None) -> float | None:
-    if value is None or re.fullmatch(r"\d{1,20}(\.\d{1,20})?", value.strip()) is None:
-        return None
-    return float(value)
-
-
-def _moment(value: str) -> float | None:
-    for read in (parsedate_to_datetime, datetime.fromisoformat):
-        try:
-            moment = read(value)
-        except (ValueError, TypeError, IndexError):
-            continue
-        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-    return None
 
 
 class Window:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from judging.llm.prices import Usage, estimate_prompt
 
@@ -53,7 +53,10 @@ class TokenLogprobs:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One completion. The endpoint returned `reasoning` separately, and it is never parsed."""
+    """One completion. The endpoint returned `reasoning` separately, and it is never parsed.
+
+    `elsewhere` names the other fields of the message that hold something: tool calls, audio.
+    """
 
     text: str | None
     finish_reason: str
@@ -61,6 +64,7 @@ class Choice:
     logprobs: tuple[TokenLogprobs, ...] | None = None
     completion_tokens: int | None = None
     refusal: str = ""
+    elsewhere: tuple[str, ...] = ()
 
     def logprobs_json(self) -> list[dict[str, object]] | None:
         if self.logprobs is None:
@@ -75,7 +79,8 @@ class Choice:
 class Reply:
     """The answer to a call. A server that caps or ignores n gives fewer choices than `asked`.
 
-    Of the call's `requests`, `possibly_billed` were cut off after they were sent.
+    Of the call's `requests`, `possibly_billed` were cut off after they were sent. `reply_id` is in
+    the reply itself, and a cache that gives it again repeats it.
     """
 
     choices: tuple[Choice, ...]
@@ -86,3 +91,18 @@ class Reply:
     requests: int = 1
     possibly_billed: int = 0
     duration_ms: int = 0
+    reply_id: str = ""
+
+
+def stored_logprobs(stored: list[dict[str, Any]] | None) -> tuple[TokenLogprobs, ...] | None:
+    """Return what `Choice.logprobs_json` wrote."""
+    if stored is None:
+        return None
+    return tuple(
+        TokenLogprobs(
+            entry["token"],
+            entry["logprob"],
+            tuple((token, logprob) for token, logprob in entry["top"]),
+        )
+        for entry in stored
+    )

@@ -20,7 +20,13 @@ import aiohttp
 from judging.core.bounds import MEBIBYTE, MOST_INFLATED, TooLarge
 from judging.core.text import storable, storable_json
 from judging.llm.client.adaptation import EndpointCapabilities, body
-from judging.llm.client.errors import LONGEST_MESSAGE, AttemptFailure, FailureKind, classify_answer
+from judging.llm.client.errors import (
+    LONGEST_MESSAGE,
+    AttemptFailure,
+    FailureKind,
+    classify_answer,
+    holds_error,
+)
 from judging.llm.client.messages import Choice, JudgeRequest, Reply, TokenLogprobs
 from judging.llm.endpoint import Endpoint
 from judging.llm.prices import reported_usage
@@ -51,6 +57,9 @@ UNSENT = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 LEAST_LOGPROB = -9999.0
 # Accepts control characters in texts as they are.
 LENIENT = json.JSONDecoder(strict=False)
+LONGEST_ID = 200
+# Where a model may put its answer instead of the text.
+ELSEWHERE = ("tool_calls", "function_call", "audio", "reasoning_content", "reasoning")
 
 
 class Opened(ABC):
@@ -255,15 +264,19 @@ def read_completion(
         kind = storable(headers.get("content-type", "").partition(";")[0].strip()[:80])
         it_is = f": it is {kind}" if kind and "json" not in kind else ""
         return _unread(f"The endpoint's answer was cut off or is not JSON{it_is}.", headers)
+    if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict):
+        # Google wraps its errors in a list.
+        data = data[0]
     if not isinstance(data, dict):
         return _unread("The endpoint's answer is not a chat completion.", headers)
     listed = data.get("choices")
     raw = [c for c in listed if isinstance(c, dict)] if isinstance(listed, list) else []
     if raw and all(isinstance(c.get("error"), dict) for c in raw):
-        # OpenRouter's way to say that the model failed while it wrote.
-        return classify_answer(200, headers, json.dumps(raw[0]))
+        # OpenRouter's way to say that the model failed while it wrote, which it may bill.
+        failure = classify_answer(200, headers, json.dumps(raw[0]))
+        return replace(failure, possibly_billed=True)
     if not raw:
-        if data.get("error"):
+        if holds_error(data):
             return classify_answer(200, headers, text)
         return _unread("The endpoint's answer holds no choices.", headers)
     raw.sort(key=lambda c: c["index"] if isinstance(c.get("index"), int) else 0)
@@ -283,6 +296,7 @@ def read_completion(
         model=str(data.get("model") or ""),
         request_id=storable(headers.get("x-request-id") or str(data.get("id") or "")),
         asked=request.n,
+        reply_id=storable(str(data.get("id") or ""))[:LONGEST_ID],
     )
 
 
@@ -308,6 +322,7 @@ def _choice(raw: Mapping[str, Any]) -> Choice:
         logprobs=logprobs,
         completion_tokens=len(logprobs) if logprobs else None,
         refusal=str(message.get("refusal") or ""),
+        elsewhere=() if text else tuple(name for name in ELSEWHERE if message.get(name)),
     )
 
 

@@ -48,6 +48,8 @@ _OWN_WORDS = 6
 # So many words around a mark tell a response's mark from the same mark of the judge.
 CONTEXT = 10
 LONGEST_UNIT = 200
+# Longer lines are not kept in memory.
+LONGEST_LINE = 400
 # Two units with the same verdict are the same if they are this similar, or if one has the other
 # and only a few words more.
 SIMILAR = 0.8
@@ -91,6 +93,12 @@ def _word(match: re.Match[str]) -> str:
 
 
 def _plain(folded: str) -> str:
+    return _plain_line(folded) if len(folded) <= LONGEST_LINE else _plain_line.__wrapped__(folded)
+
+
+# A reply's lines are looked at several times, and its samples have many lines in common.
+@lru_cache(maxsize=2048)
+def _plain_line(folded: str) -> str:
     shown = visible(folded)
     if "[" in shown:
         return " ".join(_word(match) for match in _WORD.finditer(shown))
@@ -106,6 +114,13 @@ def _says_something(plain: str) -> bool:
 
 
 def has_own_words(line: str) -> bool:
+    if len(line) > LONGEST_LINE:
+        return _has_own_words.__wrapped__(line)
+    return _has_own_words(line)
+
+
+@lru_cache(maxsize=2048)
+def _has_own_words(line: str) -> bool:
     for pattern in (STRONG_SCORE, *VERDICT_MARKS, _EVIDENCE_KEY, _SCORE_WORD):
         line = pattern.sub("", line)
     return sum(map(str.isalpha, line)) >= _OWN_WORDS

@@ -15,14 +15,14 @@ from judging.core.formatting import count, duration, number_of
 from judging.projects.access import project_for_command
 from judging.runs import lifecycle
 from judging.runs.endpoints import ModelNotChosen
-from judging.runs.engine import claims
+from judging.runs.engine import recording
 from judging.runs.engine.batches import BatchPump
 from judging.runs.engine.progress import progress_of
 from judging.runs.engine.pump import Pump
 from judging.runs.engine.rereading import older, reparse
 from judging.runs.engine.working import work_on
 from judging.runs.forms.portia import PARTS, TOKENS, WITHOUT, PortiaOptions
-from judging.runs.models import Form, Method, Parse, Run, find_run
+from judging.runs.models import UNREAD_CALLS, Form, Method, Parse, Run, find_run
 from judging.runs.pages.start_form import LARGEST_SEED, MOST_USD
 from judging.runs.planning.agenda import replay_run
 from judging.runs.planning.estimate import RunEstimate, estimate_run
@@ -150,6 +150,13 @@ def add_pace_arguments(parser: CommandParser) -> None:
     )
     parser.add_argument("--rpm", type=positive, help="max requests per minute")
     parser.add_argument("--tpm", type=positive, help="max tokens per minute")
+    parser.add_argument(
+        "--unread-calls",
+        type=whole,
+        metavar="N",
+        help="pause if none of the first N calls brings a verdict; 0: never; default: "
+        f"{UNREAD_CALLS}",
+    )
 
 
 def positive(text: str) -> int:
@@ -186,7 +193,7 @@ State = Run.State
 JUDGE = ("endpoint", "model", "method", "form", "template", "k", "max_tokens", "price", "criteria")
 MODE = ("batch", "adaptive")
 CONFIDENCE = 0.95
-PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+PACE = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm", "unread_calls")
 # Options that a run keeps from its start.
 FIXED = {*MODE, *OF_CHOICE, *OF_PORTIA, *JUDGE, *PACE} - {"max_tokens", "budget"}
 # Options that --resume accepts if they say what the run already has.
@@ -253,7 +260,8 @@ class Command(FairJudgeCommand):
         elif options["resume"]:
             self.resume(find_run(project, options["resume"]), options)
         elif options["estimate"]:
-            pace.pop("seed", None)
+            for name in ("seed", "unread_calls"):
+                pace.pop(name, None)
             self.stdout.write(estimate_text(estimate_run(project, **judge, **pace)))
         else:
             background = options["background"]
@@ -273,7 +281,7 @@ class Command(FairJudgeCommand):
             if not options["retry"]:
                 return
         if run.state in (State.PAUSING, State.CANCELLING):
-            claims.recover(run)
+            recording.recover(run)
         self.wait_for_holder(run)
         lifecycle.resume(
             run,
@@ -355,7 +363,7 @@ def summary(run: Run, progress: Any) -> list[str]:
         f"Batch {batch.remote_id or '(not sent yet)'}: {batch.state}, {batch.calls} calls."
         for batch in progress.batches
     ]
-    lines += progress.notes
+    lines += [*progress.notices, *progress.notes]
     cost = "unknown" if progress.spent_usd is None else f"{progress.spent_usd:.6f} USD"
     held = progress.reserved_usd
     more = f" Up to {held:.6f} USD more may still be billed." if held else ""

@@ -20,7 +20,6 @@ from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.batches import COMPLETED, GONE, BatchClient, BatchError, BatchState
 from judging.llm.client.errors import CallFailure, sentence
 from judging.llm.client.messages import Reply
-from judging.llm.prices import PriceSnapshot
 from judging.runs import lifecycle
 from judging.runs.engine import claims
 from judging.runs.engine.claims import Claim
@@ -42,12 +41,6 @@ NOTHING_BROUGHT = (
     "The endpoint returned no answers for a batch ({status}){message}. They may have been billed. "
     "Nothing recorded is lost. Resume to send the calls again."
 )
-
-
-def default_price(run: Run) -> PriceSnapshot | None:
-    """Return the price of a call outside of a batch."""
-    kept = run.parameters["batch"]["usual_price"]
-    return PriceSnapshot.from_json(kept) if kept else None
 
 
 def adopt(run: Run, holder: str) -> None:

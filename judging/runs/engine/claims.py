@@ -1,18 +1,17 @@
-"""Claiming calls before they are sent, their money, and what becomes of claims after a death.
+"""Claiming calls before they are sent, their money, and the journal of what their holder did.
 
 Only the run's holder claims, while the run is running. Every call reserves its upper bound before
 it is sent, and holds its cost afterwards. Spent is the sum of the calls' known costs, reserved the
 sum of their reservations. A request that was cut off may have been billed, so its call keeps its
 upper bound reserved, even if a later request of the same call brought the answer.
-
-After a worker died, its calls are marked lost and its runs go on by themselves. A call that it
-claimed but certainly never sent is free again, as if it had not been claimed.
 """
 
+import json
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from decimal import ROUND_CEILING, Decimal
 from itertools import count
 from pathlib import Path
@@ -23,13 +22,12 @@ from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet, Sum
 from django.utils import timezone
 
-from judging.core import leases
 from judging.core.leases import boot, is_dead
 from judging.core.sql import statements
 from judging.core.sql.statements import Changed, prepared, prepared_update
-from judging.llm.client.messages import JudgeRequest
-from judging.llm.prices import PriceSnapshot
-from judging.runs import lifecycle
+from judging.llm.client.errors import CallFailure, FailureKind
+from judging.llm.client.messages import Choice, JudgeRequest, Reply, stored_logprobs
+from judging.llm.prices import PriceSnapshot, Usage
 from judging.runs.models import Batch, Call, Run, place_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
@@ -205,114 +203,6 @@ def give_back(run_id: int, holder: str, claims: Sequence[Claim]) -> None:
         recount(run_id)
 
 
-FOLDER = "departures"
-
-
-class SentCalls:
-    """The calls that one holder began to send, in a file that a kill leaves behind.
-
-    Calls are claimed some time before they are sent, and each is written here before its first
-    request, since a transaction for each would cost more than the call. After the holder's death
-    the file tells which claims were never sent and may be freed. A crash of the machine may lose
-    lines that a kill leaves, so a file counts until the next boot only. If a line can't be written
-    the file is removed, since then nothing is certain.
-    """
-
-    def __init__(self, run_id: int, holder: str) -> None:
-        self.path = path_of(run_id, holder)
-        self.file: int | None = None
-        try:
-            self.path.parent.mkdir(exist_ok=True)
-            for earlier in self.path.parent.glob(f"{run_id}-*"):
-                earlier.unlink(missing_ok=True)
-            if boot():
-                self.file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        except OSError:
-            return
-        self.write(boot())
-
-    def add(self, call_id: int) -> None:
-        self.write(str(call_id))
-
-    def write(self, line: str) -> None:
-        if self.file is None:
-            return
-        content = f"{line}\n".encode()
-        try:
-            whole = os.write(self.file, content) == len(content)
-        except OSError:
-            whole = False
-        if not whole:
-            forget(self.path)
-            self.close()
-
-    def close(self) -> None:
-        if self.file is not None:
-            os.close(self.file)
-            self.file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.close()
-        if kind is None:
-            forget(self.path)
-
-
-def calls_sent_by(run_id: int, holder: str) -> set[int] | None:
-    """Return the calls that a dead holder began to send; None if that is unknown."""
-    if not is_dead(holder):
-        return None
-    try:
-        first, *calls = path_of(run_id, holder).read_text().splitlines()
-        return set(map(int, calls)) if first and first == boot() else None
-    except (OSError, ValueError):
-        return None
-
-
-def forget(path: Path) -> None:
-    try:
-        path.unlink(missing_ok=True)
-    except OSError:
-        # A file that can't be removed can be emptied, and an empty file tells nothing.
-        os.truncate(path, 0)
-
-
-def path_of(run_id: int, holder: str) -> Path:
-    return settings.FAIRJUDGE_DATA / FOLDER / f"{run_id}-{holder.rpartition(':')[2]}"
-
-
-State = Run.State
-AFTER_A_DEATH = {
-    State.RUNNING: State.QUEUED,
-    State.PAUSING: State.PAUSED,
-    State.CANCELLING: State.CANCELLED,
-}
-
-
-def take_over(run: Run, holder: str) -> bool:
-    """Take the lease, and mark as lost what an earlier holder had in flight."""
-    sent = calls_sent_by(run.pk, run.holder)
-    with transaction.atomic():
-        if not lifecycle.take(run, holder):
-            return False
-        free_unsent(run, sent)
-        lose_claims(run.pk)
-    return True
-
-
-def free_unsent(run: Run, sent: set[int] | None) -> None:
-    """Delete the claims that the run's former holder never sent."""
-    if sent is None:
-        return
-    theirs = Call.objects.filter(
-        run_id=run.pk, state=Call.State.CLAIMED, batch=None, holder=run.holder
-    )
-    claimed = theirs.values_list("pk", flat=True)
-    theirs.filter(pk__in=set(claimed) - sent).delete()
-
-
 def lose_claims(run_id: int) -> int:
     """Mark claims lost whose holder is gone. They may be billed, so they stay reserved.
 
@@ -327,40 +217,216 @@ def lose_claims(run_id: int) -> int:
     return lost
 
 
-def recover(run: Run) -> bool:
-    """Move a run that lost its holder to its next state; a running run is queued again."""
-    after = AFTER_A_DEATH.get(State(run.state))
-    if after is None:
-        return False
-    if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
-        return send_again(run)
-    sent = calls_sent_by(run.pk, run.holder)
-    with transaction.atomic():
-        ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
-        if not ownerless.update(
-            state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
-        ):
+FOLDER = "departures"
+# A journal that is longer is written anew, with what is not in the database yet.
+LONG_JOURNAL = 2**20
+ENDED = "."
+UNCERTAIN = "-"
+
+
+class Journal:
+    """What one holder sent and what came back, in a file that a kill leaves behind.
+
+    Its lines are, in the order of events: the machine's boot; `12` when a request of call 12
+    leaves; `-12` when it was refused at no cost; `12 {…}` with what came back; `.` at the end of a
+    holder that stopped for an error. Each is one write, since a transaction for each would cost
+    more than the call. A crash of the machine may lose lines that a kill leaves, so only until the
+    next boot does a missing line prove that nothing was sent.
+
+    If a line can't be written, as on a full disk, the run goes on: the first line is then crossed
+    out, and only the answers still count. The folder is private to the user who runs FairJudge.
+    """
+
+    def __init__(self, run_id: int, holder: str) -> None:
+        self.path = path_of(run_id, holder)
+        self.file: int | None = None
+        self.certain = False
+        self.size, self.long = 0, LONG_JOURNAL
+        self.under_way: dict[int, int] = {}
+        self.unrecorded: dict[int, bytes] = {}
+        try:
+            self.path.parent.mkdir(mode=0o700, exist_ok=True)
+            for earlier in self.path.parent.glob(f"{run_id}-*"):
+                earlier.unlink(missing_ok=True)
+        except OSError:
+            return
+        self.rewrite()
+
+    def leaving(self, call_id: int) -> None:
+        """Note that a request of the call is about to be sent."""
+        self.under_way[call_id] = self.under_way.get(call_id, 0) + 1
+        if self.certain and not self.append(f"{call_id}\n".encode()):
+            self.cross_out()
+
+    def cost_nothing(self, call_id: int) -> None:
+        """Note that the request was refused, or never reached the server."""
+        self.under_way[call_id] -= 1
+        if not self.under_way[call_id]:
+            del self.under_way[call_id]
+        if self.certain:
+            self.append(f"-{call_id}\n".encode())
+
+    def arrived(self, call_id: int, outcome: Reply | CallFailure) -> None:
+        content = json.dumps(outcome_json(outcome), ensure_ascii=False)
+        line = f"{call_id} {content}\n".encode(errors="replace")
+        self.unrecorded[call_id] = line
+        self.append(line)
+
+    def recorded(self, call_ids: Iterable[int]) -> None:
+        """Forget what the database has now."""
+        for call_id in call_ids:
+            self.under_way.pop(call_id, None)
+            self.unrecorded.pop(call_id, None)
+        if self.size > self.long:
+            self.rewrite()
+
+    def append(self, line: bytes) -> bool:
+        if self.file is None:
             return False
-        free_unsent(run, sent)
-        lose_claims(run.pk)
-        if after == State.QUEUED:
-            lifecycle.send(run.pk)
-    return True
-
-
-def sweep() -> int:
-    """Send abandoned runs to workers again, and return their number. Workers call it every 15 s."""
-    held = Run.objects.filter(state__in=AFTER_A_DEATH)
-    recovered = sum(recover(run) for run in held)
-    waiting = Run.objects.filter(leases.over(), state=State.QUEUED)
-    return recovered + sum(send_again(run) for run in waiting)
-
-
-def send_again(run: Run) -> bool:
-    """Wake a worker for a waiting run whose message or worker was lost."""
-    with transaction.atomic():
-        same = Run.objects.filter(leases.over(), pk=run.pk, state=run.state, holder=run.holder)
-        if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
+        try:
+            written = os.write(self.file, line)
+            if written != len(line):
+                os.ftruncate(self.file, self.size)
+        except OSError:
             return False
-        lifecycle.send(run.pk)
-    return True
+        self.size += written if written == len(line) else 0
+        return written == len(line)
+
+    def rewrite(self) -> None:
+        """Write the file anew, with what is still needed. If that fails, the old file is kept."""
+        sent = [str(call) for call, times in self.under_way.items() for _ in range(times)]
+        head = "".join(f"{line}\n" for line in (boot() or UNCERTAIN, *sent)).encode()
+        content = head + b"".join(self.unrecorded.values())
+        fresh = self.path.with_name(f"{self.path.name}.new")
+        file = None
+        try:
+            fresh.unlink(missing_ok=True)
+            file = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+            if os.write(file, content) != len(content):
+                raise OSError("no space left")
+            fresh.replace(self.path)
+        except OSError:
+            if file is not None:
+                os.close(file)
+            forget(fresh)
+            self.long = 2 * max(self.size, LONG_JOURNAL)
+            return
+        self.close()
+        self.file, self.size, self.certain = file, len(content), bool(boot())
+        self.long = LONG_JOURNAL + 2 * self.size
+
+    def cross_out(self) -> None:
+        """Say in the file that calls may have been sent that it doesn't name."""
+        self.certain = False
+        try:
+            file = os.open(self.path, os.O_WRONLY)
+            try:
+                os.write(file, UNCERTAIN.encode() * len(boot()))
+            finally:
+                os.close(file)
+        except OSError:
+            self.close()
+            forget(self.path)
+
+    def close(self) -> None:
+        if self.file is not None:
+            os.close(self.file)
+            self.file = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.append(f"{ENDED}\n".encode())
+        self.close()
+        if kind is None:
+            forget(self.path)
+
+
+def outcome_json(outcome: Reply | CallFailure) -> dict[str, Any]:
+    if isinstance(outcome, CallFailure):
+        return {"failure": asdict(outcome)}
+    choices = [
+        {
+            "text": choice.text,
+            "finish_reason": choice.finish_reason,
+            "reasoning": choice.reasoning,
+            "logprobs": choice.logprobs_json(),
+            "completion_tokens": choice.completion_tokens,
+            "refusal": choice.refusal,
+            "elsewhere": choice.elsewhere,
+        }
+        for choice in outcome.choices
+    ]
+    names = "model", "request_id", "asked", "requests", "possibly_billed", "duration_ms", "reply_id"
+    plain = {name: getattr(outcome, name) for name in names}
+    return {"reply": plain | {"choices": choices, "usage": asdict(outcome.usage)}}
+
+
+def outcome_from(data: Mapping[str, Any]) -> Reply | CallFailure:
+    if "failure" in data:
+        kept = data["failure"]
+        return CallFailure(**{**kept, "kind": FailureKind(kept["kind"])})
+    kept = data["reply"]
+    choices = tuple(
+        Choice(
+            **{
+                **choice,
+                "logprobs": stored_logprobs(choice["logprobs"]),
+                "elsewhere": tuple(choice["elsewhere"]),
+            }
+        )
+        for choice in kept["choices"]
+    )
+    return Reply(**{**kept, "choices": choices, "usage": Usage(**kept["usage"])})
+
+
+@dataclass(frozen=True, slots=True)
+class JournalContent:
+    """What a journal tells: the calls that may be billed, None if unknown, and what came back."""
+
+    sent: frozenset[int] | None = None
+    outcomes: Mapping[int, Reply | CallFailure] = field(default_factory=dict)
+
+
+def read_journal(run_id: int, holder: str) -> JournalContent:
+    """Read what a holder left. Only its own machine can, or one that shares the folder."""
+    try:
+        first, *lines = path_of(run_id, holder).read_bytes().split(b"\n")
+    except OSError:
+        return JournalContent()
+    # The last line is empty, or torn by a kill: what it would say hadn't happened yet.
+    whole = lines[:-1]
+    certain = bool(lines) and bool(boot()) and first == boot().encode()
+    sent: dict[int, int] = {}
+    outcomes: dict[int, Reply | CallFailure] = {}
+    ended = False
+    for line in whole:
+        try:
+            number, _, content = line.decode().partition(" ")
+            if number == ENDED:
+                ended = True
+            elif content:
+                outcomes[int(number)] = outcome_from(json.loads(content))
+            else:
+                call = abs(int(number))
+                sent[call] = sent.get(call, 0) + (-1 if int(number) < 0 else 1)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            certain = False
+    if not (certain and (ended or is_dead(holder))):
+        return JournalContent(None, outcomes)
+    return JournalContent(frozenset(call for call, n in sent.items() if n > 0), outcomes)
+
+
+def forget(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        # A file that can't be removed can be emptied, and an empty file tells nothing.
+        with suppress(OSError):
+            os.truncate(path, 0)
+
+
+def path_of(run_id: int, holder: str) -> Path:
+    return settings.FAIRJUDGE_DATA / FOLDER / f"{run_id}-{holder.rpartition(':')[2]}"

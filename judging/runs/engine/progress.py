@@ -4,7 +4,7 @@ Besides the counts it has notes on what the run does differently, and the endpoi
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,7 +12,9 @@ from decimal import Decimal
 from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
 
+from judging.core.formatting import number_of
 from judging.core.models import Worker
+from judging.core.text import printable
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import FailureKind
 from judging.methods.portia.stages import Stage
@@ -55,6 +57,44 @@ def notes_of(run: Run, samples_left: int) -> tuple[str, ...]:
         if run.state == Run.State.DONE:
             notes.append(f"{samples_left} samples of the full run were not needed.")
     return tuple(notes)
+
+
+def notices_of(run: Run, noticed: Mapping[str, int]) -> tuple[str, ...]:
+    """Return sentences on replies that came and yet say less than they seem to.
+
+    Args:
+        noticed: The calls with each notice.
+    """
+    found = []
+    if n := noticed.get(Call.Notice.CUT):
+        found.append(
+            f"The server cut the prompt of {number_of(n, 'call')}: it reports clearly fewer prompt "
+            "tokens than the prompt has words. What the judge said is not about the whole text, so "
+            "these samples have the status too long. Give the model a larger context at the "
+            "endpoint, then resume and repeat that status."
+        )
+    if n := noticed.get(Call.Notice.REPEATED):
+        found.append(repeated_note(run, n))
+    if n := noticed.get(Call.Notice.IDENTICAL):
+        found.append(
+            f"In {number_of(n, 'call')} all samples came as identical replies with the same id, "
+            f"although the temperature is {run.temperature.normalize():f}. A cache may have copied "
+            "them. They count as independent samples, so BPDE may be too low."
+        )
+    return tuple(found)
+
+
+def repeated_note(run: Run, n: int) -> str:
+    """Say how often a reply came again, with the largest group."""
+    again = run.calls.filter(noticed=Call.Notice.REPEATED).order_by()
+    groups = again.values_list("request_id").annotate(n=Count("pk")).order_by("-n", "request_id")
+    reply_id, most = groups[0]
+    return (
+        f"{number_of(n, 'call')} got an earlier reply again, for example {most + 1} identical "
+        f"replies with the same id ({printable(reply_id)}). Most likely a cache or proxy in front "
+        "of the endpoint answers them, so they are not independent samples and BPDE may be too "
+        "low. Turn the cache off, then start a new run."
+    )
 
 
 def portia_note(run: Run) -> str:
@@ -164,6 +204,7 @@ class RunProgress:
     batches: Sequence[BatchStanding] = ()
     notes: tuple[str, ...] = ()
     complaints: tuple[Complaint, ...] = ()
+    notices: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -191,7 +232,11 @@ def progress_of(run: Run) -> RunProgress:
     }
     expected = sum(order.expected for order in by_order.values())
     settled = sum(order.settled for order in by_order.values())
-    calls = Counter(dict(run.calls.order_by().values_list("state").annotate(n=Count("pk"))))
+    calls, noticed = Counter[str](), Counter[str]()
+    counted = run.calls.order_by().values_list("state", "noticed").annotate(n=Count("pk"))
+    for state, notice, n in counted:
+        calls[state] += n
+        noticed[notice] += n
     statuses, rate = status_counts(counts), calls_per_minute(run)
     priced = run.price is not None
     return RunProgress(
@@ -219,6 +264,7 @@ def progress_of(run: Run) -> RunProgress:
         worker_missing=worker_is_missing(run),
         batches=standing_of(run) if run.in_batches else (),
         notes=notes_of(run, expected - settled),
+        notices=notices_of(run, noticed),
         complaints=complaints_of(run) if Parse.Status.ERROR in statuses else (),
     )
 

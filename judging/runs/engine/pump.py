@@ -6,9 +6,9 @@ within a moment are written together. All database work is done by one thread of
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -25,7 +25,7 @@ from judging.llm.client.judge_client import JudgeClient
 from judging.llm.client.limits import GaveUp, Limits, Pause, SharedLimits
 from judging.llm.client.messages import Reply
 from judging.runs import lifecycle
-from judging.runs.engine.claims import Claim, SentCalls
+from judging.runs.engine.claims import Claim, Journal
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import PumpStatus, RunStore
 from judging.runs.models import Run
@@ -38,26 +38,41 @@ class Stopped(GaveUp):
 class StoppableRateLimiter:
     """An endpoint's limits, with a stop: a request that still waits when the run stops gives up.
 
-    `sent` holds the calls that were let through. Only these may have been billed if cut off.
+    It also watches the client, and notes in the journal which calls have requests under way. Only
+    these may have been billed if they are cut off.
     """
 
-    def __init__(self, limits: SharedLimits, sent_calls: SentCalls) -> None:
+    def __init__(self, limits: SharedLimits, journal: Journal) -> None:
         self.limits = limits
-        self.sent_calls = sent_calls
+        self.journal = journal
         self.stopped = asyncio.Event()
-        self.calls: dict[asyncio.Task[Any], int] = {}
-        self.sent: set[int] = set()
+        self.calls: dict[asyncio.Task[Any] | None, int] = {}
 
-    def expect(self, task: asyncio.Task[Any], call_id: int) -> None:
+    def expect(self, task: asyncio.Task[Any] | None, call_id: int) -> None:
         """Note that the task will send the call."""
         self.calls[task] = call_id
 
-    def ended(self, task: asyncio.Task[Any]) -> bool:
-        """Forget the task, and return whether its call was let through."""
-        call_id = self.calls.pop(task)
-        was_sent = call_id in self.sent
-        self.sent.discard(call_id)
-        return was_sent
+    def ended(self, task: asyncio.Task[Any] | None) -> bool:
+        """Forget the task, and return whether its call may have been billed."""
+        return self.calls.pop(task) in self.journal.under_way
+
+    @contextmanager
+    def sends(self, call_id: int) -> Iterator[None]:
+        """Let the current task send the call."""
+        task = asyncio.current_task()
+        self.expect(task, call_id)
+        try:
+            yield
+        finally:
+            self.ended(task)
+
+    def leaving(self) -> None:
+        if (call_id := self.calls.get(asyncio.current_task())) is not None:
+            self.journal.leaving(call_id)
+
+    def cost_nothing(self) -> None:
+        if (call_id := self.calls.get(asyncio.current_task())) is not None:
+            self.journal.cost_nothing(call_id)
 
     @property
     def halvings(self) -> int:
@@ -76,15 +91,7 @@ class StoppableRateLimiter:
                 wait = (await self.limits.paused()).seconds
         if self.stopped.is_set():
             raise Stopped
-        self.note_sent()
         return 0.0
-
-    def note_sent(self) -> None:
-        task = asyncio.current_task()
-        call_id = self.calls.get(task) if task else None
-        if call_id is not None and call_id not in self.sent:
-            self.sent_calls.add(call_id)
-            self.sent.add(call_id)
 
     async def settle(self, limits: Limits, unused_tokens: int) -> None:
         await self.limits.settle(limits, unused_tokens)
@@ -212,7 +219,12 @@ class Pump:
         if not self.store.known_good:
             await self.ask_alone()
         while self.stopped_at is None:
-            claimed = await self.claim(self.batch)
+            room = self.store.first_replies.room(self.open, self.concurrency)
+            if room is not None and room < 1:
+                self.something_written.clear()
+                await self.something_written.wait()
+                continue
+            claimed = await self.claim(self.batch if room is None else min(room, self.batch))
             for claim in claimed:
                 await self.waiting.put(claim)
             if claimed:
@@ -245,15 +257,15 @@ class Pump:
         started = time.monotonic()
         await asyncio.wait([sending])
         self.sending.discard(sending)
-        sent = self.limiter.ended(sending)
+        billed = self.limiter.ended(sending)
         self.longest = max(self.longest, time.monotonic() - started)
         stopped = None if sending.cancelled() else sending.exception()
         if sending.cancelled() or isinstance(stopped, Stopped):
             # A call that was sent and cut off may be billed: it stays claimed and becomes lost.
-            billed = stopped.possibly_billed if isinstance(stopped, Stopped) else sent
             self.unsent.extend([] if billed else [claim])
             return
         outcome = sending.result()
+        self.limiter.journal.arrived(claim.call.pk, outcome)
         self.arrived.append(Arrival(claim, outcome))
         if self.store.breaker.note(outcome):
             # Stop now, not when it is written: a server that refuses at once would get many more.
@@ -270,7 +282,11 @@ class Pump:
             arrivals, self.arrived = self.arrived, []
             if arrivals:
                 await self.write_down(arrivals)
+                self.limiter.journal.recorded(arrival.claim.call.pk for arrival in arrivals)
                 self.open -= len(arrivals)
+                if self.store.breaker.reason:
+                    # What was read shows that going on is of no use.
+                    self.stop()
             self.something_written.set()
             if self.ended and not self.arrived:
                 return

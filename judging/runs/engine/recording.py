@@ -1,28 +1,41 @@
-"""Writing down what came back: many calls in one short transaction, each reply with its reading.
+"""Writing down what came back: at once in the holder's journal, then in the database.
 
-A transaction costs as much as the rows of some calls, so arrivals are written together.
+A transaction costs as much as the rows of some calls, so arrivals are written together: many calls
+in one short transaction, each reply with its reading. Until then the journal has them, and whoever
+takes the run over records them from there. So no answer that arrived is asked for twice.
+
+After a worker died, its runs go on by themselves. A call that it claimed but certainly never sent,
+or that was only refused, is free again. Calls under way at its death are marked lost.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from judging.core import leases
+from judging.core.errors import UserError
+from judging.core.incidents import DATABASE_AWAY, incident
 from judging.core.sql import statements
 from judging.core.sql.statements import prepared
 from judging.llm.client.errors import CallFailure
-from judging.llm.client.messages import Choice, Reply, TokenLogprobs
+from judging.llm.client.messages import Choice, Reply, stored_logprobs
 from judging.llm.parsing.parse import PARSER_VERSION, Parsed, Status, parse, turn_back
 from judging.llm.prices import PriceSnapshot
 from judging.llm.prompts.templates import Template
+from judging.runs import lifecycle
 from judging.runs.engine import claims
-from judging.runs.engine.claims import ZERO, Claim
-from judging.runs.models import Call, Parse, Run, Sample
+from judging.runs.engine.claims import FOLDER, ZERO, Claim, forget, path_of, read_journal
+from judging.runs.models import Call, Parse, Run, Sample, content_free, subject_of
 from judging.runs.planning.agenda import Questioner
 from judging.runs.samples import Ask
+
+log = logging.getLogger(__name__)
 
 
 def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[str]) -> Parse:
@@ -40,7 +53,11 @@ def read_choice(choice: Choice, template: Template, part: str, quoted: Sequence[
 
 
 def read_again(sample: Sample, template: Template, part: str, quoted: Sequence[str]) -> Parse:
-    """Return what today's parser reads in a stored reply."""
+    """Return what today's parser reads in a stored reply. A cut prompt stays no judgment."""
+    if sample.call.noticed == Call.Notice.CUT:
+        row = failed_parse(Status.TOO_LONG)
+        row.sample = sample
+        return row
     parsed = parse(
         template,
         sample.raw_text,
@@ -78,23 +95,10 @@ def parse_row(parsed: Parsed, template: Template, part: str) -> Parse:
     )
 
 
-def stored_logprobs(stored: list[dict[str, Any]] | None) -> tuple[TokenLogprobs, ...] | None:
-    if stored is None:
-        return None
-    return tuple(
-        TokenLogprobs(
-            entry["token"],
-            entry["logprob"],
-            tuple((token, logprob) for token, logprob in entry["top"]),
-        )
-        for entry in stored
-    )
-
-
 CALL_RESULT = (
     "state", "finished_at", "duration_ms", "requests", "prompt_tokens", "cached_tokens",
     "completion_tokens", "estimated", "reserved_usd", "usd", "model", "request_id", "http_status",
-    "error_kind", "error",
+    "error_kind", "error", "noticed",
 )  # fmt: skip
 LONGEST_ERROR = 2000
 
@@ -115,22 +119,42 @@ class Arrival:
         return min(slots, len(self.outcome.choices))
 
 
+Readings = Mapping[int, list[tuple[Sample, Parse]]]
+
+
 def record(
     run_id: int,
     holder: str,
     arrivals: Sequence[Arrival],
     questioner: Questioner,
     price: PriceSnapshot | None,
+    noted: Callable[[Arrival, Sequence[Parse]], None] = lambda arrival, parses: None,
 ) -> list[Ask]:
     """Write the arrivals, and return asks for what their replies left open.
 
     A call that was marked lost meanwhile belongs to another holder: its answer is dropped, since
     its slots have been asked for again. If the database fails, you can write the same arrivals
     again.
+
+    Args:
+        noted: Is told of each arrival that was written, and of its readings.
     """
-    for arrival in arrivals:
-        fill_in(arrival, price)
-    read = {arrival.claim.call.pk: list(samples_in(arrival, questioner)) for arrival in arrivals}
+    read = {arrival.claim.call.pk: read_arrival(arrival, questioner, price) for arrival in arrivals}
+    ours = save(run_id, holder, arrivals, read)
+    for arrival in ours:
+        noted(arrival, [parse for _, parse in read[arrival.claim.call.pk]])
+    return [ask for arrival in ours for ask in left_open(arrival)]
+
+
+def read_arrival(
+    arrival: Arrival, questioner: Questioner, price: PriceSnapshot | None
+) -> list[tuple[Sample, Parse]]:
+    fill_in(arrival, price)
+    return list(samples_in(arrival, questioner))
+
+
+def save(run_id: int, holder: str, arrivals: Sequence[Arrival], read: Readings) -> list[Arrival]:
+    """Write what was read in one transaction, and return the arrivals that were still ours."""
     with transaction.atomic():
         still_ours = claimed_calls(run_id, holder, read)
         ours = [arrival for arrival in arrivals if arrival.claim.call.pk in still_ours]
@@ -140,7 +164,7 @@ def record(
         claims.reconcile(run_id, released, sum((call.usd or ZERO for call in calls), ZERO))
         statements.update(Call, calls, CALL_RESULT)
         save_samples([pair for call in calls for pair in read[call.pk]])
-    return [ask for arrival in ours for ask in left_open(arrival)]
+    return ours
 
 
 def claimed_calls(run_id: int, holder: str, ids: Iterable[int]) -> set[int]:
@@ -176,7 +200,7 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.finished_at = timezone.now()
     call.duration_ms = outcome.duration_ms
     call.requests = outcome.requests
-    call.request_id = outcome.request_id[:200]
+    call.request_id = call.request_id or outcome.request_id[:200]
     # Each request that may have been billed keeps what it can have cost reserved.
     held = (arrival.claim.reserved or ZERO) * outcome.possibly_billed
     call.reserved_usd = None if price is None else held
@@ -195,6 +219,8 @@ def fill_in(arrival: Arrival, price: PriceSnapshot | None) -> None:
     call.completion_tokens = usage.completion_tokens
     call.estimated = usage.estimated
     call.model = outcome.model[:200]
+    if usage.prompt_cut:
+        call.noticed = Call.Notice.CUT
     call.usd = None if price is None else claims.rounded_up(price.cost(usage))
 
 
@@ -215,6 +241,10 @@ def samples_in(arrival: Arrival, questioner: Questioner) -> Iterator[tuple[Sampl
     quoted = questioner.quoted(ask.subject, ask.part)
     for index, (slot, choice) in enumerate(zip(ask.slots, outcome.choices, strict=False)):
         sample = sample_of(choice, call_id=call.pk, index=index, slot=slot, attempt=ask.attempt)
+        if outcome.usage.prompt_cut:
+            # Whatever the judge says, it is not about the whole text.
+            yield sample, failed_parse(Status.TOO_LONG)
+            continue
         yield sample, read_choice(choice, questioner.template, ask.part, quoted)
 
 
@@ -237,3 +267,173 @@ def left_open(arrival: Arrival) -> Iterator[Ask]:
     if isinstance(outcome, Reply) and len(outcome.choices) < len(ask.slots):
         missing = ask.slots[len(outcome.choices) :]
         yield replace(ask, slots=missing)
+
+
+def default_price(run: Run) -> PriceSnapshot | None:
+    """Return the price of a call outside of a batch."""
+    kept = run.parameters["batch"]["usual_price"] if run.in_batches else run.price
+    return PriceSnapshot.from_json(kept) if kept else None
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """What one earlier holder left: its answers, already read, and which of its calls it sent."""
+
+    holder: str
+    sent: frozenset[int] | None
+    arrivals: Sequence[Arrival]
+    read: Readings
+
+
+def what_holders_left(run: Run) -> list[Left]:
+    """Read the journals of those who claimed calls of the run that are still open."""
+    open_calls = Call.objects.filter(run_id=run.pk, state=Call.State.CLAIMED, batch=None)
+    holders = set(open_calls.order_by().values_list("holder", flat=True)) - {""}
+    return [left_by(run, holder, open_calls.filter(holder=holder)) for holder in sorted(holders)]
+
+
+def left_by(run: Run, holder: str, open_calls: QuerySet[Call]) -> Left:
+    content = read_journal(run.pk, holder)
+    read: dict[int, list[tuple[Sample, Parse]]] = {}
+    arrivals = []
+    if not content.outcomes:
+        return Left(holder, content.sent, (), {})
+    try:
+        questioner, price, inputs = Questioner.of(run), default_price(run), content_free(run)
+    except UserError as error:
+        log.warning("The journal of run %s was not read: %s", run.pk, error)
+        return Left(holder, content.sent, (), {})
+    answered = open_calls.filter(pk__in=content.outcomes)
+    for call in answered.select_related("example", "point_item").order_by("pk"):
+        ask = Ask(subject_of(call, inputs), call.part, tuple(call.slots), call.attempt)
+        try:
+            request = questioner.request(ask.subject, ask.part, len(ask.slots))
+            claim = Claim(call, ask, request, call.reserved_usd)
+            arrival = Arrival(claim, content.outcomes[call.pk])
+            read[call.pk] = read_arrival(arrival, questioner, price)
+        except DATABASE_AWAY:
+            raise
+        except Exception:
+            # One answer that can't be read must not keep the run from going on.
+            incident(log, f"an answer in the journal of run {run.pk} could not be read")
+            continue
+        arrivals.append(arrival)
+    return Left(holder, content.sent, arrivals, read)
+
+
+def settle_left(run: Run, left: Sequence[Left]) -> None:
+    """Record the answers that had arrived, free what was never sent, and mark the rest lost."""
+    for of_one in left:
+        save_safely(run.pk, of_one)
+        free_unsent(run.pk, of_one)
+    claims.lose_claims(run.pk)
+
+
+def save_safely(run_id: int, left: Left) -> None:
+    try:
+        with transaction.atomic():
+            save(run_id, left.holder, left.arrivals, left.read)
+    except DATABASE_AWAY:
+        raise
+    except Exception:
+        for arrival in left.arrivals if len(left.arrivals) > 1 else ():
+            only = arrival.claim.call.pk
+            save_safely(run_id, replace(left, arrivals=[arrival], read={only: left.read[only]}))
+        if len(left.arrivals) == 1:
+            incident(log, f"an answer in the journal of run {run_id} could not be recorded")
+
+
+def free_unsent(run_id: int, left: Left) -> None:
+    """Delete the claims that a former holder never sent, or for which it was only refused."""
+    if left.sent is None:
+        return
+    theirs = Call.objects.filter(
+        run_id=run_id, state=Call.State.CLAIMED, batch=None, holder=left.holder
+    )
+    claimed = theirs.values_list("pk", flat=True)
+    theirs.filter(pk__in=set(claimed) - left.sent).delete()
+
+
+def forget_journals(run_id: int, left: Sequence[Left]) -> None:
+    for of_one in left:
+        forget(path_of(run_id, of_one.holder))
+
+
+State = Run.State
+AFTER_A_DEATH = {
+    State.RUNNING: State.QUEUED,
+    State.PAUSING: State.PAUSED,
+    State.CANCELLING: State.CANCELLED,
+}
+
+
+def take_over(run: Run, holder: str) -> bool:
+    """Take the lease, record what an earlier holder's journal has, and mark the rest lost."""
+    if not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
+        return False
+    left = what_holders_left(run)
+    with transaction.atomic():
+        if not lifecycle.take(run, holder):
+            return False
+        settle_left(run, left)
+    forget_journals(run.pk, left)
+    return True
+
+
+def recover(run: Run) -> bool:
+    """Move a run that lost its holder to its next state; a running run is queued again."""
+    after = AFTER_A_DEATH.get(State(run.state))
+    if after is None or not Run.objects.filter(leases.abandoned(run), pk=run.pk).exists():
+        return False
+    if after == State.CANCELLED and lifecycle.has_open_batches(run.pk):
+        return send_again(run)
+    left = what_holders_left(run)
+    with transaction.atomic():
+        ownerless = Run.objects.filter(leases.abandoned(run), pk=run.pk, state=run.state)
+        if not ownerless.update(
+            state=after, holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN
+        ):
+            return False
+        settle_left(run, left)
+        if after == State.QUEUED:
+            lifecycle.send(run.pk)
+    forget_journals(run.pk, left)
+    return True
+
+
+def sweep() -> int:
+    """Send abandoned and due runs to workers again, and return their number.
+
+    Workers call it every 15 s.
+    """
+    held = Run.objects.filter(state__in=AFTER_A_DEATH)
+    recovered = sum(recover(run) for run in held)
+    due = Run.objects.filter(state=State.PAUSED, resume_at__lte=timezone.now())
+    recovered += sum(lifecycle.resume_when_due(run) for run in due)
+    waiting = Run.objects.filter(leases.over(), state=State.QUEUED)
+    recovered += sum(send_again(run) for run in waiting)
+    remove_old_journals()
+    return recovered
+
+
+def send_again(run: Run) -> bool:
+    """Wake a worker for a waiting run whose message or worker was lost."""
+    with transaction.atomic():
+        same = Run.objects.filter(leases.over(), pk=run.pk, state=run.state, holder=run.holder)
+        if not same.update(holder="", lease_until=timezone.now() + lifecycle.SEND_AGAIN):
+            return False
+        lifecycle.send(run.pk)
+    return True
+
+
+def remove_old_journals() -> None:
+    """Remove journals that nobody needs: another machine took the run over, or it was deleted."""
+    folder = settings.FAIRJUDGE_DATA / FOLDER
+    for path in folder.glob("*-*") if folder.is_dir() else ():
+        run_id, _, token = path.name.removesuffix(".new").partition("-")
+        if not run_id.isdecimal():
+            continue
+        held = Run.objects.filter(pk=run_id, holder__endswith=f":{token}")
+        calls = Call.objects.filter(run_id=run_id, state=Call.State.CLAIMED)
+        if not (held.exists() or calls.filter(holder__endswith=f":{token}").exists()):
+            forget(path)

@@ -1,24 +1,25 @@
-"""The database side of a pump, and the circuit breaker that stops a run whose judge only fails.
+"""The database side of a pump, and what stops a run whose judge only fails or says nothing.
 
 Everything in RunStore is called from one thread, and never waits.
 """
 
 import time
-from collections import deque
+from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
 from judging.core.formatting import usd
+from judging.core.text import printable
 from judging.llm.client.adaptation import EndpointCapabilities
 from judging.llm.client.errors import CallFailure, FailureKind, sentence
-from judging.llm.client.messages import Reply
+from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import PriceSnapshot
 from judging.runs import endpoints, lifecycle
 from judging.runs.engine import claims, recording
 from judging.runs.engine.claims import Claim
 from judging.runs.engine.recording import Arrival
-from judging.runs.models import Batch, Call, Run, subjects_of
+from judging.runs.models import Batch, Call, Parse, Run, subjects_of
 from judging.runs.planning.agenda import Questioner, agenda_of
 from judging.runs.samples import Ask, asks_left
 from judging.runs.verdicts.rebuild import rebuild_verdicts
@@ -45,12 +46,27 @@ SILENT = (
 )
 
 
+LIMIT_OF_A_DAY = (
+    "{message} The run was paused at once. Nothing recorded is lost, and refused calls cost "
+    "nothing. A worker resumes the run by itself at {until}. You can also resume it earlier."
+)
+# Clocks differ a little.
+AFTER_A_LIMIT = timedelta(seconds=5)
+
+
+def moment_of(failure: CallFailure) -> datetime:
+    """Return when the run should go on after a limit of a day."""
+    seconds = time.time() if failure.until is None else failure.until
+    return datetime.fromtimestamp(seconds, UTC) + AFTER_A_LIMIT
+
+
 @dataclass
 class CircuitBreaker:
     """Decides from the outcomes, in order of arrival, when to send nothing more.
 
     `answered`: the run has had an answer before, so refusals are about single examples.
     `reason`: a sentence for the run's page once nothing more should be sent.
+    `until`: when to go on by itself, if the endpoint's limit ends then.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -58,6 +74,7 @@ class CircuitBreaker:
     refused: int = 0
     failed: int = 0
     reason: str = ""
+    until: datetime | None = None
     heard_at: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,6 +97,11 @@ class CircuitBreaker:
             self.answered = True
             self.heard()
             return ""
+        if outcome.kind is FailureKind.DAY_LIMIT:
+            self.until = self.until or moment_of(outcome)
+            return LIMIT_OF_A_DAY.format(
+                message=sentence(outcome.message), until=f"{self.until:%-d %B %Y, %H:%M} UTC"
+            )
         if outcome.kind.pauses_run:
             return f"{sentence(outcome.message)} {outcome.kind.advice}".strip()
         if outcome.kind in (FailureKind.BAD_REQUEST, FailureKind.BAD_REPLY):
@@ -95,6 +117,100 @@ class CircuitBreaker:
             message = sentence(outcome.message)
             return SILENT.format(n=self.failed, seconds=silent, message=message)
         return ""
+
+
+# A shorter text may well be the same twice.
+LEAST_REPEATED = 80
+MOST_REMEMBERED = 100_000
+LONGEST_QUOTE = 80
+
+NOTHING_READ = (
+    "None of the first {n} calls brought a reply with a verdict, so the run was paused: {what}. "
+    "Nothing recorded is lost, and these replies may have been billed. {advice} To go on with the "
+    "same settings, resume the run: it isn't paused for this again."
+)
+ADVICE_UNREAD = {
+    "cut": "Give more tokens per sample: resume with a higher maximum, and repeat the status "
+    "truncated.",
+    "elsewhere": "The model answers in another field than the text. Turn that off at the endpoint "
+    "(thinking, tools), or give more tokens per sample.",
+    "prompt": "Give the model a larger context at the endpoint, then repeat the status too_long.",
+    "text": "Check that the template fits the model.",
+}
+
+
+@dataclass
+class FirstReplies:
+    """Counts what the first calls of a run brought, until one brings a verdict.
+
+    `most`: the calls without any verdict after which the run pauses; None once that is settled,
+    by a verdict or by a person who resumed the run.
+    """
+
+    most: int | None
+    calls: int = 0
+    brought: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reason: str = ""
+
+    @classmethod
+    def of(cls, run: Run) -> "FirstReplies":
+        most = run.unread_calls
+        answered = run.calls.filter(state=Call.State.DONE).count() if most else 0
+        valid = Parse.objects.filter(sample__call__run=run, status=Parse.Status.VALID)
+        if not most or answered >= most or (answered and valid.exists()):
+            return cls(None)
+        return cls(most, answered)
+
+    def room(self, open_calls: int, concurrency: int) -> int | None:
+        """Return how many more calls may be claimed before one has brought a verdict; None: all."""
+        if self.most is None or self.reason:
+            return None
+        return max(self.most, concurrency) - self.calls - open_calls
+
+    def note(self, arrival: Arrival, parses: Sequence[Parse]) -> None:
+        if self.most is None or isinstance(arrival.outcome, CallFailure):
+            return
+        if any(parse.status == Parse.Status.VALID for parse in parses):
+            self.most = None
+            return
+        self.calls += 1
+        for choice, parse in zip(arrival.outcome.choices, parses, strict=False):
+            self.brought[described(choice, parse.status)] += 1
+        if self.calls >= self.most and not self.reason:
+            self.reason = self.in_words()
+
+    def in_words(self) -> str:
+        shown = [f"{n} × {what}" for (_, what), n in self.brought.most_common(4)]
+        kinds = Counter[str]()
+        for (kind, _), n in self.brought.items():
+            kinds[kind] += n
+        most = max(kinds, key=lambda kind: kinds[kind], default="text")
+        return NOTHING_READ.format(
+            n=self.calls, what="; ".join(shown) or "no samples", advice=ADVICE_UNREAD[most]
+        )
+
+
+def described(choice: Choice, status: str) -> tuple[str, str]:
+    """Return the kind of a reply without a verdict, and its description."""
+    text = " ".join(printable(choice.text or "").split())
+    if status == Parse.Status.TOO_LONG:
+        return "prompt", "the server cut the prompt"
+    if not text and choice.elsewhere:
+        names = " and ".join(choice.elsewhere)
+        cut = ", cut off" if status == Parse.Status.TRUNCATED else ""
+        return "elsewhere", f"empty, with content in {names}{cut}"
+    if status == Parse.Status.TRUNCATED:
+        return "cut", "cut off by the token limit" + ("" if text else " before any text")
+    if status in (Parse.Status.REFUSED, Parse.Status.FILTERED):
+        said = " ".join(printable(choice.refusal).split()) or text
+        return "text", status + (f": “{shortened(said)}”" if said else "")
+    if not text:
+        return "elsewhere" if choice.reasoning else "text", "empty"
+    return "text", f"not readable: “{shortened(text)}”"
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE].rstrip()}…"
 
 
 State = Run.State
@@ -135,6 +251,8 @@ class RunStore:
         self.price = PriceSnapshot.from_json(run.price) if run.price else None
         self.known, self.known_good = endpoints.recall(run)
         self.breaker = CircuitBreaker(answered=run.calls.filter(state=Call.State.DONE).exists())
+        self.first_replies = FirstReplies.of(run)
+        self.earlier_replies: OrderedDict[str, tuple[int, int] | None] = OrderedDict()
         self.settled = self.added = 0
         self.standing: PumpStatus | None = None
         self.start_plan()
@@ -187,8 +305,15 @@ class RunStore:
 
         `price`: for calls whose price is not the run's own.
         """
+        for arrival in arrivals:
+            self.notice(arrival)
         further = recording.record(
-            self.run.pk, self.holder, arrivals, self.questioner, price or self.price
+            self.run.pk,
+            self.holder,
+            arrivals,
+            self.questioner,
+            price or self.price,
+            self.first_replies.note,
         )
         self.settled += sum(arrival.settled for arrival in arrivals)
         answered = any(not isinstance(arrival.outcome, CallFailure) for arrival in arrivals)
@@ -200,8 +325,36 @@ class RunStore:
         further += follow_up
         pieces = [piece for ask in further for piece in ask.split(self.most_slots)]
         self.ready.extendleft(reversed(pieces))
+        if not self.breaker.reason:
+            self.breaker.reason = self.first_replies.reason
         if self.breaker.reason:
-            lifecycle.pause(self.run, reason=self.breaker.reason)
+            lifecycle.pause(self.run, reason=self.breaker.reason, until=self.breaker.until)
+
+    def notice(self, arrival: Arrival) -> None:
+        """Mark a reply that repeats an earlier one with the same id, or has one text k times."""
+        reply, call = arrival.outcome, arrival.claim.call
+        if isinstance(reply, CallFailure):
+            return
+        texts = [choice.text or "" for choice in reply.choices] or [""]
+        alike = len(texts) > 1 and len(set(texts)) == 1 and len(texts[0]) >= LEAST_REPEATED
+        if alike and self.run.temperature > 0:
+            call.noticed = Call.Notice.IDENTICAL
+        if not reply.reply_id:
+            return
+        seen, content = self.earlier_replies, hash(tuple(texts))
+        if len(texts[0]) < LEAST_REPEATED:
+            # Short replies are alike by chance, but not to one question and with one id.
+            content = hash((*texts, call.example_id, call.point_item_id, call.part))
+        first = seen.setdefault(reply.reply_id, (content, call.pk))
+        if first is not None and first[0] != content:
+            # A server that gives every reply the same id repeats nothing by it.
+            seen[reply.reply_id] = None
+        elif first is not None and first[1] != call.pk:
+            call.noticed = Call.Notice.REPEATED
+            # The id of the reply itself is what shows it.
+            arrival.claim.call.request_id = reply.reply_id
+        if len(seen) > MOST_REMEMBERED:
+            seen.popitem(last=False)
 
     def look(self, standing: PumpStatus) -> str | None:
         """Write the pump's status if it changed, and return the run's state; None if we lost it."""

@@ -32,11 +32,11 @@ from judging.llm.endpoint import Endpoint
 from judging.local_judge import running_local_judge
 from judging.runs import lifecycle
 from judging.runs.endpoints import LOCAL, key_of, named_endpoint
-from judging.runs.engine import claims
-from judging.runs.engine.batches import BatchPump, default_price
-from judging.runs.engine.claims import SentCalls
+from judging.runs.engine import recording
+from judging.runs.engine.batches import BatchPump
+from judging.runs.engine.claims import Journal
 from judging.runs.engine.pump import Pump, StoppableRateLimiter
-from judging.runs.engine.recording import Arrival
+from judging.runs.engine.recording import Arrival, default_price
 from judging.runs.engine.store import RunStore
 from judging.runs.models import Run
 
@@ -62,7 +62,7 @@ def work_on(
     it. Any other error would most likely come again, so it fails the run.
     """
     holder = leases.new_holder()
-    if not claims.take_over(run, holder):
+    if not recording.take_over(run, holder):
         return False
     run.refresh_from_db()
     try:
@@ -106,13 +106,14 @@ async def call_pump(
     store: RunStore, endpoint: Endpoint, thread: Executor, report: Report
 ) -> AsyncIterator[Pump]:
     run, places = store.run, room_for(store.run.concurrency)
-    with SentCalls(run.pk, store.holder) as sent_calls:
-        limiter = StoppableRateLimiter(shared_limits(endpoint), sent_calls)
+    with Journal(run.pk, store.holder) as journal:
+        limiter = StoppableRateLimiter(shared_limits(endpoint), journal)
         async with JudgeClient(
             endpoint,
             key_of(endpoint),
             Limits(places, run.rpm, run.tpm),
             shared=limiter,
+            watch=limiter,
             retry=LOCAL_RETRY if endpoint.is_local else DEFAULT_RETRY,
             # The pump itself asks a judge alone that has not answered lately.
             learned={run.model: store.known or EndpointCapabilities()},
@@ -125,12 +126,17 @@ async def ask_alone(store: RunStore, endpoint: Endpoint, in_thread: Callable[...
 
     Otherwise a batch could come back hours later with every line refused for one parameter.
     """
-    async with JudgeClient(endpoint, key_of(endpoint), retry=DEFAULT_RETRY) as client:
-        for claim in await in_thread(store.next_claims, 1):
-            outcome = await client.complete(claim.request)
-            store.breaker.note(outcome)
-            learned, price = client.learned(store.run.model), default_price(store.run)
-            await in_thread(store.write, [Arrival(claim, outcome)], learned, price)
+    with Journal(store.run.pk, store.holder) as journal:
+        limiter = StoppableRateLimiter(ProcessLimits(), journal)
+        client = JudgeClient(endpoint, key_of(endpoint), retry=DEFAULT_RETRY, watch=limiter)
+        async with client:
+            for claim in await in_thread(store.next_claims, 1):
+                with limiter.sends(claim.call.pk):
+                    outcome = await client.complete(claim.request)
+                journal.arrived(claim.call.pk, outcome)
+                store.breaker.note(outcome)
+                learned, price = client.learned(store.run.model), default_price(store.run)
+                await in_thread(store.write, [Arrival(claim, outcome)], learned, price)
 
 
 @asynccontextmanager

@@ -25,7 +25,7 @@ from judging.runs.forms.portia import (
     PortiaOptions,
     PortiaSettings,
 )
-from judging.runs.models import Form, JudgeTemplate, Method, Run
+from judging.runs.models import UNREAD_CALLS, Form, JudgeTemplate, Method, Run
 from judging.runs.planning.start import (
     CONCURRENCY,
     FORMS,
@@ -35,6 +35,7 @@ from judging.runs.planning.start import (
     MAX_TOKENS,
     METHODS,
     MOST_K,
+    MOST_UNREAD_CALLS,
     ONE_SAMPLE,
     K,
 )
@@ -253,9 +254,11 @@ LARGEST_SEED = 2**31 - 1
 JUDGE_FIELDS = ("endpoint", "model", "method", "form", "template", "k", "max_tokens")
 KEPT_FIELDS = (
     *(name for name in JUDGE_FIELDS if name != "template"),
-    *("temperature", "concurrency", "rpm", "tpm"),
+    *("temperature", "concurrency", "rpm", "tpm", "unread_calls"),
 )
-PACE_FIELDS = ("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm")
+PACE_FIELDS = (
+    *("name", "seed", "temperature", "budget", "concurrency", "rpm", "tpm", "unread_calls"),
+)
 
 
 class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
@@ -315,6 +318,13 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
     )
     rpm = whole("Max requests per minute", 10**6)
     tpm = whole("Max tokens per minute", 10**9)
+    unread_calls = whole(
+        "Pause if no reply is readable",
+        MOST_UNREAD_CALLS,
+        f"First calls without any verdict, after which the run pauses. Default: {UNREAD_CALLS}. "
+        "0: never.",
+        least=0,
+    )
     seed = whole(
         "Seed", LARGEST_SEED, "Decides the order of equal ranks. Default: random.", least=0
     )
@@ -362,7 +372,10 @@ class StartForm(EconomyForm, ChoiceForm, PointsForm, PortiaForm):
         return {name: self.cleaned_data[name] for name in PACE_FIELDS}
 
     more_fields = bound(
-        ("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm", "seed")
+        (
+            *("price_in", "price_out", "max_tokens", "concurrency", "rpm", "tpm"),
+            *("unread_calls", "seed"),
+        )
     )
 
     def more_is_wrong(self) -> bool:

@@ -37,7 +37,7 @@ from judging.runs.forms.choice import ChoiceOptions, draw_shots
 from judging.runs.forms.point_shots import draw_point_shots
 from judging.runs.forms.portia import PortiaOptions, PortiaSettings, chosen_settings
 from judging.runs.lifecycle import SEND_AGAIN
-from judging.runs.models import BY_LOGPROBS, Form, Method, Run
+from judging.runs.models import BY_LOGPROBS, UNREAD_CALLS, Form, Method, Run
 from judging.runs.templates import chosen_criteria, kept_fields, output_of
 
 ONE_SAMPLE = (Method.VANILLA, Method.EC)
@@ -224,6 +224,7 @@ LARGEST_SEED = 2**31
 LONGEST_NAME = 120
 HOTTEST = 5
 MOST_AT_ONCE = 1000
+MOST_UNREAD_CALLS = 10_000
 
 
 def start_run(
@@ -237,14 +238,21 @@ def start_run(
     concurrency: int | None = None,
     rpm: int | None = None,
     tpm: int | None = None,
+    unread_calls: int | None = None,
     background: bool = True,
     **choices: Any,
 ) -> Run:
-    """Make the run, and wake a worker unless the caller pumps it. `choices`: see choose_judge."""
+    """Make the run, and wake a worker unless the caller pumps it.
+
+    Args:
+        unread_calls: How many first calls may bring no verdict before the run pauses; 0: never.
+        choices: See choose_judge.
+    """
     pointwise.check_subjects(project, choices.get("form", Form.SCORE))
     judge = choose_judge(project, **choices)
     temperature = default_temperature(judge.form) if temperature is None else temperature
     check_pace(name, temperature, concurrency)
+    check_unread_calls(unread_calls)
     if budget is not None and judge.price is None:
         raise UserError(
             f"The price of {judge.model} at {judge.endpoint.name} is unknown, so a budget can't "
@@ -267,6 +275,7 @@ def start_run(
         "lease_until": timezone.now() + SEND_AGAIN,
         "created_by": user,
     }
+    fields["parameters"]["unread_calls"] = UNREAD_CALLS if unread_calls is None else unread_calls
     with transaction.atomic():
         run = create(name, fields)
         access.record_event(
@@ -285,6 +294,14 @@ def check_pace(name: str, temperature: Decimal, concurrency: int | None) -> None
     if concurrency is not None and not 1 <= concurrency <= MOST_AT_ONCE:
         raise UserError(
             f"The number of concurrent calls must be from 1 to {MOST_AT_ONCE}, not {concurrency}."
+        )
+
+
+def check_unread_calls(calls: int | None) -> None:
+    if calls is not None and not 0 <= calls <= MOST_UNREAD_CALLS:
+        raise UserError(
+            f"A run may pause after 1 to {MOST_UNREAD_CALLS} calls without a verdict, or never "
+            f"(0), not {calls}. Nothing was started."
         )
 
 

@@ -1,15 +1,19 @@
 """Tokens: as reported where that can be true, else estimated from the texts and marked."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from judging.llm.prices import (
     PIECE,
+    PriceSnapshot,
     Usage,
     estimate_prompt,
     estimate_tokens,
     fewest_tokens,
+    is_cut,
     reported_usage,
 )
 
@@ -142,3 +146,159 @@ def test_an_estimate_grows_with_the_text():
 @given(st.text(st.characters(max_codepoint=127)) | st.text("a_.7 \x1c", max_size=30))
 def test_the_pieces_of_plain_text_are_counted_as_their_pattern_finds_them(text):
     assert fewest_tokens(text) == len(PIECE.findall(text))
+
+
+def spent(usage):
+    price = PriceSnapshot.flat(Decimal(1), Decimal(10), "given", cached=Decimal("0.1"))
+    return price.cost(usage)
+
+
+# prompt, cached and completion of the whole call; the fields; what it costs at 1, 0.1 and 10.
+LAYOUTS = {
+    "OpenAI, inside": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "beside, by the total": (
+        {
+            "prompt_tokens": 90,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "Anthropic": (
+        {"input_tokens": 90, "output_tokens": 110, "cache_read_input_tokens": 1920},
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "Anthropic, with what was written to the cache": (
+        {
+            "prompt_tokens": 40,
+            "completion_tokens": 110,
+            "cache_creation_input_tokens": 50,
+            "cache_read_input_tokens": 1920,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "Anthropic through a gateway that adds them up": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "cache_read_input_tokens": 1920,
+            "cache_creation_input_tokens": 0,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "DeepSeek": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "prompt_cache_hit_tokens": 1920,
+            "prompt_cache_miss_tokens": 90,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "DeepSeek's names, beside": (
+        {
+            "prompt_tokens": 90,
+            "completion_tokens": 110,
+            "prompt_cache_hit_tokens": 1920,
+            "prompt_cache_miss_tokens": 90,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "Moonshot": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2120,
+            "cached_tokens": 1920,
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+    "inside, with 300 tokens of thinking in the total alone": (
+        {
+            "prompt_tokens": 2010,
+            "completion_tokens": 110,
+            "total_tokens": 2420,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 410),
+        "0.004382",
+    ),
+    "beside, with 300 tokens of thinking in the total alone": (
+        {
+            "prompt_tokens": 90,
+            "completion_tokens": 110,
+            "total_tokens": 2420,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 410),
+        "0.004382",
+    ),
+    "beside without a total, by the prompt's own length": (
+        {
+            "prompt_tokens": 90,
+            "completion_tokens": 110,
+            "prompt_tokens_details": {"cached_tokens": 1920},
+        },
+        (2010, 1920, 110),
+        "0.001382",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LAYOUTS)
+def test_cached_tokens_cost_their_own_price_once_wherever_they_are_counted(name):
+    fields, (prompt, cached, completion), usd = LAYOUTS[name]
+    usage = reported_usage(fields, ["word " * 1900], [TEXT])
+    assert usage == Usage(prompt, cached, completion)
+    assert spent(usage) == Decimal(usd)
+
+
+@pytest.mark.parametrize(
+    ("text", "reported", "cut"),
+    [
+        ("word " * 3000, 2051, True),
+        ("A sentence of a response that is judged. " * 330, 2051, True),
+        ("The quick brown fox isn't lazy. " * 500, 2048, True),
+        # A tokeniser whose tokens span words, at its best.
+        ("word " * 3000, 2760, False),
+        ("word " * 3000, 3010, False),
+        # Scripts without spaces, rows of signs, code, one long word, and short prompts.
+        ("这是一个很好的回答。" * 1000, 2051, False),
+        ("これは良い答えです " * 500, 2051, False),
+        ("| - | - | = | " * 1000, 300, False),
+        ("snake_case_name_of_it(a_b_c) " * 500, 3000, False),
+        ("https://www.example.com/a/b/c " * 400, 2051, False),
+        ("x" * 20000, 700, False),
+        ("word " * 100, 50, False),
+        ("e.g. i.e. U.S.A. don't can't " * 400, 2000, False),
+    ],
+)
+def test_a_prompt_that_the_server_cut_is_noticed_and_no_tokeniser_is_accused(text, reported, cut):
+    assert reported_usage(report(prompt=reported), [text], [TEXT]).prompt_cut is cut
+    assert is_cut(reported, [text[: len(text) // 2], text[len(text) // 2 :]]) is cut
+
+
+def test_cached_tokens_beside_the_prompt_are_read_and_so_no_sign_of_a_cut():
+    usage = report(prompt=300, completion=30, total_tokens=3330)
+    usage["prompt_tokens_details"] = {"cached_tokens": 3000}
+    assert reported_usage(usage, ["word " * 3000], [TEXT]) == Usage(3300, 3000, 30)

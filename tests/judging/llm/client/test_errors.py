@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from judging.llm.client.errors import FailureKind, classify_answer
-from judging.llm.client.limits import asked_wait
+from judging.llm.client.errors import FailureKind, asked_wait, classify_answer
 
 CASES = [
     # OpenAI
@@ -139,11 +138,13 @@ def test_a_validation_error_names_its_parameter():
     assert classify_answer(422, {}, json.dumps(body)).parameter == "top_logprobs"
 
 
-def test_an_error_inside_a_success_is_judged_by_its_own_code_and_may_have_been_billed():
-    body = json.dumps({"error": {"message": "Provider returned error", "code": 429}})
+@pytest.mark.parametrize(
+    ("code", "kind", "billed"), [(429, "rate_limit", False), (502, "transient", True)]
+)
+def test_an_error_inside_a_success_is_judged_by_its_own_code(code, kind, billed):
+    body = json.dumps({"error": {"message": "Provider returned error", "code": code}})
     failure = classify_answer(200, {}, body)
-    assert failure.kind is FailureKind.RATE_LIMIT
-    assert failure.possibly_billed
+    assert (failure.kind, failure.possibly_billed) == (kind, billed)
     assert classify_answer(200, {}, '{"error": {"message": "?"}}').kind is FailureKind.BAD_REPLY
 
 
@@ -164,8 +165,9 @@ def test_a_delay_that_stands_in_the_body_alone_is_kept(headers, seconds):
 
 def test_only_what_every_call_would_meet_pauses_a_run():
     pausing = {kind for kind in FailureKind if kind.pauses_run}
-    assert pausing == {FailureKind.QUOTA, FailureKind.AUTH, FailureKind.NOT_FOUND}
-    assert all(kind.advice for kind in pausing)
+    by_a_person = {FailureKind.QUOTA, FailureKind.AUTH, FailureKind.NOT_FOUND}
+    assert pausing == by_a_person | {FailureKind.DAY_LIMIT}
+    assert all(kind.advice for kind in by_a_person)
     assert not any(kind.worth_repeating for kind in pausing)
 
 

@@ -65,7 +65,7 @@ def test_the_request_says_what_was_asked_and_nothing_else():
         (Answer(200, '{"id": "x", "choices": null}'), 1),
         (Answer(200, '{"id": "x", "choices": []}'), 1),
         (Answer(200, '{"error": {"message": "Provider returned error", "code": 502}}'), 1),
-        (Answer(200, '{"error": {"message": "upstream", "code": 429}}'), 1),
+        (Answer(200, '{"error": {"message": "upstream", "code": 429}}'), 0),
         (Answer(200, "not gzip", {"Content-Encoding": "gzip"}), 1),
         (rate_limited(), 0),
         (rate_limited(retry_after="0"), 0),

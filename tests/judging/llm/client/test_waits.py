@@ -2,7 +2,7 @@
 
 import pytest
 
-from judging.llm.client.limits import LONGEST_PAUSE, asked_wait
+from judging.llm.client.errors import LONGEST_PAUSE, asked_wait
 
 NOW = 1_800_000_000.0  # 2027-01-15 08:00:00 UTC
 

@@ -4,7 +4,7 @@ import pytest
 from django.utils import timezone
 
 from judging.runs import lifecycle
-from judging.runs.engine import batches, claims
+from judging.runs.engine import batches, recording
 from judging.runs.engine.working import work_on
 from judging.runs.models import Batch, Run
 from tests.judging.runs.engine.test_batches import PRICE, wait_for
@@ -62,9 +62,9 @@ def test_stopping_a_paused_run_has_a_worker_cancel_its_batch(settings, monkeypat
         run.refresh_from_db()
         assert (run.state, sent) == (Run.State.CANCELLING, [run.pk])
         # The message is lost: a sweep sends another one, and not at every look.
-        assert claims.sweep() == 0
+        assert recording.sweep() == 0
         Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
-        assert (claims.sweep(), claims.sweep()) == (1, 0)
+        assert (recording.sweep(), recording.sweep()) == (1, 0)
         assert sent == [run.pk] * 2
         asked = server.requests
         assert work_on(Run.objects.get())

@@ -7,7 +7,7 @@ import pytest
 from django.db import OperationalError, connection
 from django.utils import timezone
 
-from judging.runs.engine import claims, pump, recording
+from judging.runs.engine import pump, recording
 from judging.runs.engine.working import work_on
 from judging.runs.models import Run
 from tests.judging.runs.judging import (
@@ -38,7 +38,7 @@ def ends_with_all_that_was_paid_for(run, server):
     assert (run.state, run.holder) == (Run.State.QUEUED, "")
     assert states_of(run) == {"done": server.completed}
     Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
-    assert claims.sweep() == 1
+    assert recording.sweep() == 1
     assert work_on(run)
     run.refresh_from_db()
     assert run.state == Run.State.DONE
@@ -83,7 +83,7 @@ def test_a_database_that_went_away_leaves_the_run_to_the_sweep(settings, monkeyp
         run.refresh_from_db()
         assert run.state == Run.State.RUNNING
         Run.objects.filter(pk=run.pk).update(lease_until=timezone.now())
-        assert claims.sweep() == 1
+        assert recording.sweep() == 1
         assert sent == [run.pk]
         assert work_on(run)
     run.refresh_from_db()

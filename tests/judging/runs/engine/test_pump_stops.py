@@ -129,7 +129,7 @@ def test_after_a_stop_nothing_that_waited_for_its_turn_is_sent(settings):
         if asked.number == 0:
             return None
         refused.set()
-        return rate_limited(retry_after="600")
+        return rate_limited(retry_after="500")
 
     with loopback(settings, script) as server:
         run = started(make_judged_project(20), price=(Decimal(1), Decimal(1)))
@@ -151,7 +151,7 @@ def test_a_call_that_was_cut_off_before_it_waited_for_its_turn_may_have_been_bil
         if asked.number == 0:
             return None
         return (
-            cut_in_body(completion("x")) if asked.number == 1 else rate_limited(retry_after="600")
+            cut_in_body(completion("x")) if asked.number == 1 else rate_limited(retry_after="500")
         )
 
     with loopback(settings, script) as server:

@@ -10,7 +10,7 @@ from judging.llm.client.errors import CallFailure, FailureKind
 from judging.llm.client.messages import Choice, Reply
 from judging.llm.prices import Usage
 from judging.runs import lifecycle
-from judging.runs.engine import claims
+from judging.runs.engine import claims, recording
 from judging.runs.engine.claims import recount
 from judging.runs.engine.recording import Arrival
 from judging.runs.engine.store import RunStore
@@ -36,7 +36,7 @@ def store(run):
 
 def taken(run) -> RunStore:
     holder = leases.new_holder()
-    assert claims.take_over(run, holder)
+    assert recording.take_over(run, holder)
     run.refresh_from_db()
     return RunStore(run, holder)
 

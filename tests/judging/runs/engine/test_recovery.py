@@ -12,7 +12,7 @@ from judging.core import leases
 from judging.core.leases import ProcessIdentity
 from judging.core.processes import stop_requested
 from judging.runs import lifecycle
-from judging.runs.engine import claims, recording
+from judging.runs.engine import recording
 from judging.runs.engine.working import work_on
 from judging.runs.models import Call, Run, Sample
 from tests.factories import make_run
@@ -64,7 +64,7 @@ def claimed(run, example, holder, **fields):
 def test_a_lease_that_runs_is_refused_to_everybody_else(project):
     run = held(project, ELSEWHERE, timedelta(seconds=5))
     assert not lifecycle.take(run, "me")
-    assert not claims.recover(run)
+    assert not recording.recover(run)
     run.refresh_from_db()
     assert run.holder == ELSEWHERE
 
@@ -111,17 +111,17 @@ def test_a_living_process_and_one_elsewhere_are_not_called_dead():
 
 def test_the_sweep_queues_a_run_again_whose_worker_died(project, sent):
     run = held(project, ELSEWHERE, timedelta(seconds=-1))
-    assert claims.sweep() == 1
+    assert recording.sweep() == 1
     run.refresh_from_db()
     assert (run.state, run.holder) == (Run.State.QUEUED, "")
     assert sent == [run.pk]
-    assert claims.sweep() == 0
+    assert recording.sweep() == 0
 
 
 def test_the_sweep_leaves_a_living_run_alone(project, sent):
     held(project, ELSEWHERE, timedelta(seconds=5))
     make_run(project, state=Run.State.DONE)
-    assert claims.sweep() == 0
+    assert recording.sweep() == 0
     assert sent == []
 
 
@@ -131,7 +131,7 @@ def test_the_sweep_leaves_a_living_run_alone(project, sent):
 )
 def test_a_run_whose_worker_died_while_stopping_is_stopped(project, sent, state, end):
     run = held(project, ELSEWHERE, timedelta(seconds=-1), state)
-    assert claims.sweep() == 1
+    assert recording.sweep() == 1
     run.refresh_from_db()
     assert run.state == end
     assert sent == []
@@ -139,9 +139,9 @@ def test_a_run_whose_worker_died_while_stopping_is_stopped(project, sent, state,
 
 def test_a_queued_run_whose_message_was_lost_is_sent_again(project, sent):
     run = held(project, "", timedelta(seconds=-1), Run.State.QUEUED)
-    assert claims.sweep() == 1
+    assert recording.sweep() == 1
     assert sent == [run.pk]
-    assert claims.sweep() == 0
+    assert recording.sweep() == 0
 
 
 def test_a_call_in_flight_at_a_death_is_lost_and_its_money_stays_held(settings):
@@ -273,7 +273,7 @@ def test_a_worker_that_ends_hands_its_run_back_without_loss(settings, monkeypatc
         run.refresh_from_db()
         assert (run.state, run.holder) == (Run.State.QUEUED, "")
         assert states_of(run) == {"done": server.completed}
-        assert claims.sweep() == 1
+        assert recording.sweep() == 1
         assert sent == [run.pk]
         assert work_on(run)
     run.refresh_from_db()
