@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from judging.llm.client.limits import duration
+from judging.llm.client.errors import duration
 from judging.llm.parsing.parse import parse
 from judging.llm.prompts import templates
 from tests.attack.patterns import (
