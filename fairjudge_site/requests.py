@@ -15,19 +15,23 @@ from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.contrib.sessions.backends import db
 from django.contrib.sessions.models import Session
-from django.core.exceptions import BadRequest, RequestDataTooBig
+from django.core.exceptions import BadRequest, PermissionDenied, RequestDataTooBig
 from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
-from django.views import csrf
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views import csrf, defaults
+from django.views.decorators.http import require_POST
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from annotation.screen.hand import expired
 from judging.core.sql.statements import prepared
+from judging.projects.access import StillBlind, project_for
+from judging.projects.models import Role
 
 # Static files
 
@@ -167,3 +171,30 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
         return render(request, "413.html", status=413)
     return render(request, "400.html", status=400)
+
+
+@login_not_required
+def denied(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Refuse, or ask before the first view of judge output (`StillBlind`)."""
+    if not isinstance(exception, StillBlind):
+        return defaults.permission_denied(request, exception)
+    # What was posted isn't done, and a part of a page has no address of its own: the page that
+    # asked for it comes back.
+    is_page = request.method == "GET" and not request.htmx  # type: ignore[attr-defined]
+    asked = request.get_full_path() if is_page else request.headers.get("Referer", "")
+    access = exception.access
+    context = {**access.under(""), "asks_to_look": True, "next": _own_address(request, asked)}
+    part = request.htmx  # type: ignore[attr-defined]
+    return render(request, "parts/look_first.html" if part else "look_first.html", context)
+
+
+@require_POST
+def look(request: HttpRequest, slug: str) -> HttpResponse:
+    """Remember that the user wants to see judge output, and go on to the page that they asked."""
+    project_for(request.user, slug, Role.RESEARCHER, shows_judge=True, is_told=True)
+    return redirect(_own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
+
+
+def _own_address(request: HttpRequest, address: str) -> str:
+    hosts, https = {request.get_host()}, request.is_secure()
+    return address if url_has_allowed_host_and_scheme(address, hosts, require_https=https) else ""

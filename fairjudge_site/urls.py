@@ -8,9 +8,11 @@ from django.views.generic import TemplateView
 from annotation.pages.people import ChangePassword, SetPassword
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
+from fairjudge_site.requests import look
 from judging.core.glossary import GLOSSARY
 
 handler400 = "fairjudge_site.requests.bad_request"
+handler403 = "fairjudge_site.requests.denied"
 
 glossary = login_not_required(
     TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})
@@ -23,6 +25,7 @@ urlpatterns = [
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("password/", ChangePassword.as_view(success_url="/"), name="password_change"),
     path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
+    path("p/<slug:slug>/look", look, name="look"),
     path("docs/glossary", glossary, name="glossary"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),

@@ -166,8 +166,12 @@ BETA = Decimal(20)
 
 
 def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
-    """Return the run, for pages that show what the judge said."""
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    """Return the run, for pages that show what the judge said.
+
+    A change shows nothing of it, so that somebody who is blind to the judge can pause its run.
+    """
+    shows_judge = request.method in ("GET", "HEAD")
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=shows_judge)
     run = get_object_or_404(
         Run.objects.select_related("created_by"), project=access.project, number=number
     )
@@ -287,6 +291,8 @@ def run_page(
     budget_form: BudgetForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    # Also comes back after a change that was refused.
+    project_for(request.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
     progress = progress_of(judge_run)
     of_points = judge_run.form == Form.POINTWISE
     report = (
