@@ -313,6 +313,9 @@ def run_page(
         "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
         "budget_form": budget_form or BudgetForm(judge_run),
         "reading": rereading.rereading_of(judge_run),
+        # A run that is done may still lack verdicts, but going on with it is no longer its point.
+        "stopped_early": progress.finished and judge_run.state != Run.State.DONE,
+        "form_failed": resume_form is not None or budget_form is not None,
     }
     return render(request, "judging/runs/detail.html", context, status=status)
 
