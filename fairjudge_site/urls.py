@@ -12,7 +12,6 @@ from fairjudge_site.requests import look
 from judging.core.glossary import GLOSSARY
 
 handler400 = "fairjudge_site.requests.bad_request"
-handler403 = "fairjudge_site.requests.denied"
 
 glossary = login_not_required(
     TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})

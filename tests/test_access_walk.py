@@ -64,9 +64,9 @@ SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {
-    "": set("example import_refused plot results run run_progress run_reparse".split()),
+    "": set("example import_refused look plot results run run_progress run_reparse".split()),
     "?run=1": set(
-        "example examples import_refused plot results run run_progress run_reparse".split()
+        "example examples import_refused look plot results run run_progress run_reparse".split()
     ),
 }
 

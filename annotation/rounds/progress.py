@@ -39,6 +39,7 @@ class AtWork:
 class RoundProgress:
     """Items are done, undecided (need a decision), in work (begun or in somebody's hands) or open.
 
+    not_needed: votes that won't be cast, because their items are settled without them.
     given_elsewhere: votes that count here and were cast in another round, by the round's number.
     seconds: active time as measured, of the votes cast here.
     cost, cost_left: USD for the votes cast here so far, by the round's cost basis, and for the
@@ -53,6 +54,7 @@ class RoundProgress:
     in_work: int
     votes_asked: int
     votes_given: int
+    not_needed: int
     given_elsewhere: tuple[tuple[int, int], ...]
     seconds: float
     cost: Decimal
@@ -90,6 +92,7 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         **items,
         votes_asked=slots["asked"],
         votes_given=slots["given"],
+        not_needed=slots["asked"] - slots["given"] - slots["left"],
         given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
         cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),

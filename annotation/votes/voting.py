@@ -11,7 +11,7 @@ from typing import Any
 
 from django.contrib.auth.models import AbstractUser
 from django.db import IntegrityError, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 from django.utils import timezone
 
 from annotation.models import (
@@ -110,10 +110,22 @@ def _slot_for(draft: Draft) -> Slot:
         raise RoundClosed(f"{_WHY_NONE[nothing.reason]}. Your choice is kept, but is not counted.")
     if slot is None:
         raise NotNeeded(
-            "This item got all the votes it needs while you were away. "
+            f"{_why_not_needed(draft.item)} "
             "Nothing else of yours is affected; go on with the next one."
         )
     return slot
+
+
+def _why_not_needed(item: Item) -> str:
+    """Say what became of an item that has no free slot for somebody who had it in hand."""
+    votes = Slot.objects.filter(item=item).aggregate(
+        asked=Count("pk"), given=Count("vote"), state=Max("item__state")
+    )
+    if votes["given"] >= votes["asked"]:
+        return "This item got all the votes it needs while you were away."
+    if votes["state"] != Item.State.OPEN:
+        return "This item was settled while you were away, so it takes no more votes."
+    return "Others took this item while you were away and are still working on it."
 
 
 def edit_vote(vote: Vote, answer: Any, comment: str, added_seconds: float = 0.0) -> Vote:

@@ -13,6 +13,7 @@ from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.models import Round
@@ -355,7 +356,8 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         figures |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
         figures |= _cascade(report, form.cleaned_data["second"])
     if _says_how_right_the_judge_is(figures) and not access.has_seen_judge:
-        return found | {"is_blind": True}
+        page = reverse("plan", args=[access.project.slug])
+        return found | {"is_blind": True, "address_of_this": page + address_of(form)}
     return found | figures
 
 

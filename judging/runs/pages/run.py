@@ -310,6 +310,7 @@ def run_page(
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == judge_run.pk,
         "resume_form": resume_form or ResumeForm(judge_run, progress.statuses),
+        "n_readable": progress.statuses.get("valid", 0),
         "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
         "budget_form": budget_form or BudgetForm(judge_run),
         "reading": rereading.rereading_of(judge_run),

@@ -100,7 +100,7 @@ def test_the_planner_asks_before_it_says_how_often_the_judge_is_right(
     client.force_login(owner)
     member = Membership.objects.filter(user=owner)
     sent = {"run": run.pk, "how": "beta", "beta": "20", "votes": "1", "audit": "0"} | more
-    asks = "Show me what the judge said"
+    asks = "depend on how often the judge is right"
     for address in ("plan", "plan/preview"):
         assert asks not in client.get(f"/p/vicuna/{address}", sent).text
     path = tmp_path / "votes.csv"
@@ -175,7 +175,7 @@ def test_the_recommendation_is_preselected_with_the_audit_that_can_certify(
     path.write_text("external_id,annotator,label\n" + votes)
     import_votes(project, None, path)
     client.force_login(owner)
-    assert "Show me what the judge said" in client.get("/p/vicuna/plan").text
+    assert "depend on how often the judge is right" in client.get("/p/vicuna/plan").text
     client.post("/p/vicuna/look")
     page = " ".join(client.get("/p/vicuna/plan").text.split())
     assert "Recommended: review 20 %" in page
