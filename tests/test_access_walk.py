@@ -49,8 +49,9 @@ TABLE = {
     """,
     "researcher": """
         adjudication decision_undo example examples export flag_settle import_begin import_check
-        import_detail import_refused import_undo imports look people_pace plan plan_preview plot report_file
-        results round round_cancel round_close round_extend round_item round_pause round_people
+        import_detail import_refused import_undo imports look people_pace plan plan_preview plot
+        report_file results round round_cancel round_close round_extend round_item round_pause
+        round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
         run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
         run_resume run_start runs scores scores_undo template template_retire template_write

@@ -350,7 +350,10 @@ def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
         return found | {"awaits_figures": True, "waiting": shown.waiting}
     advised = advice(report, plan, target, settings.epsilon, settings.budget)
     figures: dict[str, Any] = {"advice": advised}
-    if advised.beta is not None and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m:
+    if (
+        advised.beta is not None
+        and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
+    ):
         figures["address_of_advice"] = address_of(form, how="beta", beta=f"{advised.beta:g}")
     if report is not None:
         figures |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])

@@ -154,7 +154,7 @@ class Plan:
     @property
     def leaves_little(self) -> bool:
         """Return True if fewer labels stay unreviewed than people label to check those."""
-        return 0 < self.audit and self.unreviewed < self.audit
+        return 0 < self.unreviewed < self.audit
 
     def usd_at(self, beta: float) -> Decimal:
         """What people cost at another β, with the same audit."""

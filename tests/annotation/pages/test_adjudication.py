@@ -135,7 +135,9 @@ def test_progress_counts_decisions_and_undo_takes_back_ones_own_last(
     assert event.detail == {"label": "win", "reason": "it cites its source"}
     # Somebody else's decision is not mine to take back.
     as_researcher.post(url, {"label": "tie", "reason": "so"})
-    other = reverse("decision_undo", args=[project.slug, round_.number, Adjudication.objects.get().pk])
+    other = reverse(
+        "decision_undo", args=[project.slug, round_.number, Adjudication.objects.get().pk]
+    )
     client.force_login(make_member(project, Role.OWNER, "olaf"))
     assert "Only your own last decision" in client.post(other, follow=True).text
     assert Adjudication.objects.count() == 1

@@ -114,9 +114,7 @@ def test_what_an_audit_finds_of_existing_votes_is_an_expectation_and_called_so(p
 def test_every_mistake_is_found_at_once_and_at_its_setting(project, run):
     project.runs.filter(pk=run.pk).update(state="running")
     run.refresh_from_db()
-    settings = RoundSettings(
-        beta=Decimal(90), votes=0, audit=5, learn=60, looks=(9,), epsilon=0.1
-    )
+    settings = RoundSettings(beta=Decimal(90), votes=0, audit=5, learn=60, looks=(9,), epsilon=0.1)
     found = dict(problems(project, run, settings))
     assert sorted(found) == ["audit", "learn", "looks", "partial", "votes"]
     assert problems(project, run, RoundSettings(beta=Decimal(20), partial=True)) == []
@@ -133,8 +131,11 @@ def test_the_recommended_audit_is_the_smallest_that_can_certify(project):
         make_verdict(run, example, 0.0, rank=example.number + 1)
     # 0.9^29 < 0.05 < 0.9^28.
     assert audit_for(0.1) == 29
-    assert errors_allowed(plan(project, run, RoundSettings(beta=Decimal(20), audit=28)), 0.1) is None
+    assert (
+        errors_allowed(plan(project, run, RoundSettings(beta=Decimal(20), audit=28)), 0.1) is None
+    )
     assert errors_allowed(plan(project, run, RoundSettings(beta=Decimal(20), audit=29)), 0.1) == 0
     larger = errors_allowed(plan(project, run, RoundSettings(beta=Decimal(20), audit=60)), 0.1)
     # Of 80, 60 are audited: with d errors found, at most a tenth of the other 20 may be wrong.
-    assert larger is not None and larger > 0
+    assert larger is not None
+    assert larger > 0
