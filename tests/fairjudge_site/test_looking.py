@@ -5,7 +5,7 @@ from django.test import Client
 
 from judging.projects.models import Membership
 from judging.runs.models import Run
-from tests.factories import make_examples, make_run, make_verdict
+from tests.factories import make_examples, make_run, make_user, make_verdict
 
 pytestmark = pytest.mark.django_db
 ASKS = "every vote that you cast here from then on is marked as unblinded"
@@ -99,3 +99,14 @@ def test_annotators_and_strangers_are_not_asked(run, annotator, outsider):
         client.force_login(user)
         for method in (client.get, client.post):
             assert method("/p/vicuna/look").status_code == status
+
+
+def test_an_operator_without_a_membership_is_asked_by_the_judges_pages_alone(run, project):
+    project.primary_run = run
+    project.save()
+    client = Client()
+    client.force_login(make_user("sue", is_superuser=True))
+    assert ASKS not in client.get("/p/vicuna/examples").text
+    assert ASKS in client.get("/p/vicuna/examples?run=1").text
+    client.post("/p/vicuna/look")
+    assert ASKS not in client.get("/p/vicuna/examples?run=1").text
