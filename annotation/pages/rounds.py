@@ -135,7 +135,7 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             form.add_error("votes", str(error))
         else:
             if done:
-                asked = number_of(found.votes_per_item, "vote")
+                asked = number_of(votes, "vote")
                 messages.success(request, f"The round now asks for {asked} per item.")
             return redirect("round", slug, number)
     return round_page(request, access, found, votes_form=form, status=422)
