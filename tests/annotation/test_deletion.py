@@ -69,7 +69,7 @@ def make_full_project(slug):
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
     gone, member = make_member(project), make_member(project)
-    project_for(gone, slug, shows_judge=True)
+    project_for(gone, slug, shows_judge=True, is_told=True)
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))
