@@ -16,6 +16,7 @@ from django.utils import timezone
 from annotation.models import (
     Adjudication,
     Draft,
+    FirstChoice,
     Flag,
     Invitation,
     Item,
@@ -212,7 +213,7 @@ def _of_items(keys: list[int]) -> None:
     elsewhere = Slot.objects.filter(vote__item__in=keys).exclude(item__in=keys)
     elsewhere.update(vote=None)
     delete_rows(VoteRevision, annotation__item__in=keys)
-    for table in (Draft, Skip, Flag, Adjudication, Vote, Slot):
+    for table in (Draft, Skip, Flag, FirstChoice, Adjudication, Vote, Slot):
         delete_rows(table, item__in=keys)
 
 

@@ -536,3 +536,27 @@ class Adjudication(models.Model):
     )
     decider = models.CharField(max_length=200, blank=True)
     at = models.DateTimeField(auto_now_add=True)
+
+
+class FirstChoice(models.Model):
+    """What an adjudicator chose while the votes were hidden, and which response was on the left.
+
+    label: win, tie or lose of response 1; empty until they have chosen.
+    """
+
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="first_choices")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="first_choices"
+    )
+    left_response = models.PositiveSmallIntegerField()
+    label = models.CharField(max_length=4, choices=Label.choices, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+    chosen_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["item", "user"], name="first_choice_once"),
+            models.CheckConstraint(
+                condition=Q(left_response__in=[1, 2]), name="first_choice_left_is_1_or_2"
+            ),
+        ]

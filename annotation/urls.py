@@ -43,5 +43,10 @@ urlpatterns = [
         adjudication.round_item,
         name="round_item",
     ),
+    path(
+        "p/<slug:slug>/rounds/<int:number>/decisions/<int:decision>/undo",
+        adjudication.decision_undo,
+        name="decision_undo",
+    ),
     path("", include("annotation.screen.urls")),
 ]

@@ -20,14 +20,18 @@ from django.core.files.uploadhandler import TemporaryFileUploadHandler
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import render
+from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.utils.cache import patch_cache_control
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views import csrf
+from django.views.decorators.http import require_http_methods
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from annotation.screen.hand import expired
 from judging.core.sql.statements import prepared
+from judging.projects.access import Access, StillBlind, project_for
+from judging.projects.models import Role
 
 # Static files
 
@@ -89,6 +93,27 @@ def no_uploads_without_login(
             return redirect_to_login(request.get_full_path())
         return get_response(request)
 
+    return middleware
+
+
+def asks_to_look(
+    get_response: Callable[[HttpRequest], HttpResponseBase],
+) -> Callable[[HttpRequest], HttpResponseBase]:
+    """Ask before the first view of judge output, instead of the page that would show it."""
+
+    def middleware(request: HttpRequest) -> HttpResponseBase:
+        return get_response(request)
+
+    def process_exception(request: HttpRequest, exception: Exception) -> HttpResponse | None:
+        if not isinstance(exception, StillBlind):
+            return None
+        # What was posted isn't done, and a part of a page has no address of its own: the page
+        # that asked for it comes back.
+        is_page = request.method == "GET" and not request.htmx  # type: ignore[attr-defined]
+        asked = request.get_full_path() if is_page else request.headers.get("Referer", "")
+        return _ask_to_look(request, exception.access, asked)
+
+    middleware.process_exception = process_exception  # type: ignore[attr-defined]
     return middleware
 
 
@@ -167,3 +192,27 @@ def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
     if isinstance(exception, RequestDataTooBig):
         return render(request, "413.html", status=413)
     return render(request, "400.html", status=400)
+
+
+# Judge output
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+def look(request: HttpRequest, slug: str) -> HttpResponse:
+    """Ask whether the user wants to see judge output, or remember that they do and go on."""
+    if request.method != "POST":
+        access = project_for(request.user, slug, Role.RESEARCHER)
+        return _ask_to_look(request, access, request.GET.get("next", ""))
+    project_for(request.user, slug, Role.RESEARCHER, shows_judge=True, is_told=True)
+    return redirect(_own_address(request, request.POST.get("next", "")) or f"/p/{slug}/")
+
+
+def _ask_to_look(request: HttpRequest, access: Access, asked: str) -> HttpResponse:
+    context = {**access.under(""), "asks_to_look": True, "next": _own_address(request, asked)}
+    part = request.htmx  # type: ignore[attr-defined]
+    return render(request, "parts/look_first.html" if part else "look_first.html", context)
+
+
+def _own_address(request: HttpRequest, address: str) -> str:
+    hosts, https = {request.get_host()}, request.is_secure()
+    return address if url_has_allowed_host_and_scheme(address, hosts, require_https=https) else ""

@@ -85,6 +85,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "django_htmx.middleware.HtmxMiddleware",
+    "fairjudge_site.requests.asks_to_look",
     "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "fairjudge_site.urls"

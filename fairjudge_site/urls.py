@@ -8,6 +8,7 @@ from django.views.generic import TemplateView
 from annotation.pages.people import ChangePassword, SetPassword
 from fairjudge_site.demo_entry import Login, enter
 from fairjudge_site.health import healthz
+from fairjudge_site.requests import look
 from judging.core.glossary import GLOSSARY
 
 handler400 = "fairjudge_site.requests.bad_request"
@@ -23,6 +24,7 @@ urlpatterns = [
     path("logout/", auth.LogoutView.as_view(), name="logout"),
     path("password/", ChangePassword.as_view(success_url="/"), name="password_change"),
     path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
+    path("p/<slug:slug>/look", look, name="look"),
     path("docs/glossary", glossary, name="glossary"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),

@@ -37,6 +37,9 @@ def owner(page: Page) -> None:
     enter(page, "owner")
     for name, path in PAGES.items():
         page.goto(ADDRESS + path)
+        look = page.get_by_role("button", name="Show me what the judge said")
+        if look.count():
+            look.click()
         page.wait_for_timeout(1000)
         page.screenshot(path=IMAGES / f"{name}.png")
 

@@ -15,7 +15,7 @@ from django.urls import get_resolver, reverse
 from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 
-from annotation.models import Flag
+from annotation.models import Adjudication, Flag
 from annotation.people.annotators import annotator_of
 from annotation.people.invitations import Terms, invite, link_of
 from annotation.queue.queue import claim_next
@@ -48,9 +48,10 @@ TABLE = {
         annotate_read annotate_skip annotate_texts annotate_unskip annotate_vote
     """,
     "researcher": """
-        adjudication example examples export flag_settle import_begin import_check import_detail
-        import_refused import_undo imports people_pace plan plan_preview plot report_file results
-        round round_cancel round_close round_extend round_item round_pause round_people
+        adjudication decision_undo example examples export flag_settle import_begin import_check
+        import_detail import_refused import_undo imports look people_pace plan plan_preview plot
+        report_file results round round_cancel round_close round_extend round_item round_pause
+        round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
         run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
         run_resume run_start runs scores scores_undo template template_retire template_write
@@ -64,9 +65,9 @@ SIGNED = ("annotate_leave", "annotate_own", "annotate_return", "annotate_round")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {
-    "": set("example import_refused plot results run run_progress run_reparse".split()),
+    "": set("example import_refused look plot results run run_progress run_reparse".split()),
     "?run=1": set(
-        "example examples import_refused plot results run run_progress run_reparse".split()
+        "example examples import_refused look plot results run run_progress run_reparse".split()
     ),
 }
 
@@ -122,6 +123,9 @@ def arguments_of(project, annotator, folder):
     }
     special = {
         "adjudication": numbers["round"],
+        "decision_undo": numbers["round"] | {
+            "decision": Adjudication.objects.create(item=draft.item, label="win").pk
+        },
         **{name: {"signed": address_of(round_).split("/")[-2]} for name in SIGNED},
         "example": {"pk": example.pk},
         "flag_settle": numbers["round"] | {"flag": flag.pk},

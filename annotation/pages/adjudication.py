@@ -1,87 +1,133 @@
-"""Pages of items that votes did not settle: the votes, both responses, and a person's decision."""
+"""Pages of items that votes did not settle: both responses, the votes, and a person's decision.
+
+A decision is as blind as a vote: sides are drawn for each adjudicator and item, and the votes, and
+what the example is called, are hidden until a first choice was made.
+"""
 
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
-from django.views.decorators.http import require_http_methods, require_safe
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.models import Adjudication, Item, Round, Skip, Slot, Vote
+from annotation.models import Adjudication, FirstChoice, Item, Round, Skip, Slot, Vote
 from annotation.pages.forms import DecisionForm
 from annotation.pages.rounds import managed_round
+from annotation.queue.drafts import side_of
 from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
-from annotation.votes.voting import decide
+from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
 from judging.core.queries import count_of
-from judging.projects.access import version_of
+from judging.projects.access import Access, version_of
 from judging.projects.models import Project
 
 PAGE = 50
+# The keys are those of the annotator's screen.
+_OPTIONS = [
+    ("left", "Left is better", ("1", "A")),
+    ("tie", "Tie", ("0", "T")),
+    ("right", "Right is better", ("2", "B")),
+]
 
 
 @require_safe
 def adjudication(request: HttpRequest, slug: str, number: int) -> HttpResponse:
     """List items that wait for a decision, then those that were decided."""
     access, round_ = managed_round(request, slug, number)
-    page = Paginator(items_to_decide(round_), PAGE).get_page(request.GET.get("page"))
-    counts = _vote_counts([item.pk for item in page], access.project)
+    page = Paginator(items_to_decide(round_, access), PAGE).get_page(request.GET.get("page"))
+    counts = _vote_counts([item.pk for item in page if item.is_shown], access.project)
     context = {
         **access.under("rounds"),
+        **_standing(round_, access),
         "round": round_,
         "page": page,
-        "items": [(item, counts.get(item.pk, {})) for item in page],
-        "n_undecided": undecided(round_).count(),
+        "items": [
+            (item, counts.get(item.pk, {}), place)
+            for place, item in enumerate(page, page.start_index())
+        ],
     }
     return render(request, "annotation/rounds/adjudication.html", context)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpResponse:
-    """Show an item with its votes, and record a decision if votes did not settle it."""
+    """Show an item, and record a first choice and then a decision if votes did not settle it."""
     access, round_ = managed_round(request, slug, number)
     rows = Item.objects.select_related("example", "round__project", "selection")
     row = get_object_or_404(rows, round=round_, pk=item)
-    form = DecisionForm(request.POST or None)
-    if request.method == "POST" and form.is_valid():
+    decisions = list(row.adjudications.order_by("-pk"))
+    waits = row.state == Item.State.ADJUDICATE or bool(decisions)
+    first = sides_for(row, access.user) if waits else None
+    left = first.left_response if first else 1
+    form = DecisionForm(left, request.POST if request.method == "POST" else None)
+    if request.method == "POST":
         try:
-            made_for = request.POST.get("made_for")
-            decide(row, request.user, **form.cleaned_data, made_for=made_for)
+            if first is not None and "first" in request.POST and "reason" not in request.POST:
+                choose_first(row, access.user, request.POST.get("choice", ""))
+                return redirect("round_item", slug, number, row.pk)
+            if form.is_valid():
+                made_for = request.POST.get("made_for")
+                decide(row, access.user, **form.cleaned_data, made_for=made_for)
+                return _go_on(request, slug, round_, row)
         except UserError as error:
             form.add_error(None, str(error))
-        else:
-            return _go_on(request, slug, round_)
-    decisions = list(row.adjudications.order_by("-pk"))
+    # Who decided by a script, without a first choice, has nothing hidden afterwards.
+    knows = "reason" in request.POST or _decided_by(decisions, access)
+    is_blind = first is not None and not first.label and not knows
     context = {
         **access.under("rounds"),
+        **_standing(round_, access),
         "round": round_,
         "item": row,
-        **_texts(row, round_.protocol.rendering),
-        "votes": _votes_on(row),
-        "skips": row.skips.select_related("annotator").order_by("pk"),
-        "flags": row.flags.select_related("annotator").order_by("pk"),
-        "decisions": decisions,
-        "version": version_of(decisions[0].pk if decisions else None),
+        "waits": waits,
+        "is_blind": is_blind,
+        "first": first,
+        "first_side": side_of(first.label, left) if first and first.label else "",
+        "chosen": _chosen(request, first, left),
+        "decision_options": _OPTIONS,
+        "following": _following(round_, row),
+        **_texts(row, round_.protocol.rendering, left),
         "form": form,
+        "version": version_of(decisions[0].pk if decisions else None),
+        **({} if is_blind else _said(row, decisions, left)),
     }
     return render(
         request, "annotation/rounds/item.html", context, status=422 if form.errors else 200
     )
 
 
-def items_to_decide(round_: Round) -> QuerySet[Item]:
-    """Return items with their last decision. Those that wait for one come first."""
+@require_POST
+def decision_undo(request: HttpRequest, slug: str, number: int, decision: int) -> HttpResponse:
+    """Take back one's own last decision, and show its item again."""
+    access, round_ = managed_round(request, slug, number)
+    rows = Adjudication.objects.select_related("item__example", "item__round__project")
+    row = get_object_or_404(rows, item__round=round_, pk=decision)
+    try:
+        withdraw(row, access.user)
+    except UserError as error:
+        messages.error(request, str(error))
+        return redirect("adjudication", slug, number)
+    messages.success(request, "Your decision was taken back. The audit trail keeps it.")
+    return redirect("round_item", slug, number, row.item_id)
+
+
+def items_to_decide(round_: Round, access: Access) -> QuerySet[Item]:
+    """Return items with their last decision. Those that wait for one come first.
+
+    `is_shown`: this person may see its votes, since they chose or somebody decided.
+    """
     latest = Adjudication.objects.filter(item=OuterRef("pk")).order_by("-pk")
-    decided = Item.objects.filter(round=round_, adjudications__isnull=False)
+    mine = FirstChoice.objects.filter(item=OuterRef("pk"), user=access.user).exclude(label="")
     return (
-        (undecided(round_) | decided)
-        .distinct()
+        _in_question(round_)
         .select_related("example")
         .annotate(
             decision=Subquery(latest.values("label")[:1]),
             decider=Subquery(latest.values("decider")[:1]),
             n_skips=count_of(Skip.objects.filter(item=OuterRef("pk")), "item"),
+            is_shown=Q(Exists(mine)) | ~Q(state=Item.State.ADJUDICATE),
         )
         .order_by("state", "position")
     )
@@ -91,9 +137,34 @@ def undecided(round_: Round) -> QuerySet[Item]:
     return Item.objects.filter(round=round_, state=Item.State.ADJUDICATE)
 
 
-def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
+def _in_question(round_: Round) -> QuerySet[Item]:
+    decided = Adjudication.objects.filter(item=OuterRef("pk"))
+    items = Item.objects.filter(round=round_)
+    return items.filter(Q(state=Item.State.ADJUDICATE) | Exists(decided))
+
+
+def _standing(round_: Round, access: Access) -> dict[str, object]:
+    counts = _in_question(round_).aggregate(
+        n=Count("pk"), undecided=Count("pk", filter=Q(state=Item.State.ADJUDICATE))
+    )
+    mine = Adjudication.objects.filter(item__round=round_, decided_by=access.user)
+    return {
+        "n_in_question": counts["n"],
+        "n_undecided": counts["undecided"],
+        "n_decided": counts["n"] - counts["undecided"],
+        "last_decision": mine.order_by("-pk").first(),
+    }
+
+
+def _following(round_: Round, item: Item) -> Item | None:
+    """Return the next item that waits, after this one in the round's order or from its start."""
+    waiting = undecided(round_).exclude(pk=item.pk).order_by("position")
+    return waiting.filter(position__gt=item.position).first() or waiting.first()
+
+
+def _go_on(request: HttpRequest, slug: str, round_: Round, item: Item) -> HttpResponse:
     """Redirect to the next item that waits, or to the list if there is none."""
-    following = undecided(round_).order_by("position").first()
+    following = _following(round_, item)
     if following is None:
         messages.success(request, "Decided. No other item waits for a decision.")
         return redirect("adjudication", slug, round_.number)
@@ -101,12 +172,37 @@ def _go_on(request: HttpRequest, slug: str, round_: Round) -> HttpResponse:
     return redirect("round_item", slug, round_.number, following.pk)
 
 
-def _texts(item: Item, how: str) -> dict[str, object]:
+def _decided_by(decisions: list[Adjudication], access: Access) -> bool:
+    return any(decision.decided_by_id == access.user.pk for decision in decisions)
+
+
+def _chosen(request: HttpRequest, first: FirstChoice | None, left: int) -> str:
+    sent = request.POST.get("choice", "")
+    if not sent and (label := request.POST.get("label")):
+        sent = side_of(label, left)
+    return sent or (side_of(first.label, left) if first and first.label else "")
+
+
+def _texts(item: Item, how: str, left: int) -> dict[str, object]:
     example = item.example
-    responses = enumerate((example.response_1, example.response_2), 1)
+    first, second = (rendered(text, how) for text in (example.response_1, example.response_2))
+    sides = (first, second) if left == 1 else (second, first)
     return {
         "question": rendered(example.question, how),
-        "responses": [(place, rendered(text, how)) for place, text in responses],
+        "sides": list(zip(("Left", "Right"), sides, strict=True)),
+    }
+
+
+def _said(item: Item, decisions: list[Adjudication], left: int) -> dict[str, object]:
+    """Return the votes and decisions, with the sides on which this person sees the responses."""
+    return {
+        "votes": [
+            (vote, side_of(vote.label, left), vote.left_response == left)
+            for vote in _votes_on(item)
+        ],
+        "skips": item.skips.select_related("annotator").order_by("pk"),
+        "flags": item.flags.select_related("annotator").order_by("pk"),
+        "decisions": [(decision, side_of(decision.label, left)) for decision in decisions],
     }
 
 

@@ -14,6 +14,7 @@ from django.utils import timezone
 from annotation.models import Annotator, Round
 from annotation.people.annotators import assignable
 from annotation.people.invitations import MAX_DAYS, MAX_USES, Terms
+from annotation.queue.drafts import label_of
 from judging.core.errors import Overtaken
 from judging.dataset.models import Label
 from judging.projects.access import overtaken, version_of
@@ -230,16 +231,28 @@ class JoinForm(UserCreationForm):
 
 
 class DecisionForm(forms.Form):
-    label = forms.ChoiceField(
-        choices=[
-            (Label.WIN, "Response 1 is better"),
-            (Label.TIE, "Tie"),
-            (Label.LOSE, "Response 2 is better"),
-        ],
+    """A decision by side, as the adjudicator sees the responses; scripts send a label."""
+
+    choice = forms.ChoiceField(
+        choices=[("left", "Left is better"), ("tie", "Tie"), ("right", "Right is better")],
+        required=False,
         widget=forms.RadioSelect,
         label="Decision",
     )
+    label = forms.ChoiceField(choices=Label.choices, required=False, widget=forms.HiddenInput)
     reason = forms.CharField(widget=forms.Textarea(attrs={"rows": 2}), max_length=2000)
+
+    def __init__(self, left_response: int, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.left_response = left_response
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if choice := data.pop("choice", ""):
+            data["label"] = label_of(choice, self.left_response)
+        elif not data.get("label") and not self.errors.keys() & {"choice", "label"}:
+            self.add_error("choice", "Choose which response is better, or a tie.")
+        return data
 
 
 class VotesForm(forms.Form):

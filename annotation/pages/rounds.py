@@ -9,14 +9,16 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_POST, require_safe
 
-from annotation.models import Flag, Round
+from annotation.models import Flag, Round, Slot
 from annotation.pages.forms import AssignForm, ExtendForm, VotesForm
 from annotation.people.annotators import assign
+from annotation.queue.settling import counted_slots
 from annotation.rendering import render as rendered
 from annotation.rounds import changes, growing
 from annotation.rounds.progress import round_progress, rounds_with_counts
 from annotation.votes.agreement import RoundAgreement
 from judging.core.errors import UserError
+from judging.core.formatting import number_of
 from judging.projects import access as projects_access
 from judging.projects.access import Access, project_for, version_of
 from judging.projects.models import Role
@@ -82,7 +84,7 @@ def standing(request: HttpRequest, slug: str, number: int) -> HttpResponse:
 
 
 def _change_view(
-    change: Callable[..., object], success: str, **options: bool
+    change: Callable[..., object], success: str | Callable[[Round], str], **options: bool
 ) -> Callable[..., HttpResponse]:
     """Return a view that brings the round into another state, or says why that isn't possible."""
 
@@ -95,10 +97,18 @@ def _change_view(
         except UserError as error:
             messages.error(request, str(error))
         else:
-            messages.success(request, success)
+            messages.success(request, success if isinstance(success, str) else success(round_))
         return redirect("round", slug, number)
 
     return view
+
+
+def _said_of_closing(round_: Round) -> str:
+    slots = Slot.objects.filter(round=round_, vote__isnull=False)
+    n = counted_slots(slots, round_.project.leave_out_unblinded).count()
+    if not n:
+        return "The round is closed. It has no vote that counts."
+    return f"The round is closed. {number_of(n, 'vote')} {'counts' if n == 1 else 'count'}."
 
 
 def _refuse_overtaken(request: HttpRequest, round_: Round) -> None:
@@ -106,8 +116,8 @@ def _refuse_overtaken(request: HttpRequest, round_: Round) -> None:
 
 
 pause = _change_view(changes.pause, "No new items are handed out.")
-resume = _change_view(changes.resume, "Items are handed out again.")
-close = _change_view(changes.close, "The round is closed. Its votes count.", background=True)
+resume = _change_view(changes.resume, "The round is no longer paused.")
+close = _change_view(changes.close, _said_of_closing, background=True)
 reopen = _change_view(changes.reopen, "The round is open again.", background=True)
 
 
@@ -125,7 +135,8 @@ def votes(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             form.add_error("votes", str(error))
         else:
             if done:
-                messages.success(request, "Every item now needs more votes.")
+                asked = number_of(votes, "vote")
+                messages.success(request, f"The round now asks for {asked} per item.")
             return redirect("round", slug, number)
     return round_page(request, access, found, votes_form=form, status=422)
 
@@ -144,8 +155,8 @@ def extend(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             form.add_error("beta", str(error))
         else:
             if growing.current_work(found) is None:
-                joined = f"{n_new} items joined the round, at random places."
-                messages.success(request, joined)
+                new = number_of(n_new, "item")
+                messages.success(request, f"{new} joined the round, at random places.")
             return redirect("round", slug, number)
     return round_page(request, access, found, extend_form=form, status=422)
 
@@ -164,7 +175,7 @@ def people(request: HttpRequest, slug: str, number: int) -> HttpResponse:
             form.add_error(None, str(error))
         else:
             whom = "those who are marked" if named else "everybody"
-            messages.success(request, f"Items are handed out to {whom}. Votes given stay.")
+            messages.success(request, f"The round is for {whom} now. Votes given stay.")
             return redirect("round", slug, number)
     return round_page(request, access, found, assign_form=form, status=422)
 

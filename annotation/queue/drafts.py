@@ -111,6 +111,13 @@ def label_of(value: str, left_response: int) -> str:
     return Label.TIE
 
 
+def side_of(label: str, left_response: int) -> str:
+    """Return left, tie or right: where the response is that a label calls better."""
+    if label == Label.TIE:
+        return "tie"
+    return "left" if (label == Label.WIN) == (left_response == 1) else "right"
+
+
 _BLOCK = 4
 # The six orders of two lefts and two rights: after every fourth item the sides are even.
 _ARRANGEMENTS = sorted(set(permutations((1, 1, 2, 2))))

@@ -39,7 +39,8 @@ VOTED, SKIPPED, UNSKIPPED = "voted", "skipped", "skip undone"
 OF_EACH_ITEM = (VOTED, SKIPPED, UNSKIPPED)
 # The second kind holds a person's own words, which are removed when the person is erased.
 FLAGGED, ADJUDICATED = "flagged", "adjudicated"
-WITH_REASON = (FLAGGED, ADJUDICATED)
+WITHDRAWN = "decision withdrawn"
+WITH_REASON = (FLAGGED, ADJUDICATED, WITHDRAWN)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ choosing it after seeing votes would invalidate the guarantee.
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
 from random import Random
@@ -148,34 +148,48 @@ def open_round(
 
 
 def _check(project: Project, run: Run | None, settings: RoundSettings) -> None:
+    for _, why in impossible(project, run, settings):
+        raise UserError(why)
+
+
+def impossible(
+    project: Project, run: Run | None, settings: RoundSettings
+) -> Iterator[tuple[str, str]]:
+    """Yield everything that makes the settings no round: the setting to change, and why.
+
+    What depends on how many examples are selected is checked when they are (`_select`).
+    """
     asked = [settings.beta is not None, settings.budget is not None, settings.everything]
     if sum(asked) != 1:
-        raise UserError("Choose how much people label: a β, a budget, or everything.")
+        yield "how", "Choose how much people label: a β, a budget, or everything."
     if not 1 <= settings.votes <= _MAX_VOTES:
-        raise UserError(f"Votes per example must be between 1 and {_MAX_VOTES}.")
+        yield "votes", f"Votes per example must be between 1 and {_MAX_VOTES}."
     if settings.audit < 0 or settings.learn < 0:
-        raise UserError("The audit and the learning sample can't be smaller than 0.")
+        yield "audit", "The audit and the learning sample can't be smaller than 0."
     if settings.everything and settings.learn:
-        raise UserError("Everything is labelled, so no learning sample is needed.")
+        yield "learn", "Everything is labelled, so no learning sample is needed."
     if settings.seed is not None and not 0 <= settings.seed < _SEEDS:
-        raise UserError(f"A seed must be between 0 and {_SEEDS - 1}, not {settings.seed}.")
+        yield "seed", f"A seed must be between 0 and {_SEEDS - 1}, not {settings.seed}."
     if not (0 < settings.epsilon < 1 and 0 < settings.alpha < 1):
-        raise UserError(
-            "The share of wrong labels to certify and the confidence must be between 0 and 100 %."
+        yield (
+            "epsilon",
+            "The share of wrong labels to certify and the confidence must be between 0 and 100 %.",
         )
     if settings.everything and settings.audit:
-        raise UserError("Everything is labelled, so no audit is needed.")
+        yield "audit", "Everything is labelled, so no audit is needed."
     if run is None and not settings.everything:
-        raise UserError(
-            "β or a budget needs a judge run to rank by. Start one first, or select everything."
+        yield (
+            "run",
+            "β or a budget needs a judge run to rank by. Start one first, or select everything.",
         )
     if run is not None and run.ranked_at is None and not settings.everything:
-        raise UserError(f"{run.name} is not ranked yet. Wait until it is done, or pause it first.")
+        yield "run", f"{run.name} is not ranked yet. Wait until it is done, or pause it first."
     unfinished = run is not None and run.state != Run.State.DONE
     if unfinished and not settings.partial and not settings.everything:
-        raise UserError(
+        yield (
+            "partial",
             f"{run.name} is not finished ({run.get_state_display()}). Resume it, or open the round "
-            "on the examples judged so far with --partial. Pending examples are not ranked then."
+            "on the examples judged so far with --partial. Pending examples are not ranked then.",
         )
 
 

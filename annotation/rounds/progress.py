@@ -1,9 +1,10 @@
 """The progress of a round: items and votes, who is at work, and what it has cost and will cost."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
@@ -39,10 +40,13 @@ class AtWork:
 class RoundProgress:
     """Items are done, undecided (need a decision), in work (begun or in somebody's hands) or open.
 
+    not_needed: votes that won't be cast, because their items are settled without them.
     given_elsewhere: votes that count here and were cast in another round, by the round's number.
     seconds: active time as measured, of the votes cast here.
     cost, cost_left: USD for the votes cast here so far, by the round's cost basis, and for the
         votes still asked for, at the minutes assumed. Other votes were paid where they were cast.
+    cost_measured: USD for the votes cast here by the time that people were active; None if no vote
+        was timed. Votes without a time cost the minutes assumed.
     can_vote: people who may take items, including owners and researchers who never did.
     out_of_reach: open items that need more votes than all these people can give.
     """
@@ -53,10 +57,12 @@ class RoundProgress:
     in_work: int
     votes_asked: int
     votes_given: int
+    not_needed: int
     given_elsewhere: tuple[tuple[int, int], ...]
     seconds: float
     cost: Decimal
     cost_left: Decimal
+    cost_measured: Decimal | None
     can_vote: int
     out_of_reach: int
     people: tuple[AtWork, ...]
@@ -90,10 +96,12 @@ def round_progress(round_: Round, now: datetime | None = None) -> RoundProgress:
         **items,
         votes_asked=slots["asked"],
         votes_given=slots["given"],
+        not_needed=slots["asked"] - slots["given"] - slots["left"],
         given_elsewhere=tuple(_given_elsewhere(round_)),
         seconds=slots["seconds"],
         cost=_cost(round_, slots["cast"], slots["untimed"], slots["seconds"]),
         cost_left=human_usd(0 if round_.state == Round.State.CLOSED else slots["left"], rate),
+        cost_measured=_measured(round_, slots) if slots["cast"] > slots["untimed"] else None,
         can_vote=len(voters) + newcomers,
         out_of_reach=out_of_reach(round_, voters, newcomers),
         people=tuple(_people(round_, now)),
@@ -209,8 +217,12 @@ def _people(round_: Round, now: datetime) -> list[AtWork]:
 
 def _cost(round_: Round, given: int, untimed: int, seconds: float) -> Decimal:
     """If measured time is paid, a vote without one costs the minutes assumed."""
-    rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
     if round_.cost_basis != Project.CostBasis.MEASURED:
-        return human_usd(given, rate)
-    timed = human_usd_of_active_time(Decimal(repr(seconds)), round_.wage_usd)
-    return timed + human_usd(untimed, rate)
+        return human_usd(given, HumanRate(round_.minutes_per_vote, round_.wage_usd))
+    return _measured(round_, {"seconds": seconds, "untimed": untimed})
+
+
+def _measured(round_: Round, votes: Mapping[str, Any]) -> Decimal:
+    timed = human_usd_of_active_time(Decimal(repr(votes["seconds"])), round_.wage_usd)
+    rate = HumanRate(round_.minutes_per_vote, round_.wage_usd)
+    return timed + human_usd(votes["untimed"], rate)

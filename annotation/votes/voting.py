@@ -6,6 +6,7 @@ one example wait for each other in turn. Constraints of the tables keep a vote f
 twice: a check before the write could not.
 """
 
+from random import Random
 from typing import Any
 
 from django.contrib.auth.models import AbstractUser
@@ -13,7 +14,17 @@ from django.db import IntegrityError, transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from annotation.models import Adjudication, Annotator, Draft, Item, Round, Slot, Vote, VoteRevision
+from annotation.models import (
+    Adjudication,
+    Annotator,
+    Draft,
+    FirstChoice,
+    Item,
+    Round,
+    Slot,
+    Vote,
+    VoteRevision,
+)
 from annotation.queue.drafts import (
     CANT_JUDGE,
     MAX_COMMENT,
@@ -25,6 +36,7 @@ from annotation.queue.drafts import (
 from annotation.queue.queue import (
     ADJUDICATED,
     VOTED,
+    WITHDRAWN,
     claim_slot_of,
     record_item_event,
     release,
@@ -37,6 +49,8 @@ from judging.dataset.models import Label
 from judging.projects import access
 from judging.projects.models import Membership
 
+FIRST_CHOICE = "first choice"
+SIDES = ("left", "tie", "right")
 _CLOSED = "This round was closed. Your choice is kept, but is not counted."
 _WHY_NONE = {
     "left": "You left this round",
@@ -294,6 +308,8 @@ def decide(
             decider=user.get_username(),
         )
         settle(item)
+        first = FirstChoice.objects.filter(item=item, user=user).exclude(label="").first()
+        chosen = {"first_choice": first.label, "left": first.left_response} if first else {}
         access.record_event(
             item.round.project,
             user,
@@ -301,5 +317,64 @@ def decide(
             item.example.external_id,
             label=label,
             reason=reason.strip(),
+            **chosen,
         )
     return decision
+
+
+def sides_for(item: Item, user: AbstractUser) -> FirstChoice:
+    """Return which response this adjudicator sees on the left, drawn once for them and the item."""
+    # Drawn from the round's seed, so that two requests at once draw the same.
+    drawn = Random(f"decide:{item.round.seed}:{user.pk}:{item.pk}").choice((1, 2))
+    found, _ = FirstChoice.objects.get_or_create(
+        item=item, user=user, defaults={"left_response": drawn}
+    )
+    return found
+
+
+def choose_first(item: Item, user: AbstractUser, choice: str) -> FirstChoice:
+    """Record what an adjudicator says before they see the votes. It is never changed.
+
+    Args:
+        choice: left, tie or right, as they saw the responses.
+    """
+    if choice not in SIDES:
+        raise UserError("Choose which response is better, or a tie.")
+    seen = sides_for(item, user)
+    label = label_of(choice, seen.left_response)
+    with transaction.atomic():
+        unchosen = FirstChoice.objects.filter(pk=seen.pk, label="")
+        if unchosen.update(label=label, chosen_at=timezone.now()):
+            access.record_event(
+                item.round.project,
+                user,
+                FIRST_CHOICE,
+                item.example.external_id,
+                label=label,
+                left=seen.left_response,
+            )
+    seen.refresh_from_db()
+    return seen
+
+
+def withdraw(decision: Adjudication, user: AbstractUser) -> None:
+    """Take one's own decision back, so that the item waits again. The audit trail keeps it.
+
+    Raises UserError if it isn't theirs, or if somebody has decided since.
+    """
+    item = decision.item
+    with transaction.atomic():
+        Item.objects.select_for_update(no_key=True).only("pk").get(pk=item.pk)
+        last = item.adjudications.order_by("-pk").first()
+        if last is None or last.pk != decision.pk or last.decided_by_id != user.pk:
+            raise UserError("Only your own last decision on an item can be taken back.")
+        last.delete()
+        settle(item)
+        access.record_event(
+            item.round.project,
+            user,
+            WITHDRAWN,
+            item.example.external_id,
+            label=decision.label,
+            reason=decision.reason,
+        )

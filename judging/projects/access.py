@@ -37,6 +37,20 @@ from judging.projects.models import (
 _ORDER = {Role.ANNOTATOR: 0, Role.RESEARCHER: 1, Role.OWNER: 2}
 
 
+class StillBlind(PermissionDenied):
+    """Judge output was asked for by somebody who hasn't confirmed yet that they want to see it.
+
+    The site answers with a page that says what it means for their votes, and asks once.
+    """
+
+    def __init__(self, access: "Access") -> None:
+        super().__init__(
+            "This shows what the judge said. Open it in a browser once and confirm there: from "
+            "then on, your votes in this project are marked as unblinded."
+        )
+        self.access = access
+
+
 @dataclass(frozen=True)
 class Access:
     """A project and the user who may use it. `membership` is None only for a superuser."""
@@ -94,6 +108,7 @@ def project_for(
     role: Role = Role.ANNOTATOR,
     *,
     shows_judge: bool = False,
+    is_told: bool = False,
 ) -> Access:
     """Return the project if the user's role in it is at least `role`.
 
@@ -101,10 +116,12 @@ def project_for(
         shows_judge: the page shows judge output, or responses with the names of their models. From
             the first such view on, the user's votes are marked as unblinded, in this membership and
             in any later one.
+        is_told: the user knows that and goes on, so that this call marks them.
 
     Raises:
         Http404: the project doesn't exist, or the user isn't a member.
         PermissionDenied: the user's role is too small.
+        StillBlind: it would be the first view, and nobody told them. The site asks them.
     """
     if not isinstance(user, AbstractUser) or not user.is_active:
         raise Http404("No such project.")
@@ -123,6 +140,8 @@ def project_for(
     if not access.at_least(role):
         raise PermissionDenied("Your role in this project does not include this page.")
     if shows_judge and not access.has_seen_judge:
+        if not is_told:
+            raise StillBlind(access)
         _unblind(access)
     return access
 

@@ -13,7 +13,16 @@ from django.utils import timezone
 
 from annotation import deletion
 from annotation.deletion import delete_project
-from annotation.models import Adjudication, Draft, Flag, RoundWork, RoutingScores, Skip, WorkPart
+from annotation.models import (
+    Adjudication,
+    Draft,
+    FirstChoice,
+    Flag,
+    RoundWork,
+    RoutingScores,
+    Skip,
+    WorkPart,
+)
 from annotation.people.invitations import Terms, invite
 from annotation.queue.queue import claim_next, skip
 from annotation.results.tables.exports import ExportRequest, export
@@ -69,7 +78,7 @@ def make_full_project(slug):
     Export.objects.create(project=project, run=run, what="labels", format="csv")
     invite(project, None, Terms())
     gone, member = make_member(project), make_member(project)
-    project_for(gone, slug, shows_judge=True)
+    project_for(gone, slug, shows_judge=True, is_told=True)
     remove_member(project.memberships.get(user=gone), member)
     PasswordLink.objects.create(user=member, made_by=gone, project=project)
     labelled(project, make_annotator(project))
@@ -92,6 +101,7 @@ def labelled(project, annotator):
     vote = record_vote(claim_next(round_, annotator), {"overall": "left"})
     edit_vote(vote, {"overall": "tie"}, "on second thought")
     Adjudication.objects.create(item=vote.item, label="win")
+    FirstChoice.objects.create(item=vote.item, user=annotator.user, left_response=1)
     skip(claim_next(round_, annotator), "too long")
     draft = claim_next(round_, annotator)
     Flag.objects.create(item=draft.item, annotator=annotator, reason="odd")

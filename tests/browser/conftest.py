@@ -1,9 +1,11 @@
 """A browser on the real site, each page watched for what must never happen on it."""
 
 import pytest
+from django.utils import timezone
 from playwright.sync_api import expect, sync_playwright
 
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.projects.models import Membership, Role
 from tests.factories import make_examples
 
 # The machine may be busy with other tests.
@@ -26,7 +28,10 @@ def log_in(browser, live_server):
     """Opens a page as somebody who came in by the login form; at the end nothing hostile ran."""
     contexts = []
 
-    def log_in(user, path="/annotate/", **options):
+    def log_in(user, path="/annotate/", is_blind=False, **options):
+        if not is_blind:
+            managers = Membership.objects.filter(user=user).exclude(role=Role.ANNOTATOR)
+            managers.update(unblinded_at=timezone.now())
         context = browser.new_context(base_url=live_server.url, **options)
         context.set_default_timeout(30_000)
         contexts.append(context)

@@ -7,10 +7,11 @@ from axe_playwright_python.sync_playwright import Axe
 from django.urls import reverse
 from playwright.sync_api import expect
 
-from annotation.models import Flag, Item
+from annotation.models import Adjudication, Flag, Item
 from annotation.people.annotators import annotator_named
 from annotation.people.invitations import Terms, invite, link_of
 from annotation.rounds.opening import RoundSettings, open_round
+from annotation.votes.voting import choose_first
 from judging.projects.models import Project
 from tests.browser.conftest import PHONE
 from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
@@ -50,10 +51,11 @@ def test_the_page_of_a_round_follows_votes_and_leads_to_the_decision(
     make_vote(items[0], ben, "lose")
     expect(page.get_by_text("2 of 4 votes")).to_be_visible()
     page.get_by_text("Need a decision").locator("..").get_by_role("link", name="1").click()
-    page.get_by_role("link", name=items[0].example.external_id).click()
-    page.get_by_label("Response 2 is better").check()
+    page.get_by_role("link", name="Decide the first one").click()
+    page.get_by_label("Right is better").check()
+    page.get_by_role("button", name="Choose and see the votes").click()
     page.get_by_label("Reason").fill("it answers what was asked")
-    page.get_by_role("button", name="Decide").click()
+    page.get_by_role("button", name="Decide", exact=False).first.click()
     expect(page.get_by_text("No other item waits for a decision")).to_be_visible()
     assert Item.objects.get(pk=items[0].pk).state == Item.State.COMPLETE
 
@@ -107,6 +109,7 @@ def test_the_pages_are_accessible_and_fit(log_in, owner, project, round_, items,
         label = "win" if name == "ana" else "lose"
         make_vote(items[0], make_annotator(project, name), label, comment="Quite clear. " * 20)
     invite(project, owner, Terms(note="class of May"))
+    choose_first(items[0], owner, "left")
     page = log_in(owner, reverse("rounds", args=[project.slug]), **options)
     for name, *more in (
         ("rounds",), ("round", 1), ("adjudication", 1), ("round_item", 1, items[0].pk),
@@ -144,3 +147,51 @@ def test_long_names_in_any_script_make_no_page_wider_than_a_phone(log_in, owner,
         assert page.evaluate(
             "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
         ), name
+
+
+def test_decisions_by_keyboard_go_from_item_to_item_and_back(
+    log_in, researcher, project, round_, items
+):
+    ana, ben = make_annotator(project, "ana"), make_annotator(project, "ben")
+    for item in items:
+        make_vote(item, ana, "win", comment="the votes")
+        make_vote(item, ben, "lose")
+    page = log_in(researcher, reverse("round_item", args=[project.slug, 1, items[0].pk]))
+
+    def press(key):
+        # A key right after a page came up is not for this item.
+        page.wait_for_timeout(400)
+        page.keyboard.press(key)
+
+    expect(page.get_by_text("the votes", exact=True)).to_have_count(0)
+    press("b")
+    expect(page.get_by_label("Right is better")).to_be_checked()
+    press("Enter")
+    expect(page.get_by_text("You chose the right response before")).to_be_visible()
+    expect(page.get_by_label("Right is better")).to_be_checked()
+    press("t")
+    press("r")
+    page.keyboard.type("both answer")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_text("1 of 2 decided")).to_be_visible()
+    assert page.url.endswith(f"/items/{items[1].pk}")
+    decided = Adjudication.objects.get()
+    assert (decided.label, decided.reason) == ("tie", "both answer")
+    press("Backspace")
+    expect(page.get_by_text("Your decision was taken back.")).to_be_visible()
+    assert page.url.endswith(f"/items/{items[0].pk}")
+    assert not Adjudication.objects.exists()
+
+
+@pytest.mark.parametrize("options", [{}, PHONE], ids=["desk", "phone"])
+def test_an_invitation_link_is_shown_in_full_and_copied(log_in, owner, project, options):
+    invitation = invite(project, owner, Terms())
+    allowed = options | {"permissions": ["clipboard-read", "clipboard-write"]}
+    page = log_in(owner, reverse("people", args=[project.slug]), **allowed)
+    link = page.get_by_label("Invitation link")
+    assert link.input_value() == link_of(invitation)
+    assert link.evaluate("field => field.scrollHeight - field.clientHeight") <= 0
+    assert link.evaluate("field => field.scrollWidth - field.clientWidth") <= 0
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert page.evaluate("navigator.clipboard.readText()") == link_of(invitation)

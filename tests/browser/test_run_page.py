@@ -70,6 +70,9 @@ def test_the_page_follows_the_run_to_its_end(log_in, researcher, project, run, s
         expect(
             page.get_by_role("heading", name="How often does the judge contradict itself?")
         ).to_be_visible(timeout=30_000)
+    expect(page.get_by_role("link", name="Plan a review")).to_be_visible()
+    expect(page.get_by_role("link", name="Resume…")).to_have_count(0)
+    page.locator("#more > summary").click()
     expect(page.get_by_text("24 of 24 samples")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

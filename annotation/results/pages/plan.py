@@ -7,11 +7,13 @@ round with these settings.
 import re
 from decimal import Decimal
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.models import Round
@@ -20,15 +22,19 @@ from annotation.results.planner.planning import (
     EPSILONS,
     Plan,
     advice,
+    audit_for,
+    errors_allowed,
     expected_at,
     may_certify,
     measured_minutes,
+    problems,
 )
 from annotation.results.planner.planning import plan as plan_of
 from annotation.results.report.cache import Shown, shown_report
 from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.rounds.opening import LEARN, RoundSettings, open_round
+from annotation.rounds.selecting import size_for_beta
 from judging.core.errors import UserError
 from judging.methods.review.cost import HumanRate
 from judging.projects.access import Access, project_for
@@ -36,8 +42,8 @@ from judging.projects.models import Project, Role
 from judging.runs.models import Run
 
 DEFAULT_EPSILON = Decimal(10)
-DEFAULT_BETA = 20
-HOW_MUCH = [("beta", "the top β %"), ("budget", "what a budget pays for"), ("all", "everything")]
+DEFAULT_BETA = Decimal(20)
+HOW_MUCH = [("beta", "A share"), ("budget", "A budget"), ("all", "Everything")]
 ROUTES = [
     ("bpde", "examples on which the judge contradicts itself (BPDE)"),
     ("learned", "examples like those that it gets wrong in a random sample"),
@@ -52,34 +58,42 @@ class PlanForm(forms.Form):
     β and money are exact decimals.
     """
 
-    run = forms.ModelChoiceField(Run.objects.none(), required=False, label="Ranked by")
-    how = forms.ChoiceField(choices=HOW_MUCH, initial="beta", label="People label")
+    how = forms.ChoiceField(
+        choices=HOW_MUCH, initial="beta", label="How much review?", widget=forms.RadioSelect
+    )
     beta = forms.DecimalField(
         min_value=0,
         max_value=100,
         initial=DEFAULT_BETA,
         required=False,
-        label="β, percent of all examples",
+        label="Share of all examples (β), percent",
     )
     # Bounded, because the advice writes the amount out: a million digits would be a long sentence.
     budget = forms.DecimalField(
         min_value=0, max_value=_MOST_USD, required=False, label="Budget for annotators, USD"
     )
     votes = forms.IntegerField(min_value=1, max_value=99, initial=3, label="Votes per example")
+    audited = forms.BooleanField(
+        required=False, initial=True, label="Audit unreviewed labels (recommended)"
+    )
+    # Sent by the page alone: a script that names the size of an audit means it.
+    asks_audit = forms.BooleanField(required=False, initial=True, widget=forms.HiddenInput)
+    audit = forms.IntegerField(
+        min_value=0,
+        required=False,
+        label="Size of the audit",
+        help_text="Examples drawn at random from the rest. Without an audit, nothing is known "
+        "about the unreviewed labels.",
+    )
     minutes = forms.DecimalField(
         min_value=Decimal("0.01"), max_value=1000, required=False, label="Minutes per vote"
     )
     wage = forms.DecimalField(
         min_value=Decimal("0.01"), max_value=10_000, required=False, label="Wage, USD per hour"
     )
-    k = forms.IntegerField(
-        min_value=1, max_value=99, required=False, label="k, judge samples per order"
-    )
+    run = forms.ModelChoiceField(Run.objects.none(), required=False, label="Ranked by")
     route = forms.ChoiceField(
-        choices=ROUTES,
-        initial="bpde",
-        required=False,
-        label="People label first",
+        choices=ROUTES, initial="bpde", required=False, label="People label first"
     )
     learn = forms.IntegerField(
         min_value=1,
@@ -90,19 +104,6 @@ class PlanForm(forms.Form):
         "finds this judge's errors better than BPDE, that score selects the rest. Otherwise BPDE "
         "does, and the report says why.",
     )
-    audit = forms.IntegerField(
-        min_value=0,
-        initial=0,
-        label="Audit",
-        help_text="Number of examples drawn at random from the rest. Without an audit, nothing is "
-        "known about the unreviewed labels.",
-    )
-    looks = forms.CharField(
-        required=False,
-        label="Certificate checks",
-        help_text="Check the certificate after this many audited examples, for example 30, 60. "
-        "Each extra check makes it a little harder to pass. If empty: once, at the end.",
-    )
     epsilon = forms.DecimalField(
         min_value=Decimal("0.1"),
         max_value=50,
@@ -112,12 +113,21 @@ class PlanForm(forms.Form):
         help_text="Set this before opening the round. Choosing it after seeing votes would "
         "invalidate the guarantee.",
     )
+    looks = forms.CharField(
+        required=False,
+        label="Certificate checks",
+        help_text="Check the certificate after this many audited examples, for example 30, 60. "
+        "Each extra check makes it a little harder to pass. If empty: once, at the end.",
+    )
     target = forms.DecimalField(
         min_value=0,
         max_value=100,
         required=False,
         label="Target accuracy, percent",
         help_text="FairJudge tells you which β it needs. This changes nothing in the round.",
+    )
+    k = forms.IntegerField(
+        min_value=1, max_value=99, required=False, label="k, judge samples per order"
     )
     second = forms.ModelChoiceField(
         Run.objects.none(),
@@ -127,6 +137,9 @@ class PlanForm(forms.Form):
         "nothing in the round.",
     )
     partial = forms.BooleanField(required=False, label="Open even though the run isn't finished")
+
+    COSTS = ("minutes", "wage")
+    EXPERT = ("run", "route", "learn", "epsilon", "looks", "target", "k", "second", "partial")
 
     def __init__(self, project: Project, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -144,6 +157,21 @@ class PlanForm(forms.Form):
         if first is None:
             self.fields["how"].initial = "all"
 
+    def cost_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.COSTS]
+
+    def expert_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.EXPERT]
+
+    def costs_are_wrong(self) -> bool:
+        return any(name in self.errors for name in self.COSTS)
+
+    def expert_is_wrong(self) -> bool:
+        return any(name in self.errors for name in self.EXPERT)
+
+    def wrong_fields(self) -> list[forms.BoundField]:
+        return [self[name] for name in self.fields if name in self.errors]
+
     def clean_looks(self) -> tuple[int, ...]:
         parts = re.split(r"[\s,;]+", self.cleaned_data["looks"].strip())
         try:
@@ -158,39 +186,61 @@ class PlanForm(forms.Form):
         return looks
 
     def clean(self) -> dict[str, Any]:
+        """Find every setting that makes no round, also if others can't be read."""
         data = super().clean() or {}
-        looks, audit = data.get("looks"), data.get("audit")
-        if data.get("how") != "all" and looks and audit is not None and looks[-1] > audit:
-            self.add_error(
-                "looks", f"The audit has {audit} examples, so it can't be checked at {looks[-1]}."
-            )
+        for name, what in (("beta", "a share between 0 and 100 %"), ("budget", "an amount")):
+            if data.get("how") == name and data.get(name) is None and name not in self.errors:
+                self.add_error(name, f"Enter {what}, or choose another way.")
+        unread = set(self.errors)
+        run, settings = self.settings()
+        for name, why in problems(self.project, run, settings, unread):
+            self.add_error(name if name in self.fields else None, why)
         return data
 
     def settings(self) -> tuple[Run | None, RoundSettings]:
+        """Return what the form asks for; a field that can't be read counts as its default."""
         data, project = self.cleaned_data, self.project
-        everything = data["how"] == "all"
-        return data["run"], RoundSettings(
-            beta=data["beta"] if data["how"] == "beta" else None,
-            budget=data["budget"] if data["how"] == "budget" else None,
+
+        def given(name: str, otherwise: Any) -> Any:
+            value = data.get(name)
+            return otherwise if value is None or value == "" else value
+
+        how = data.get("how", "beta")
+        everything = how == "all"
+        dropped = everything or (data.get("asks_audit") and not data.get("audited"))
+        learned = data.get("route") == "learned" and not everything
+        return data.get("run"), RoundSettings(
+            beta=given("beta", Decimal(0)) if how == "beta" else None,
+            budget=given("budget", Decimal(0)) if how == "budget" else None,
             everything=everything,
-            votes=data["votes"],
-            audit=0 if everything else data["audit"],
-            partial=data["partial"],
-            learn=(data["learn"] or LEARN) if data["route"] == "learned" and not everything else 0,
-            epsilon=float((data["epsilon"] or DEFAULT_EPSILON) / 100),
-            looks=() if everything else data["looks"],
+            votes=given("votes", 1),
+            audit=0 if dropped else given("audit", 0),
+            partial=data.get("partial", False),
+            learn=given("learn", LEARN) if learned else 0,
+            epsilon=float(given("epsilon", DEFAULT_EPSILON) / 100),
+            looks=() if dropped else data.get("looks", ()),
             rate=HumanRate(
-                data["minutes"] or project.minutes_per_vote, data["wage"] or project.wage_usd
+                given("minutes", project.minutes_per_vote), given("wage", project.wage_usd)
             ),
         )
 
 
-def defaults(project: Project) -> PlanForm:
-    """Return the form as the page shows it at first, with every field filled in."""
+def defaults(access: Access) -> PlanForm:
+    """Return the form as the page shows it at first, with the recommendation filled in."""
+    project = access.project
     empty = PlanForm(project)
-    first = empty.fields["run"].initial
+    run = empty.fields["run"].initial
     data = {name: field.initial for name, field in empty.fields.items() if name != "run"}
-    return PlanForm(project, data | {"run": first.pk if first else "", "looks": ""})
+    data |= {"run": run.pk if run else "", "looks": "", "audit": 0}
+    form = PlanForm(project, data)
+    if run is None or data["how"] == "all" or not form.is_valid():
+        return form
+    found = _preview(access, form)
+    if (advised := found.get("advice")) and advised.beta is not None:
+        data["beta"] = Decimal(repr(advised.beta))
+    n = found["plan"].n_frame
+    data["audit"] = min(audit_for(float(DEFAULT_EPSILON / 100)), n - size_for_beta(n, data["beta"]))
+    return PlanForm(project, data)
 
 
 CURVE, BAND, CHANCE, CHOSEN = "by BPDE", "at least", "at random", "chosen"
@@ -243,59 +293,82 @@ def cost_curve(expected: Expectation | Unforeseen, plan: Plan) -> Plot:
     return plot("plan", "Accuracy by cost of annotators", caption, rows, drawing)
 
 
-@require_http_methods(["GET", "POST"])
+@require_http_methods(["GET", "HEAD", "POST"])
 def plan(request: HttpRequest, slug: str) -> HttpResponse:
+    """Show the planner, and open the round. The address holds what was entered, for a reload."""
     access = project_for(request.user, slug, Role.RESEARCHER)
-    form = PlanForm(access.project, request.POST or None)
-    if request.method == "POST" and form.is_valid():
-        try:
-            run, settings = form.settings()
-            round_ = open_round(access.project, request.user, run, settings, background=True)
-        except UserError as error:
-            form.add_error(None, str(error))
-        else:
-            if round_.state == Round.State.OPEN:
-                messages.success(request, f"Round {round_.number} is open.")
-            return redirect("round", access.project.slug, round_.number)
-    found = {"form": form, **access.under("plan")}
-    found["measured"], found["n_measured"] = measured_minutes(access.project)
-    found |= _preview(access, form if form.is_bound else defaults(access.project))
-    return render(request, "results/plan.html", found, status=422 if form.errors else 200)
+    if request.method == "POST":
+        form = PlanForm(access.project, request.POST)
+        if form.is_valid():
+            try:
+                run, settings = form.settings()
+                round_ = open_round(access.project, request.user, run, settings, background=True)
+            except UserError as error:
+                form.add_error(None, str(error))
+            else:
+                if round_.state == Round.State.OPEN:
+                    messages.success(request, f"Round {round_.number} is open.")
+                return redirect("round", access.project.slug, round_.number)
+    elif "how" in request.GET:
+        form = PlanForm(access.project, request.GET)
+    else:
+        form = defaults(access)
+    found = {"form": form, **access.under("plan"), **_preview(access, form)}
+    failed = request.method == "POST" and form.errors
+    return render(request, "results/plan.html", found, status=422 if failed else 200)
 
 
 @require_safe
 def plan_preview(request: HttpRequest, slug: str) -> HttpResponse:
-    """What these settings cost and achieve, as a fragment for the sliders."""
+    """What these settings cost and achieve, as a fragment, with the errors of each field."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     form = PlanForm(access.project, request.GET)
-    return render(request, "results/_plan_preview.html", _preview(access, form))
+    context = {"form": form, **access.under("plan"), **_preview(access, form), "is_part": True}
+    return render(request, "results/_plan_preview.html", context)
 
 
 def _preview(access: Access, form: PlanForm) -> dict[str, Any]:
+    measured, n_measured = measured_minutes(access.project)
+    found: dict[str, Any] = {"measured": measured, "n_measured": n_measured, "plan": None}
     if not form.is_valid():
-        return {"plan_error": "Correct the settings to see what they achieve.", "plan": None}
+        return found
     run, settings = form.settings()
-    try:
-        plan = plan_of(access.project, run, settings)
-    except UserError as error:
-        return {"plan_error": str(error), "plan": None}
+    plan = plan_of(access.project, run, settings)
     shown = shown_report(access.project, run) if run and run.ranked_at else Shown(None)
     report = shown.report
-    found = {"access": access, "project": access.project}
+    n_looks = len(settings.looks)
     found |= {"plan": plan, "epsilon": settings.epsilon, "how": form.cleaned_data["how"]}
+    found |= {"needed": audit_for(settings.epsilon, n_looks), "n_looks": n_looks}
+    found["allowed"] = errors_allowed(plan, settings.epsilon, n_looks)
+    if measured is not None:
+        wage = settings.rate.wage if settings.rate else access.project.wage_usd
+        found["measured_usd"] = plan.new_votes * Decimal(repr(measured)) * wage / 60
     found |= _audit(plan, settings.epsilon, settings.looks)
+    found["address_of_all"] = address_of(form, how="all")
     target = form.cleaned_data["target"]
     if shown.renewing and report is None:
-        found["awaits_figures"] = True
-        found["waiting"] = shown.waiting
-    else:
-        found["advice"] = advice(report, plan, target, settings.epsilon, settings.budget)
+        return found | {"awaits_figures": True, "waiting": shown.waiting}
+    advised = advice(report, plan, target, settings.epsilon, settings.budget)
+    figures: dict[str, Any] = {"advice": advised}
+    if (
+        advised.beta is not None
+        and size_for_beta(plan.n_frame, Decimal(repr(advised.beta))) != plan.m
+    ):
+        figures["address_of_advice"] = address_of(form, how="beta", beta=f"{advised.beta:g}")
     if report is not None:
-        found |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
-        found |= _cascade(report, form.cleaned_data["second"])
-    if _says_how_right_the_judge_is(found):
-        project_for(access.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
-    return found
+        figures |= _expected(report, plan) | _at_k(report, run, form.cleaned_data["k"])
+        figures |= _cascade(report, form.cleaned_data["second"])
+    if _says_how_right_the_judge_is(figures) and not access.has_seen_judge:
+        page = reverse("plan", args=[access.project.slug])
+        return found | {"is_blind": True, "address_of_this": page + address_of(form)}
+    return found | figures
+
+
+def address_of(form: PlanForm, **changes: str) -> str:
+    """Return the query by which the page opens with this form, and some fields changed."""
+    values = {name: form[name].data for name in form.fields} | changes
+    shown = {name: value for name, value in values.items() if value not in (None, "", False)}
+    return "?" + urlencode(shown)
 
 
 def _says_how_right_the_judge_is(found: dict[str, Any]) -> bool:

@@ -106,10 +106,11 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
     )
     try:
         run = find_run(project, sent["run"]) if sent.get("run") else project.primary_run
-        pieces = export(project, run, request.user, wanted)
-        # Labels of people alone name the models next to their responses.
+        # Labels of people alone name the models next to their responses. The question comes before
+        # the export, which goes on record.
         if what != "votes":
             project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        pieces = export(project, run, request.user, wanted)
     except UserError as error:
         messages.error(request, str(error))
         return redirect("results", project.slug)

@@ -1,11 +1,14 @@
 """The costs and expected results of a round before it opens, and a recommendation."""
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import accumulate
 
 import numpy as np
-from django.db.models import Avg, Count, Q
+from django.db.models import Avg, Count, Q, Value
+from django.db.models.functions import Least
 
 from annotation.models import Vote
 from annotation.people.annotators import members_who_may_vote
@@ -14,14 +17,26 @@ from annotation.results.report.page import short
 from annotation.results.report.report import Report
 from annotation.results.sections.review import Expectation, Unforeseen
 from annotation.results.sections.routing import RoutingFigures
-from annotation.rounds.opening import ALPHA, RoundSettings, current_protocol, cut_size, rate_of
+from annotation.rounds.opening import (
+    ALPHA,
+    RoundSettings,
+    check_plan,
+    current_protocol,
+    cut_size,
+    impossible,
+    rate_of,
+)
 from annotation.rounds.selecting import check_audit, check_learning, size_for_beta
 from judging.core.errors import UserError
 from judging.core.formatting import count, decimals, number_of, percent, usd
 from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Figure, Undefined
-from judging.methods.review.certificate import audit_needed, wrong_allowed
-from judging.methods.review.cost import human_usd
+from judging.methods.review.certificate import (
+    audit_needed,
+    fewest_audited,
+    upper_bound,
+    wrong_allowed,
+)
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
@@ -29,14 +44,52 @@ _DISPUTED = Q(bpde__gt=0) | Q(bpde=None)
 
 
 @dataclass(frozen=True)
+class KnownVotes:
+    """Votes of the present protocol that count in a new round at once, and so cost nothing.
+
+    up_to: of the first so many by rank; total: of all examples. More votes on an example than the
+    round asks for are no saving.
+    """
+
+    ranks: tuple[int, ...]
+    sums: tuple[int, ...]
+    total: int
+
+    def up_to(self, m: int) -> int:
+        place = bisect_right(self.ranks, m)
+        return self.sums[place - 1] if place else 0
+
+
+def known_votes(project: Project, run: Run | None, votes: int) -> KnownVotes:
+    """Return the votes that are there already, by two queries that read only examples with some."""
+    given = (
+        Vote.objects.filter(
+            protocol=current_protocol(project), example__in=frame_of(project).values("pk")
+        )
+        .order_by()
+        .values("example")
+        .annotate(n=Least(Count("pk"), Value(votes)))
+    )
+    by_example = dict(given.values_list("example", "n"))
+    total = sum(by_example.values())
+    if run is None or not total:
+        return KnownVotes((), (), total)
+    # Voted examples are named by a subquery: their number has no limit, as parameters would.
+    voted = Verdict.objects.filter(run=run, rank__isnull=False, example__in=given.values("example"))
+    rows = list(voted.order_by("rank").values_list("rank", "example"))
+    sums = accumulate(by_example.get(example, 0) for _, example in rows)
+    return KnownVotes(tuple(rank for rank, _ in rows), tuple(sums), total)
+
+
+@dataclass(frozen=True)
 class Plan:
-    """m items by rank and `audit` at random of `n_frame`; votes, hours and USD if all are new.
+    """m items by rank and `audit` at random of `n_frame`; hours and USD of the new votes.
 
     learn: how many of the m are drawn at random first; the rank of the others is learned then.
 
     disputed: share of the examples with a BPDE above 0 that the selection covers; None without
-    a ranking. known_votes: votes under the same protocol that would count at once.
-    usd_an_item: what one more item costs; all_usd: everything, with as many votes each.
+    a ranking. last_bpde: the BPDE at the cut.
+    vote_usd: what a vote costs; known: the votes that exist.
     judge_usd: spent on the run; None where its price is not known.
     """
 
@@ -44,13 +97,12 @@ class Plan:
     audit: int
     n_frame: int
     votes: int
-    hours: Decimal
-    usd: Decimal
-    usd_an_item: Decimal
+    minutes: Decimal
+    vote_usd: Decimal
     judge_usd: Decimal | None
     disputed: float | None
     last_bpde: float | None
-    known_votes: int
+    known: KnownVotes
     people: int
     pending: int
     learn: int = 0
@@ -60,28 +112,71 @@ class Plan:
         return self.m + self.audit
 
     @property
+    def unreviewed(self) -> int:
+        return self.n_frame - self.items
+
+    @property
     def beta(self) -> Decimal:
         return Decimal(100 * self.m) / self.n_frame if self.n_frame else Decimal(0)
 
     @property
+    def known_votes(self) -> int:
+        """Existing votes on the items, as far as it is known which those are (`is_exact`)."""
+        return self._known_at(self.m)
+
+    @property
+    def is_exact(self) -> bool:
+        """Return False if existing votes may or may not be among the examples drawn at random."""
+        drawn = (self.audit or self.learn) and self.unreviewed
+        return not drawn or self.known.total == (0 if self.learn else self.known.up_to(self.m))
+
+    @property
+    def new_votes(self) -> int:
+        return self.items * self.votes - self.known_votes
+
+    @property
+    def hours(self) -> Decimal:
+        return self.new_votes * self.minutes / 60
+
+    @property
+    def usd(self) -> Decimal:
+        return self.new_votes * self.vote_usd
+
+    @property
     def all_usd(self) -> Decimal:
-        return self.usd_an_item * self.n_frame
+        """What labelling everything costs, with as many votes each."""
+        return (self.n_frame * self.votes - self.known.total) * self.vote_usd
 
     @property
     def total_usd(self) -> Decimal | None:
         return None if self.judge_usd is None else self.judge_usd + self.usd
 
+    @property
+    def leaves_little(self) -> bool:
+        """Return True if fewer labels stay unreviewed than people label to check those."""
+        return 0 < self.unreviewed < self.audit
+
     def usd_at(self, beta: float) -> Decimal:
         """What people cost at another β, with the same audit."""
-        m = size_for_beta(self.n_frame, Decimal(repr(beta)))
-        return self.usd_an_item * min(m + self.audit, self.n_frame)
+        m = min(size_for_beta(self.n_frame, Decimal(repr(beta))), self.n_frame - self.audit)
+        return ((m + self.audit) * self.votes - self._known_at(m)) * self.vote_usd
+
+    def _known_at(self, m: int) -> int:
+        """Random draws find existing votes as often as they are among what is drawn from."""
+        if m == self.n_frame:
+            return self.known.total
+        by_rank = 0 if self.learn else self.known.up_to(m)
+        drawn, drawn_from = (m if self.learn else 0) + self.audit, self.n_frame
+        if not self.learn:
+            drawn_from -= m
+        return by_rank + (self.known.total - by_rank) * drawn // drawn_from
 
 
 def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     """Raises UserError where the settings make no round. A few queries that count."""
     n = frame_of(project).count()
     if not n:
-        raise UserError("There are no examples to label. Import some first.")
+        raise UserError(_NOTHING)
     if run is None and not settings.everything:
         raise UserError(
             "β needs a judge run to rank by. Start one first, or have everything labelled."
@@ -93,21 +188,67 @@ def plan(project: Project, run: Run | None, settings: RoundSettings) -> Plan:
     check_audit(settings.audit, n - m)
     if settings.learn:
         check_learning(n, m, settings.learn)
-    votes = (m + settings.audit) * settings.votes
     return Plan(
         m=m,
         audit=settings.audit,
         n_frame=n,
         votes=settings.votes,
-        hours=votes * rate.minutes / 60,
-        usd=human_usd(votes, rate),
-        usd_an_item=human_usd(settings.votes, rate),
+        minutes=rate.minutes,
+        vote_usd=rate.vote_usd,
         judge_usd=judge_cost(run) if run else Decimal(0),
         people=members_who_may_vote(project).count(),
         pending=_pending(run, n),
         learn=settings.learn,
+        known=known_votes(project, None if settings.learn else run, settings.votes),
         **_reach(project, None if settings.learn else run, m),
     )
+
+
+_NOTHING = "There are no examples to label. Import some first."
+# The settings by which an example count is chosen, and without which nothing more can be checked.
+_SIZES = {"beta", "budget", "how"}
+
+
+def problems(
+    project: Project, run: Run | None, settings: RoundSettings, unread: Collection[str] = ()
+) -> list[tuple[str, str]]:
+    """Return everything that keeps these settings from being a round, each with its setting.
+
+    Args:
+        unread: Settings that could not be read at all. What depends on them is not checked.
+    """
+    n = frame_of(project).count()
+    if not n:
+        return [("how", _NOTHING)]
+    found = [one for one in impossible(project, run, settings) if one[0] not in unread]
+    if settings.everything or _SIZES & set(unread) or "how" in dict(found):
+        return found
+    size = "beta" if settings.beta is not None else "budget"
+    needs = {"beta": set(), "budget": {"audit", "votes", "minutes", "wage"}}[size]
+    if needs & (set(unread) | set(dict(found))):
+        return found
+    try:
+        m = cut_size(project, settings, n)
+    except UserError as error:
+        return [*found, (size, str(error))]
+    if "audit" not in unread:
+        if not m + settings.audit:
+            found.append((size, f"This selects none of the {n} examples. Choose a larger share."))
+        found += _refused("audit", lambda: check_audit(settings.audit, n - m))
+        if "looks" not in unread:
+            planned = (settings.audit, settings.epsilon, settings.alpha, settings.looks)
+            found += _refused("looks", lambda: check_plan(*planned))
+    if settings.learn and "learn" not in unread:
+        found += _refused("learn", lambda: check_learning(n, m, settings.learn))
+    return found
+
+
+def _refused(setting: str, check: Callable[[], None]) -> list[tuple[str, str]]:
+    try:
+        check()
+    except UserError as error:
+        return [(setting, str(error))]
+    return []
 
 
 def measured_minutes(project: Project) -> tuple[float | None, int]:
@@ -119,9 +260,9 @@ def measured_minutes(project: Project) -> tuple[float | None, int]:
     return (None if found["mean"] is None else found["mean"] / 60), found["n"]
 
 
-def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int | None]:
-    """What the first m by rank are: the disputed ones they cover, and votes that are there."""
-    nothing = {"disputed": None, "last_bpde": None, "known_votes": 0}
+def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | None]:
+    """What the first m by rank are: the disputed ones they cover, and the BPDE of the last."""
+    nothing = {"disputed": None, "last_bpde": None}
     if run is None:
         return nothing
     ranked = Verdict.objects.filter(run=run, rank__isnull=False, example__in=frame_of(project))
@@ -131,17 +272,8 @@ def _reach(project: Project, run: Run | None, m: int) -> dict[str, float | int |
     if not m or not last:
         return nothing | {"disputed": 0.0 if everywhere else None}
     place, bpde = last[0]
-    known = Vote.objects.filter(
-        protocol=current_protocol(project),
-        example__verdicts__run=run,
-        example__verdicts__rank__lte=place,
-    )
     covered = disputed.filter(rank__lte=place).count()
-    return {
-        "disputed": covered / everywhere if everywhere else None,
-        "last_bpde": bpde,
-        "known_votes": known.count(),
-    }
+    return {"disputed": covered / everywhere if everywhere else None, "last_bpde": bpde}
 
 
 def _pending(run: Run | None, n: int) -> int:
@@ -206,6 +338,25 @@ def may_certify(looks: Sequence[int], epsilons: Sequence[float] = EPSILONS) -> l
         Look(size, tuple(wrong_allowed(epsilon, size, alpha) for epsilon in epsilons))
         for size in looks
     ]
+
+
+def audit_for(epsilon: float, n_looks: int = 1) -> int:
+    """Return the smallest audit that can certify anything, which is the one to recommend."""
+    return audit_needed(epsilon, 0, ALPHA / max(1, n_looks))
+
+
+def errors_allowed(plan: Plan, epsilon: float, n_looks: int = 1) -> int | None:
+    """Return how many errors the audit may find and still certify all unreviewed labels.
+
+    None if it is too small to certify anything. Of the whole rest, which has a label by the judge.
+    """
+    alpha = ALPHA / max(1, n_looks)
+    if not plan.unreviewed or plan.audit < fewest_audited(epsilon, alpha):
+        return None
+    rest, wrong = plan.n_frame - plan.m, 0
+    while wrong < plan.audit and upper_bound(rest, plan.audit, wrong + 1, alpha) <= epsilon:
+        wrong += 1
+    return wrong
 
 
 EVEN = 0.5

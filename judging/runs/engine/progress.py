@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import pairwise
+from statistics import median
 
 from django.db.models import Count, Max, Min, Q
 from django.utils import timezone
@@ -252,7 +254,7 @@ def progress_of(run: Run) -> RunProgress:
         calls_lost=calls[Call.State.LOST],
         in_flight=int(run.progress.get("in_flight", 0)),
         calls_per_minute=rate,
-        eta_seconds=eta(run, expected - settled, rate),
+        eta_seconds=eta(run, expected - settled),
         spent_usd=run.spent_usd if priced else None,
         reserved_usd=run.reserved_usd if priced else None,
         budget_usd=run.budget_usd,
@@ -305,11 +307,47 @@ def calls_per_minute(run: Run) -> float | None:
     return calls["n"] / max(span, 1.0) * 60
 
 
-def eta(run: Run, slots_left: int, rate: float | None) -> float | None:
-    if not rate:
+# Calls whose pace foretells the rest, and into how many stretches they are cut for the median.
+PACED_CALLS = 240
+STRETCHES = 12
+
+
+def eta(run: Run, slots_left: int) -> float | None:
+    """Return the seconds left at the median pace of the last calls, or None before that is known.
+
+    The median of stretches holds against a slow call, a pause, and a burst, so that the figure
+    shrinks steadily while the judge is steady.
+    """
+    if run.state != Run.State.RUNNING:
+        return None
+    ended = run.calls.filter(finished_at__isnull=False).exclude(state=Call.State.LOST)
+    times = list(ended.order_by("-pk").values_list("claimed_at", "finished_at")[:PACED_CALLS])
+    at_once = int(run.progress.get("window") or run.concurrency)
+    pace = seconds_per_call([(a.timestamp(), b.timestamp()) for a, b in times if a], at_once)
+    if pace is None:
         return None
     most = (run.learned or {}).get("max_n") or run.k
-    return max(0, slots_left) / min(most, run.k) / rate * 60 + pause_left(run)
+    return max(0, slots_left) / min(most, run.k) * pace + pause_left(run)
+
+
+def seconds_per_call(calls: Sequence[tuple[float, float]], at_once: int) -> float | None:
+    """Return the median time in which one more call ends, or None before a first wave is back.
+
+    Args:
+        calls: When each call was claimed and ended, in seconds.
+        at_once: How many calls are in flight together. A stretch is at least as long, since
+            answers of one wave come back at nearly the same time.
+    """
+    if len(calls) < max(2, at_once):
+        return None
+    first = min(claimed for claimed, _ in calls)
+    ends = sorted(ended for _, ended in calls)
+    overall = (ends[-1] - first) / len(ends)
+    size = max(at_once, len(ends) // STRETCHES)
+    if len(ends) < 3 * size:
+        return overall
+    marks = [first, *ends[size - 1 :: size]]
+    return median((after - before) / size for before, after in pairwise(marks))
 
 
 def pause_left(run: Run) -> float:

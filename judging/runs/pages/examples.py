@@ -100,8 +100,7 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
 def asked_for(request: HttpRequest, access: Access, runs: list[Run]) -> QueryDict:
     """Return the query, by default with the primary run for users who have seen the judge."""
     asked = request.GET.copy()
-    seen = access.membership is None or access.membership.unblinded_at is not None
-    if seen and "run" not in asked:
+    if access.has_seen_judge and "run" not in asked:
         primary = [run for run in runs if run.pk == access.project.primary_run_id]
         asked["run"] = str(primary[0].number) if primary else ""
     return asked

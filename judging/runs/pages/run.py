@@ -166,8 +166,12 @@ BETA = Decimal(20)
 
 
 def run_for(request: HttpRequest, slug: str, number: int) -> tuple[Access, Run]:
-    """Return the run, for pages that show what the judge said."""
-    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+    """Return the run, for pages that show what the judge said.
+
+    A change shows nothing of it, so that somebody who is blind to the judge can pause its run.
+    """
+    shows_judge = request.method in ("GET", "HEAD")
+    access = project_for(request.user, slug, Role.RESEARCHER, shows_judge=shows_judge)
     run = get_object_or_404(
         Run.objects.select_related("created_by"), project=access.project, number=number
     )
@@ -287,6 +291,8 @@ def run_page(
     budget_form: BudgetForm | None = None,
     status: int = 200,
 ) -> HttpResponse:
+    # Also comes back after a change that was refused.
+    project_for(request.user, access.project.slug, Role.RESEARCHER, shows_judge=True)
     progress = progress_of(judge_run)
     of_points = judge_run.form == Form.POINTWISE
     report = (
@@ -304,9 +310,13 @@ def run_page(
         "bars": drawn(report.spread.bars) if report else (),
         "is_primary": access.project.primary_run_id == judge_run.pk,
         "resume_form": resume_form or ResumeForm(judge_run, progress.statuses),
+        "n_readable": progress.statuses.get("valid", 0),
         "all_valid": progress.statuses.get("valid", 0) >= progress.expected,
         "budget_form": budget_form or BudgetForm(judge_run),
         "reading": rereading.rereading_of(judge_run),
+        # A run that is done may still lack verdicts, but going on with it is no longer its point.
+        "stopped_early": progress.finished and judge_run.state != Run.State.DONE,
+        "form_failed": resume_form is not None or budget_form is not None,
     }
     return render(request, "judging/runs/detail.html", context, status=status)
 

@@ -95,6 +95,32 @@ class JudgeCosts:
 
 
 @dataclass(frozen=True, slots=True)
+class Winners:
+    """How often the judge lets each of two models win, whichever is response 1.
+
+    is_fixed: model_1 is response 1 of every example.
+    """
+
+    model_1: str
+    model_2: str
+    wins_1: int
+    ties: int
+    wins_2: int
+    is_fixed: bool
+
+    @property
+    def n(self) -> int:
+        return self.wins_1 + self.ties + self.wins_2
+
+    @property
+    def ahead(self) -> str:
+        """The model that wins more often, or "" if both win as often."""
+        if self.wins_1 == self.wins_2:
+            return ""
+        return self.model_1 if self.wins_1 > self.wins_2 else self.model_2
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeReport:
     n: int
     judged: int
@@ -109,6 +135,7 @@ class JudgeReport:
     orders: tuple[LabelsByOrder, ...]
     spread: Spread
     costs: JudgeCosts
+    winners: Winners | None
 
 
 def report_on(run: Run, beta: Decimal) -> JudgeReport:
@@ -128,7 +155,24 @@ def report_on(run: Run, beta: Decimal) -> JudgeReport:
         orders=figures.orders,
         spread=spread_of(run, n, beta),
         costs=costs_of(run, counts["judged"]),
+        winners=winners_of(run),
     )
+
+
+def winners_of(run: Run) -> Winners | None:
+    """Return the wins of each model, or None unless all labels compare the same two named ones."""
+    labelled = Verdict.objects.filter(run=run, label__isnull=False).order_by()
+    models = ("example__model_1", "example__model_2")
+    rows = list(labelled.values_list(*models, "label").annotate(n=Count("pk")))
+    names = {frozenset(row[:2]) for row in rows}
+    if len(names) != 1 or "" in next(iter(names)) or len(next(iter(names))) != 2:
+        return None
+    first, second = rows[0][:2]
+    wins = {first: 0, second: 0, "": 0}
+    for model_1, model_2, label, n in rows:
+        wins[{Label.WIN: model_1, Label.LOSE: model_2}.get(label, "")] += n
+    is_fixed = len({row[:2] for row in rows}) == 1
+    return Winners(first, second, wins[first], wins[""], wins[second], is_fixed)
 
 
 def prepare_page(run: Run) -> None:

@@ -3,10 +3,10 @@
 import pytest
 from django.urls import reverse
 
-from annotation.models import Adjudication, Item
+from annotation.models import Adjudication, FirstChoice, Item
 from annotation.rounds.opening import RoundSettings, open_round
-from judging.projects.models import AuditEvent
-from tests.factories import make_annotator, make_examples, make_vote
+from judging.projects.models import AuditEvent, Role
+from tests.factories import make_annotator, make_examples, make_member, make_vote
 
 pytestmark = pytest.mark.django_db
 
@@ -44,16 +44,103 @@ def test_the_list_names_what_waits(as_researcher, round_, split):
     assert page_of(round_, waiting) not in page
 
 
-def test_votes_comments_and_both_responses_stand_side_by_side(as_researcher, round_, split):
-    page = as_researcher.get(page_of(round_, split[0])).text
-    assert "the &lt;i&gt;first&lt;/i&gt; is right" in page
-    assert "no, the second" in page
+def test_a_decision_is_blind_until_a_first_choice_and_both_are_on_record(
+    as_researcher, researcher, round_, split
+):
+    item, url = split[0], page_of(round_, split[0])
+    page = as_researcher.get(url).text
     assert "<strong>bold</strong>" in page
     assert "<script>alert" not in page
     assert "Second response to" in page
-    # Whose the responses are is not told: the decision is blind, as the votes were.
-    assert "maple" not in page
-    assert "birch" not in page
+    # Neither whose the responses are, nor what the example is called, nor what others said.
+    hidden = ("maple", "birch", f">{item.example.external_id}<", "is right", "no, the second",
+              "ana", "ben", "Response 1")  # fmt: skip
+    assert [text for text in hidden if text in page] == []
+    assert as_researcher.post(url, {"first": "1", "choice": "left"})["Location"] == url
+    page = as_researcher.get(url).text
+    assert "the &lt;i&gt;first&lt;/i&gt; is right" in page
+    assert "no, the second" in page
+    assert "You chose <b>the left response</b> before you saw the votes" in page
+    first = FirstChoice.objects.get(item=item)
+    assert first.label == ("win" if first.left_response == 1 else "lose")
+    as_researcher.post(url, {"choice": "right", "reason": "on second thoughts"})
+    decided = Adjudication.objects.get()
+    assert decided.label == ("lose" if first.left_response == 1 else "win")
+    events = AuditEvent.objects.order_by("pk").filter(user=researcher)
+    first_event, decision = events.values_list("action", "detail")
+    assert first_event == ("first choice", {"label": first.label, "left": first.left_response})
+    assert decision[0] == "adjudicated"
+    assert decision[1]["first_choice"] == first.label
+    assert decision[1]["label"] == decided.label
+
+
+def test_a_first_choice_is_never_changed(as_researcher, round_, split):
+    url = page_of(round_, split[0])
+    for choice in ("left", "right"):
+        as_researcher.post(url, {"first": "1", "choice": choice})
+    first = FirstChoice.objects.get()
+    assert first.label == ("win" if first.left_response == 1 else "lose")
+    refused = as_researcher.post(page_of(round_, split[1]), {"first": "1"})
+    assert refused.status_code == 422
+    assert "Choose which response is better" in refused.text
+    assert "is right" not in refused.text
+
+
+def test_sides_are_drawn_for_each_person_and_item_and_stay(client, project):
+    make_examples(project, 16)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+    ana, ben = make_annotator(project), make_annotator(project)
+    for item in round_.items.select_related("example", "round__protocol"):
+        make_vote(item, ana, "win")
+        make_vote(item, ben, "lose")
+    seen = {}
+    for name in ("rosa", "ron"):
+        client.force_login(make_member(project, Role.RESEARCHER, name))
+        seen[name] = []
+        for item in round_.items.order_by("pk"):
+            texts = [client.get(page_of(round_, item)).text for _ in range(2)]
+            first_is_left = {text.index("First response") < text.index("Second response")
+                             for text in texts}  # fmt: skip
+            assert len(first_is_left) == 1
+            stored = FirstChoice.objects.get(item=item, user__username=name).left_response
+            assert first_is_left == {stored == 1}
+            seen[name].append(stored)
+        assert set(seen[name]) == {1, 2}
+    assert seen["rosa"] != seen["ron"]
+
+
+def test_the_list_hides_votes_and_names_until_a_first_choice(as_researcher, round_, split):
+    page = as_researcher.get(list_of(round_)).text
+    assert page.count("hidden until you choose") == 2
+    assert f">{split[0].example.external_id}<" not in page
+    as_researcher.post(page_of(round_, split[0]), {"first": "1", "choice": "tie"})
+    page = as_researcher.get(list_of(round_)).text
+    assert page.count("hidden until you choose") == 1
+    assert f">{split[0].example.external_id}<" in page
+
+
+def test_progress_counts_decisions_and_undo_takes_back_ones_own_last(
+    as_researcher, client, project, round_, split
+):
+    url = page_of(round_, split[0])
+    as_researcher.post(url, {"label": "win", "reason": "it cites its source"})
+    assert "1 of 2 decided" in as_researcher.get(list_of(round_)).text
+    decision = Adjudication.objects.get()
+    undo = reverse("decision_undo", args=[project.slug, round_.number, decision.pk])
+    assert undo in as_researcher.get(page_of(round_, split[1])).text
+    assert as_researcher.post(undo)["Location"] == url
+    assert not Adjudication.objects.exists()
+    assert round_.items.get(pk=split[0].pk).state == Item.State.ADJUDICATE
+    event = AuditEvent.objects.get(action="decision withdrawn")
+    assert event.detail == {"label": "win", "reason": "it cites its source"}
+    # Somebody else's decision is not mine to take back.
+    as_researcher.post(url, {"label": "tie", "reason": "so"})
+    other = reverse(
+        "decision_undo", args=[project.slug, round_.number, Adjudication.objects.get().pk]
+    )
+    client.force_login(make_member(project, Role.OWNER, "olaf"))
+    assert "Only your own last decision" in client.post(other, follow=True).text
+    assert Adjudication.objects.count() == 1
 
 
 def test_decisions_go_from_item_to_item_until_nothing_waits(as_researcher, round_, split):

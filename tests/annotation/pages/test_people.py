@@ -39,7 +39,9 @@ def test_a_link_is_made_with_what_was_asked(as_owner, project, page):
     assert as_owner.post(page, asked).status_code == 302
     made = Invitation.objects.get()
     assert (made.role, made.max_uses, made.note) == (Role.RESEARCHER, 3, "the lab")
-    assert link_of(made) in as_owner.get(page).text
+    # Without the second in which it was signed.
+    link = link_of(made).rpartition("/join/")[2].partition(":")[0]
+    assert link in as_owner.get(page).text
 
 
 def test_terms_out_of_range_come_back_with_the_form(as_owner, page):

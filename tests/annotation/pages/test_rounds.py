@@ -234,3 +234,41 @@ def test_a_change_to_a_closed_round_says_why_it_was_refused(as_researcher, round
     press(as_researcher, round_, "round_close")
     page = press(as_researcher, round_, "round_votes", votes=3)
     assert "Reopen the round before you ask for more votes." in page.text
+
+
+@pytest.mark.parametrize(
+    ("n", "said"),
+    [
+        (0, "The round is closed. It has no vote that counts."),
+        (1, "The round is closed. 1 vote counts."),
+        (2, "The round is closed. 2 votes count."),
+    ],
+)
+def test_closing_says_how_many_votes_count(as_researcher, project, round_, n, said):
+    item = round_.items.select_related("example", "round__protocol").first()
+    for _ in range(n):
+        make_vote(item, make_annotator(project), "win")
+    page = as_researcher.post(address(round_, "round_close"), follow=True)
+    assert said in page.text
+
+
+@pytest.mark.parametrize("left_out", [True, False])
+def test_closing_counts_no_vote_that_is_left_out(as_researcher, project, round_, left_out):
+    project.leave_out_unblinded = left_out
+    project.save()
+    item = round_.items.select_related("example", "round__protocol").first()
+    make_vote(item, make_annotator(project), "win", unblinded=True)
+    page = as_researcher.post(address(round_, "round_close"), follow=True)
+    assert ("no vote that counts" in page.text) == left_out
+
+
+def test_votes_that_will_not_be_cast_are_told_apart_from_missing_ones(
+    as_researcher, project, round_
+):
+    assert "won't be cast" not in as_researcher.get(address(round_)).text
+    item = round_.items.order_by("position").first()
+    item.state = "adjudicate"
+    item.save()
+    page = " ".join(as_researcher.get(address(round_)).text.split())
+    assert "0 of 6 votes" in page
+    assert "2 of the missing votes won't be cast" in page

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.django_db, pytest.mark.databases]
 
 
 def look(user, project):
-    project_for(user, project.slug, shows_judge=True)
+    project_for(user, project.slug, shows_judge=True, is_told=True)
 
 
 def vote_of(user, project):

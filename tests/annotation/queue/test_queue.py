@@ -87,8 +87,10 @@ def test_a_lease_that_ended_goes_to_somebody_else(project, ana, ben):
     theirs = claim_next(round_, ben, now=later)
     assert isinstance(theirs, Draft)
     assert not heartbeat(mine)
+    with pytest.raises(NotNeeded, match="are still working on it"):
+        record_vote(mine, {"overall": "right"})
     record_vote(theirs, {"overall": "left"})
-    with pytest.raises(NotNeeded):
+    with pytest.raises(NotNeeded, match="got all the votes it needs"):
         record_vote(mine, {"overall": "left"})
     assert Vote.objects.count() == 1
 

@@ -148,3 +148,15 @@ def test_other_rounds_and_projects_count_for_nothing(project, ana):
     round_ = open_on(project, 1, votes=1)
     assert round_progress(round_).n_items == 1
     assert [one.number for one in rounds_with_counts(project)] == [round_.number]
+
+
+def test_the_cost_is_told_as_assumed_and_as_measured(project, ana, ben):
+    round_ = open_on(project, 2, votes=1)
+    assert round_progress(round_).cost_measured is None
+    one, two = by_number(round_)
+    make_vote(one, ana, "win", active_seconds=36.0)
+    make_vote(two, ben, "win", active_seconds=None)
+    found = round_progress(round_)
+    # Two votes of three minutes at $7.50 an hour; one of 36 seconds, and one without a time.
+    assert found.cost == Decimal("0.75")
+    assert found.cost_measured == Decimal("0.075") + Decimal("0.375")

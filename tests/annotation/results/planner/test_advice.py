@@ -84,9 +84,9 @@ def test_where_nothing_is_judged_an_audit_is_no_advice(project):
 def test_it_recommends_up_to_where_the_ranking_beats_chance(judged, tmp_path):
     with_votes(judged, tmp_path, lambda n: n < 16)
     found = advised(judged)
-    # All 16 errors are the first by rank: 20 % of 80. 16 items of two votes of a dollar.
+    # All 16 errors are the first by rank: 20 % of 80. Their votes are there, so they cost nothing.
     assert found.beta == 20
-    assert "$32.00" in found.sentence
+    assert "$0 human cost" in found.sentence
     assert "80 known labels" in found.rests_on
 
 

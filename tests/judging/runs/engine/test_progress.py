@@ -1,10 +1,13 @@
+import heapq
 from datetime import timedelta
+from itertools import pairwise
+from random import Random
 
 import pytest
 from django.utils import timezone
 
 from judging.core.models import Worker
-from judging.runs.engine.progress import OrderCounts, progress_of
+from judging.runs.engine.progress import PACED_CALLS, OrderCounts, progress_of, seconds_per_call
 from judging.runs.models import Run
 from tests.factories import make_examples, make_run
 from tests.judging.runs.recorded_files import record_sample, record_scores
@@ -13,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 
 def test_progress_counts_slots_by_order_and_status(project):
-    run = make_run(project, state=Run.State.RUNNING, k=2)
+    run = make_run(project, state=Run.State.RUNNING, k=2, concurrency=2)
     one, _ = make_examples(project, 2)
     record_scores(run, one, "original", [(8, 6), None])
     record_scores(run, one, "swapped", [(8, 6)])
@@ -70,10 +73,56 @@ def test_the_number_of_queries_does_not_grow(project, django_assert_max_num_quer
 
 
 def test_the_time_left_holds_the_wait_that_the_endpoint_asks_for(project):
-    run = make_run(project, state=Run.State.RUNNING, k=1)
-    (example,) = make_examples(project, 1)
-    record_scores(run, example, "original", [(8, 6)])
+    run = make_run(project, state=Run.State.RUNNING, k=1, concurrency=1)
+    for example in make_examples(project, 2):
+        record_scores(run, example, "original", [(8, 6)])
     before = progress_of(run).eta_seconds
     run.progress = {"paused_until": (timezone.now() + timedelta(seconds=90)).isoformat()}
     run.save()
     assert 80 < progress_of(run).eta_seconds - before < 95
+
+
+def foretold(latencies, at_once):
+    """The total time that is foretold after each call of a run with these latencies."""
+    free = [0.0] * at_once
+    calls = []
+    for latency in latencies:
+        claimed = heapq.heappop(free)
+        calls.append((claimed, claimed + latency))
+        heapq.heappush(free, claimed + latency)
+    calls.sort(key=lambda call: call[1])
+    totals = []
+    for done in range(1, len(calls)):
+        pace = seconds_per_call(calls[max(0, done - PACED_CALLS) : done], at_once)
+        if pace is not None:
+            totals.append(calls[done - 1][1] + pace * (len(calls) - done))
+    return totals, calls[-1][1]
+
+
+@pytest.mark.parametrize("at_once", [1, 4, 32])
+@pytest.mark.parametrize("seed", range(5))
+def test_the_time_left_of_a_steady_run_never_jumps(at_once, seed):
+    """What is foretold in all, 20 calls on, is at most a third off what was foretold before."""
+    random = Random(seed)
+    latencies = [random.lognormvariate(0, 0.5) for _ in range(40 * at_once)]
+    totals, took = foretold(latencies, at_once)
+    assert len(totals) > 20 * at_once
+    settled = totals[4 * at_once :]
+    steps = [after / before for before, after in pairwise(settled)]
+    assert max(steps) < 1.34
+    assert min(steps) > 0.75
+    assert all(0.6 < total / took < 1.6 for total in settled)
+
+
+def test_one_slow_call_and_a_night_of_pause_do_not_change_what_is_foretold():
+    calls = [(float(n), n + 1.0) for n in range(60)]
+    assert seconds_per_call(calls, 1) == pytest.approx(1.0)
+    paused = calls[:30] + [(a + 30_000, b + 30_000) for a, b in calls[30:]]
+    assert seconds_per_call(paused, 1) == pytest.approx(1.0)
+
+
+def test_nothing_is_foretold_before_the_first_wave_is_back():
+    assert seconds_per_call([], 1) is None
+    wave = [(0.0, 2.0)] * 8
+    assert seconds_per_call(wave[:7], 8) is None
+    assert seconds_per_call(wave, 8) == pytest.approx(0.25)

@@ -122,3 +122,25 @@ def test_samples_are_summed_once_for_each_ranking(project, django_assert_num_que
     rebuild_verdicts(run)
     run.refresh_from_db()
     assert order_figures(run) != first
+
+
+def test_models_win_by_name_whichever_response_is_theirs(project):
+    run = make_run(project)
+    one = make_examples(project, 3, model_1="atlas", model_2="borealis")
+    two = make_examples(project, 2, model_1="borealis", model_2="atlas")
+    for example, label in zip([*one, *two], ("win", "lose", "tie", "lose", "lose"), strict=True):
+        make_verdict(run, example, 0.0, label=label)
+    found = report_on(run, Decimal(20)).winners
+    wins = {found.model_1: found.wins_1, found.model_2: found.wins_2}
+    assert wins == {"atlas": 3, "borealis": 1}
+    assert (found.ties, found.n, found.ahead, found.is_fixed) == (1, 5, "atlas", False)
+
+
+@pytest.mark.parametrize("names", [("a", "a"), ("", "b"), ("a", "c")])
+def test_without_exactly_two_named_models_nobody_wins_by_name(project, names):
+    run = make_run(project)
+    examples = make_examples(project, 1, model_1="a", model_2="b")
+    examples += make_examples(project, 1, model_1=names[0], model_2=names[1])
+    for example in examples:
+        make_verdict(run, example, 0.0, label="win")
+    assert report_on(run, Decimal(20)).winners is None
