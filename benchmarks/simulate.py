@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.simulations import certificates, two_stage
+from benchmarks.simulations import certificates, figures, two_stage
 from benchmarks.simulations.certificates import Promise
 from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
@@ -28,7 +28,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    checks = [*INTERVALS, CERTIFICATES, STAGES]
+    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, STAGES]
     parser.add_argument("--only", action="append", choices=checks, help="this check; repeatable")
     chosen = parser.parse_args()
     with ProcessPoolExecutor(chosen.processes) as pool:
@@ -46,6 +46,10 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
         fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
         return two_stage_table(list(pool.map(check_stages, two_stage.stages())))
+    if name in figures.FIGURES:
+        check_figures = partial(figures.simulate, name, repeats=repeats, seed=SEED)
+        found = pool.map(check_figures, figures.places(name))
+        return coverage_table(name, [row for rows in found for row in rows])
     check = partial(coverage, name, repeats=repeats, seed=SEED)
     return coverage_table(name, list(pool.map(check, SETTINGS.get(name, settings)())))
 

@@ -362,7 +362,7 @@ def report(of: Analysis) -> Report:
         alt_test=trust.alt_test(of.sheet),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
-        models=win_rates.models(of.sheet, of.rng),
+        models=win_rates.models(of.sheet),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
         by_category=win_rates.by_category(of.sheet, of.samples, of.rng),

@@ -178,11 +178,11 @@ class Analysis:
 
     @cached_property
     def length(self) -> Preference:
-        return length(self.sheet, self.rng)
+        return length(self.sheet)
 
     @cached_property
     def position(self) -> Position:
-        return position(self.sheet, self.samples, self.rng, self.run)
+        return position(self.sheet, self.samples, self.run)
 
 
 @dataclass(frozen=True)

@@ -100,16 +100,14 @@ def two_orders(samples: SampleArrays | Undefined) -> SampleArrays | Undefined:
     return samples
 
 
-def position(
-    sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator, run: Run
-) -> Position:
+def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Position:
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
         return Position(*[samples] * 7)
     labels, there = order_labels(samples.difference, samples.valid)
-    first, second = win_rate_by_position(labels, there, rng, sheet.question)
+    first, second = win_rate_by_position(labels, there, sheet.question)
     figures = figures_of_labels(run.orders, labels, there, sheet.question)
-    given = (samples.signs, samples.valid, rng, sheet.question)
+    given = (samples.signs, samples.valid, sheet.question)
     # Where the samples of one order bear different option IDs, none repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
     return TwoOrders(

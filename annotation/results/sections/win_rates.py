@@ -170,7 +170,8 @@ class PreferenceEffect:
     """raw, equal: the win rate of response 1 as it is, and were both responses alike.
 
     slope: γ. share_alike: of pairs that hardly differ; few_alike: under a tenth of them, so that
-    `equal_length_win_rate` is an extrapolation. separated: a ridge keeps the slope finite.
+    `equal_length_win_rate` is an extrapolation. separated: only Firth's correction keeps the slope
+    finite.
     """
 
     raw_win_rate: Figure
@@ -190,27 +191,25 @@ class Preference:
     bias: Figure
 
 
-def length(sheet: Sheet, rng: np.random.Generator) -> Preference:
+def length(sheet: Sheet) -> Preference:
     """By the characters of response 1 less those of response 2."""
-    return preference(sheet, sheet.length.astype(np.float64), rng)
+    return preference(sheet, sheet.length.astype(np.float64))
 
 
-def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Preference:
+def preference(sheet: Sheet, difference: Floats) -> Preference:
     """difference: (N,) of response 1 less response 2; NaN where it is not known."""
     there = sheet.judged & ~np.isnan(difference)
     effect = covariate_effect(
-        difference[there], (sheet.judge[there] + 1) / 2, rng, question=sheet.question[there]
+        difference[there], (sheet.judge[there] + 1) / 2, question=sheet.question[there]
     )
     judge = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
-    both = _length_bias(sheet, difference, there, rng)
+    both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
         return Preference(judge, both, both)
     return Preference(judge, _effect(both.human, both.human.raw), both.bias)
 
 
-def _length_bias(
-    sheet: Sheet, difference: Floats, there: Booleans, rng: np.random.Generator
-) -> CovariateBias | Undefined:
+def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> CovariateBias | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -220,7 +219,6 @@ def _length_bias(
         difference[rows],
         (sheet.judge[rows] + 1) / 2,
         (sheet.human[rows] + 1) / 2,
-        rng,
         weight=known.weight[inside],
         question=sheet.question[rows],
         stratum=known.stratum[inside],
@@ -342,7 +340,7 @@ class ModelRanking:
     reason: str | None = optional()
 
 
-def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
+def models(sheet: Sheet) -> ModelRanking:
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
@@ -352,8 +350,8 @@ def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
     places, met = np.unique(np.stack(given[:2]), return_inverse=True)
     names = [sheet.models[place] for place in places]
     among = (*met.reshape(2, -1), given[2])
-    ranking = bradley_terry(names, *among, rng, **asked)
-    with_ties = davidson(names, *among, rng, **asked)
+    ranking = bradley_terry(names, *among, **asked)
+    with_ties = davidson(names, *among, **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
     unmet = [name for name in sheet.models if name and name not in names] if names else []

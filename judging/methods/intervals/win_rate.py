@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
-from judging.methods.intervals.bootstrap import ONE_QUESTION
+from judging.methods.intervals.bootstrap import ONE_QUESTION, plus_two
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 FEWEST_AUDITED = 10
@@ -229,10 +229,9 @@ def everyone_labelled(
         return Estimate(mean, n, mean, mean, "all examples are labelled")
     if questions == 1:
         return Estimate(mean, n, note=ONE_QUESTION)
-    (low, high), size = scale.limits, n / effect
-    centre = (size * mean + low + high) / (size + 2)
-    square = (size * float(values @ values) / n + low**2 + high**2) / (size + 2)
-    sampling = (square - centre**2) / size if about is About.EXAMPLES_LIKE_THESE else 0.0
+    low, high = scale.limits
+    centre, variance = plus_two(values, scale.limits, effect)
+    sampling = variance if about is About.EXAMPLES_LIKE_THESE else 0.0
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, (questions or n) - 1))
     half = reach * float(np.sqrt(sampling + noise))
     return Estimate(mean, n, max(low, centre - half), min(high, centre + half))

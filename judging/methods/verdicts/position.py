@@ -17,14 +17,16 @@ from numpy.typing import ArrayLike
 from judging.methods.arrays import Booleans, Counts, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     all_differ,
-    bootstrap_mean,
     effective_size,
+    plus_two_mean,
     questions_at,
     share,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 
 NO_PAIR = "no example has a verdict in both orders"
+# The least and the most that the position effect can be in an example.
+LEAST_AND_MOST = (-0.5, 1.0)
 ONE_SAMPLE = "no example has two samples of one order"
 
 
@@ -72,19 +74,16 @@ def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None)
 
 
 def win_rate_by_position(
-    labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+    labels: Signs, there: Booleans, question: ArrayLike | None = None
 ) -> tuple[Figure, Figure]:
     """Return the win rate of response 1, a tie as 1/2, when shown first and when second.
 
-    Args: labels, there, rng, question: as in `conflicts` and `bootstrap_estimate`.
+    Args: labels, there, question: as in `conflicts`.
     Returns: two win rates, 0 to 1."""
 
     points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
     reason = "the judge has given no verdict in this order"
-    first, second = (
-        bootstrap_mean(column, rng, question=question, reason=reason, limits=(0, 1))
-        for column in points.T
-    )
+    first, second = (plus_two_mean(column, (0, 1), question, reason=reason) for column in points.T)
     return first, second
 
 
@@ -136,29 +135,29 @@ def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
     return np.where(pairs_across > 0, across, np.nan), np.where(has.any(axis=1), within, np.nan)
 
 
-def position_effect(
-    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
-) -> Figure:
+def position_effect(outcomes: Signs, valid: Booleans, question: ArrayLike | None = None) -> Figure:
     """Return P(samples of different orders disagree) - P(samples of the same order disagree).
 
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
+    In one example the difference is never below -1/2: two samples that differ, and the same two
+    in the other order.
 
-    Args: outcomes, valid, rng, question: (N, 2, k) each, and as in `bootstrap_estimate`.
-    Returns: difference, -1 to 1, or Undefined without two samples of one order."""
+    Args: outcomes, valid, question: (N, 2, k) each, and (N,) codes or None.
+    Returns: difference, -1/2 to 1, or Undefined without two samples of one order."""
     across, within = _disagreement(outcomes, valid)
     difference = across - within
-    return bootstrap_mean(difference, rng, question=question, reason=ONE_SAMPLE, limits=(-1, 1))
+    return plus_two_mean(difference, LEAST_AND_MOST, question, reason=ONE_SAMPLE)
 
 
 def repetition_stability(
-    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+    outcomes: Signs, valid: Booleans, question: ArrayLike | None = None
 ) -> Figure:
     """Return the share of pairs of samples of one order that agree.
 
-    Args: outcomes, valid, rng, question: as in `position_effect`.
+    Args: outcomes, valid, question: as in `position_effect`.
     Returns: share, 0 to 1, or Undefined as there."""
     _, within = _disagreement(outcomes, valid)
-    return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
+    return plus_two_mean(1 - within, (0, 1), question, reason=ONE_SAMPLE)
 
 
 @dataclass(frozen=True, slots=True)
