@@ -38,7 +38,7 @@ BOUND = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """held: whether the interval holds the truth; of a test, whether it did not reject what is true.
+    """held: the interval holds the truth, or the test did not reject what is true.
 
     width: of the interval; 0 for a test."""
 

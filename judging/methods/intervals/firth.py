@@ -38,6 +38,11 @@ class OutcomeFit:
     away: Floats
     chance: Floats
 
+    @property
+    def leverage(self) -> Floats:
+        """(n, K) (T_y - mean) . inverse . (T_y - mean)."""
+        return np.asarray(((self.away @ self.inverse) * self.away).sum(axis=2))
+
 
 def outcome_fit(
     outcomes: ArrayLike, weight: ArrayLike, earned: ArrayLike, *, corrected: bool = True
@@ -61,8 +66,8 @@ def _fitted(outcomes: ArrayLike, weight: ArrayLike, earned: ArrayLike, prior: fl
         fit = _at(theta, table, weights)
         score = weights @ (seen - fit.mean)
         if prior:
-            leverage = np.einsum("nkp,pq,nkq->nk", fit.away, fit.inverse, fit.away)
-            score += prior / 2 * np.einsum("n,nk,nkp->p", weights, fit.chance * leverage, fit.away)
+            expected = (fit.chance * fit.leverage * weights[:, None]).reshape(-1)
+            score += prior / 2 * (expected @ fit.away.reshape(-1, len(theta)))
         step = fit.inverse @ score
         longest = float(np.abs(step).max(initial=0.0))
         theta = theta + step * (LONGEST_STEP / max(longest, LONGEST_STEP))
@@ -75,9 +80,10 @@ def _at(theta: Floats, table: Floats, weights: Floats) -> OutcomeFit:
     linear = table @ theta
     chance = np.exp(linear - linear.max(axis=1, keepdims=True))
     chance /= chance.sum(axis=1, keepdims=True)
-    mean = np.einsum("nk,nkp->np", chance, table)
+    mean = (chance[:, :, None] * table).sum(axis=1)
     away = table - mean[:, None, :]
-    information = np.einsum("n,nk,nkp,nkq->pq", weights, chance, away, away, optimize=True)
+    rows = (away * np.sqrt(weights[:, None] * chance)[:, :, None]).reshape(-1, len(theta))
+    information = rows.T @ rows
     inverse = np.linalg.inv(information + TINY * np.eye(len(theta)))
     return OutcomeFit(theta, mean, inverse, away, chance)
 
@@ -124,7 +130,7 @@ def influence(fit: OutcomeFit, labels: Labels) -> Floats:
 
     Args: fit, labels: from `weighted_fit`.
     Returns: (n, P)."""
-    leverage = np.einsum("nk,nkp,pq,nkq->n", fit.chance, fit.away, fit.inverse, fit.away)
+    leverage = (fit.chance * fit.leverage).sum(axis=1)
     own = np.minimum(labels.weight * leverage[labels.kind], HIGHEST_LEVERAGE)
     residual = (labels.earned - fit.mean[labels.kind]) * (labels.weight / np.sqrt(1 - own))[:, None]
     return np.asarray(residual @ fit.inverse)
@@ -136,7 +142,7 @@ def pseudo_influence(fit: OutcomeFit, labels: Labels) -> Floats:
     Args: fit, labels: as in `influence`.
     Returns: the sums of squares and products."""
     moved = fit.away @ fit.inverse
-    squares = np.einsum("nkp,nkq->npq", moved, moved)
+    squares = moved.transpose(0, 2, 1) @ moved
     return np.asarray(squares[labels.kind] * (labels.weight**2)[:, None, None])
 
 

@@ -204,6 +204,33 @@ def win_rate(
     )
 
 
+def win_rate_test(labels: AuditedLabels, half: float = 0.5) -> float | None:
+    """Test whether people's win rate differs from one half, for examples like these.
+
+    The p is that of the interval of `win_rate`: below 1 - confidence if it leaves one half out.
+
+    Args: labels, half: as in `win_rate`, and the rate under H0.
+    Returns: two-sided p, or None where there is no interval."""
+    if not len(labels.rest):
+        if len(labels.selected) < 2 or labels.questions == 1:
+            return None
+        centre, variance = plus_two(labels.selected, WinRateScale.WIN_RATE.limits, labels.effect)
+        centres, error = [centre], float(np.sqrt(variance))
+        degrees = (labels.questions or len(labels.selected)) - 1
+    elif len(labels.audited) < FEWEST_AUDITED:
+        return None
+    else:
+        parts = difference_estimate(labels, best_lambda(labels))
+        centres = [parts.plus_two_centre]
+        if 2 * len(labels.audited) > len(labels.rest):
+            centres.append(parts.finite_centre)
+        error, degrees = parts.plus_two_se_examples_like_these, parts.degrees
+    if min(centres) <= half <= max(centres):
+        return 1.0
+    nearest = min(abs(centre - half) for centre in centres)
+    return float(2 * scipy.stats.t.sf(nearest / error, degrees))
+
+
 def everyone_labelled(
     values: Floats,
     scale: WinRateScale = WinRateScale.WIN_RATE,

@@ -146,7 +146,7 @@ def test_the_limits_of_pairs_that_all_differ_alike_can_be_written_down():
     Information of the log odds 5 (3/4)(1/4) = 15/16; leverage 1/5 each. Squared residuals
     (4/16 + 9/16)/(1 - 1/5) = 65/64, and 1/16 + 9/16 of the two pseudo-observations."""
     found = covariate_effect(np.ones(5), [1, 1, 1, 1, 0]).slope
-    half = stats.t.ppf(0.975, 4) * np.sqrt((65 / 64 + 10 / 16)) / (15 / 16)
+    half = stats.t.ppf(0.975, 4) * np.sqrt(65 / 64 + 10 / 16) / (15 / 16)
     assert found.value == pytest.approx(np.log(4) / np.tanh(1), abs=1e-6)
     assert found.low == pytest.approx((np.log(3) - half) / np.tanh(1), abs=1e-6)
     assert found.high == pytest.approx((np.log(3) + half) / np.tanh(1), abs=1e-6)
