@@ -109,7 +109,7 @@ class _Games:
         """(m,) in how many labels each model occurs; with ties, also how many labels there are."""
         n = np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64)
         each = np.bincount(self.first, n, m) + np.bincount(self.second, n, m)
-        return np.append(each, n.sum()) if ties else each
+        return np.asarray(np.append(each, n.sum()) if ties else each, dtype=np.float64)
 
     def total(self, tables: Floats) -> Floats:
         """The sum over all labels of what a label of each kind, (kinds, …), counts."""

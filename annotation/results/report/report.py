@@ -361,7 +361,7 @@ def report(of: Analysis) -> Report:
         judge_card=sections_judge_card.judge_card(of),
         win_rate=win_rates.win_rates(of.sheet),
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
-        alt_test=trust.alt_test(of.sheet),
+        alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
         models=win_rates.models(of.sheet),

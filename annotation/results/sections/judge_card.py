@@ -142,7 +142,7 @@ def by_orders(of: Analysis) -> Figure:
     samples = two_orders(of.samples)
     if isinstance(samples, Undefined):
         return samples
-    labels, there = order_labels(samples.difference, samples.valid)
+    labels, there = order_labels(samples.difference, samples.valid, samples.band)
     scores = np.where(there, (labels + 1) / 2, np.nan)
     return advantage(scores[:, 0], scores[:, 1], question=of.sheet.question)
 

@@ -308,7 +308,7 @@ def category_tests(
     if isinstance(samples, Undefined):
         tests.append(samples)
     else:
-        labels, there = order_labels(samples.difference, samples.valid)
+        labels, there = order_labels(samples.difference, samples.valid, samples.band)
         both = there.all(axis=1)
         differ = labels[both, 0] != labels[both, 1]
         tests.append(categories_differ(differ, code[both], rng, question=sheet.question[both]))
@@ -368,7 +368,7 @@ def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison 
 def _conflict_rate(sheet: Sheet, samples: SampleArrays | Undefined, inside: Booleans) -> Figure:
     if isinstance(samples, Undefined):
         return samples
-    labels, there = order_labels(samples.difference[inside], samples.valid[inside])
+    labels, there = order_labels(samples.difference[inside], samples.valid[inside], samples.band)
     return conflicts(labels, there, sheet.question[inside]).conflict_rate
 
 
@@ -376,8 +376,8 @@ def _conflict_rate(sheet: Sheet, samples: SampleArrays | Undefined, inside: Bool
 class ModelPair:
     """Final labels of the examples that compare two models, turned to the first one.
 
-    people: the first model's win rate by people with the judge's help, as `judge_and_people` is of
-    all. p: that it differs from one half, p_holm: adjusted over the pairs; None without an interval.
+    people: the first model's win rate by people with the judge's help. p: that it differs from one
+    half, p_holm: adjusted over the pairs; None without an interval.
     """
 
     model_1: str

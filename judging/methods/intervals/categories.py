@@ -62,8 +62,8 @@ def categories_differ(
         return ONE_CATEGORY
     units, unit = coded_rows(strata, asked, code)
     first = firsts(units, unit)
-    sums = np.bincount(unit, weights * value, units)
-    sizes = np.bincount(unit, weights, units)
+    sums = np.bincount(unit, weights * value, units).astype(np.float64)
+    sizes = np.bincount(unit, weights, units).astype(np.float64)
     names = np.unique(code)
     place = np.searchsorted(names, code[first])
     observed = _distances(sums, sizes, place[None, :], len(names))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Floats
+from judging.methods.arrays import Codes, Floats
 from judging.methods.intervals.bootstrap import ONE_QUESTION, coded, plus_two_mean
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.intervals.firth import (
@@ -128,8 +128,8 @@ class _Design:
 
     columns: Floats
     weight: Floats
-    question: Floats
-    stratum: Floats
+    question: Codes
+    stratum: Codes
     near: float
 
     @classmethod
@@ -153,12 +153,12 @@ class _Design:
         x = np.tanh(delta / scale)
         columns = x[:, None] if constant else np.column_stack((np.ones(n), x))
         asked = np.arange(n) if question is None else coded(question)[1]
-        strata = np.zeros(n, np.intp) if stratum is None else np.asarray(stratum)
+        strata = np.zeros(n, np.intp) if stratum is None else coded(stratum)[1]
         return cls(columns, weights, asked, strata, near)
 
     @property
     def constant(self) -> bool:
-        return self.columns.shape[1] == 1
+        return bool(self.columns.shape[1] == 1)
 
     def effect(self, preference: _Preference) -> CovariateEffect:
         fit, labels, best = preference.fit, preference.labels, preference.best
@@ -206,8 +206,8 @@ class _Preference:
         y = np.asarray(score, dtype=np.float64)
         outcomes = np.stack((design.columns, np.zeros_like(design.columns)), axis=1)
         earned = design.columns * y[:, None]
-        kind, strata = np.arange(len(y)), np.asarray(design.stratum)
-        labels = Labels(kind, earned, design.weight, np.asarray(design.question), strata)
+        kind = np.arange(len(y))
+        labels = Labels(kind, earned, design.weight, design.question, design.stratum)
         fit = weighted_fit(outcomes, labels)
         separated = _separated(design.columns[:, -1], y, constant=design.constant)
         if separated:

@@ -112,11 +112,11 @@ def weighted_fit(outcomes: Floats, labels: Labels) -> OutcomeFit:
     Args: outcomes, labels: as in `outcome_fit`, and the labels.
     Returns: the fit."""
     kinds = len(outcomes)
-    weight = np.bincount(labels.kind, labels.weight, kinds)
+    weight = np.bincount(labels.kind, labels.weight, kinds).astype(np.float64)
     earned = np.stack(
         [np.bincount(labels.kind, labels.weight * one, kinds) for one in labels.earned.T], axis=1
     )
-    earned /= np.where(weight > 0, weight, 1.0)[:, None]
+    earned = earned / np.where(weight > 0, weight, 1.0)[:, None]
     # The penalty counts once against the effective number, so more against the sum of weights.
     prior = float(labels.weight @ labels.weight / labels.weight.sum())
     return _fitted(outcomes, weight, earned, prior)
@@ -159,7 +159,7 @@ def plus_two_covariance(moves: Floats, pseudo: Floats, labels: Labels) -> Floats
     if not all_differ(labels.question):
         groups, code = coded(labels.question)
         sums = np.stack([np.bincount(code, one, groups) for one in moves.T], axis=1)
-        together = sums.T @ sums * (groups / max(groups - 1, 1))
+        together = np.asarray(sums.T @ sums * (groups / max(groups - 1, 1)), dtype=np.float64)
         before, after = float(np.trace(alone)), float(np.trace(together))
         effect = max(1.0, after / before if before > WIDTH else len(code) / groups)
     more = np.zeros_like(alone)

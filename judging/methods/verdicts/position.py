@@ -30,15 +30,18 @@ LEAST_AND_MOST = (-0.5, 1.0)
 ONE_SAMPLE = "no example has two samples of one order"
 
 
-def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
+def order_labels(difference: Integers, valid: Booleans, band: int = 0) -> tuple[Signs, Booleans]:
     """Return the label of the mean within each order.
 
     Args:
         difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
         valid: (N, 2, k) bool.
+        band: the largest mean difference that is a tie.
     Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample."""
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
-    return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
+    tied = np.abs(total) <= band * valid.sum(axis=2)
+    signs = np.where(tied, 0, np.sign(total)).astype(np.int8)
+    return signs, np.asarray(valid.any(axis=2))
 
 
 def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
@@ -171,7 +174,7 @@ class GapBin:
 
 
 def conflict_by_gap(
-    difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1
+    difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1, band: int = 0
 ) -> list[GapBin]:
     """Return the conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
 
@@ -183,14 +186,15 @@ def conflict_by_gap(
         difference, valid: as in `order_labels`, in units of 1/scale.
         edges: ascending limits of the bins.
         scale: units per point.
+        band: as in `order_labels`.
     Returns: the bins."""
     limits = np.asarray(edges, dtype=np.float64)
     half = valid.shape[2] // 2
     first, second = slice(0, half), slice(half, None)
-    whole = [_gap_and_conflict(difference, valid, slice(None), slice(None), scale)]
+    whole = [_gap_and_conflict(difference, valid, slice(None), slice(None), scale, band)]
     split = [
-        _gap_and_conflict(difference, valid, first, second, scale),
-        _gap_and_conflict(difference, valid, second, first, scale),
+        _gap_and_conflict(difference, valid, first, second, scale, band),
+        _gap_and_conflict(difference, valid, second, first, scale, band),
     ]
 
     def rate(parts: list[tuple[Floats, Booleans]], low: float, high: float, last: bool) -> Figure:
@@ -220,10 +224,10 @@ def conflict_by_gap(
 
 
 def _gap_and_conflict(
-    difference: Integers, valid: Booleans, of_gap: slice, of_conflict: slice, scale: int
+    difference: Integers, valid: Booleans, of_gap: slice, of_conflict: slice, scale: int, band: int
 ) -> tuple[Floats, Booleans]:
     """Gap and conflict of the examples that have a valid sample of each order in both parts."""
-    labels, there = order_labels(difference[:, :, of_conflict], valid[:, :, of_conflict])
+    labels, there = order_labels(difference[:, :, of_conflict], valid[:, :, of_conflict], band)
     part, present = difference[:, :, of_gap], valid[:, :, of_gap]
     n = present.sum(axis=2)
     rows = there.all(axis=1) & (n > 0).all(axis=1)

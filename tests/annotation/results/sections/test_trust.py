@@ -8,7 +8,7 @@ from annotation.models import Annotator, Draft, Item, Round
 from annotation.queue.queue import claim_next, skip
 from annotation.results.data.sheet import sheet_of
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import NO_AUDIT, alt_test, audit_of
+from annotation.results.sections.trust import NO_AUDIT, alt_test, audit_of, replacement_of
 from annotation.results.sections.trust import certificate as certificate_of
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
@@ -141,4 +141,4 @@ def test_without_an_audit_nothing_is_certified(project, run):
     assert Round.objects.get().certificate_plan is None
     found = certificate(sheet_of(project, run), run)
     assert "no audit" in found.reason
-    assert "three annotators" in alt_test(sheet_of(project, run)).reason
+    assert "three annotators" in alt_test(sheet_of(project, run), replacement_of(project)).reason
