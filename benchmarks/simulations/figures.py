@@ -19,13 +19,15 @@ from judging.methods.agreement.annotators import (
     alternative_annotator_test,
 )
 from judging.methods.arrays import Codes, Floats, Signs
+from judging.methods.intervals.categories import categories_differ
 from judging.methods.intervals.covariates import (
     CovariateBias,
     CovariateEffect,
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Figure, Undefined, sign_flip
+from judging.methods.intervals.estimates import Figure, Undefined, holm, sign_flip
+from judging.methods.intervals.win_rate import AuditedLabels, win_rate_test
 from judging.methods.ranking import bradley_terry, davidson
 from judging.methods.verdicts.position import position_effect, repetition_stability
 
@@ -310,6 +312,49 @@ def _error_at_the_bound(people: int, error: float, epsilon: float) -> float:
     return low
 
 
+def category_checks() -> Iterator[Check]:
+    """Categories of one judge, which errs as often in each."""
+    for categories, each, error in product((2, 10, 50), (5, 20), (0.05, 0.25)):
+
+        def draw(
+            rng: Rng, categories: int = categories, each: int = each, error: float = error
+        ) -> dict[str, Found | None]:
+            category = np.repeat(np.arange(categories), each)
+            right = (rng.random(len(category)) >= error).astype(float)
+            found = categories_differ(right, category, rng)
+            assert not isinstance(found, Undefined)
+            return {
+                "all categories together": Found(found.p > BOUND),
+                "any category, by Holm": Found(min(found.p_holm.values()) > BOUND),
+            }
+
+        yield Check(f"{categories} categories of {each}, error {error:.0%}", draw)
+
+
+def model_pair_checks() -> Iterator[Check]:
+    """Several pairs of equal models after a routed round, each with its share of the audit."""
+    for pairs, each, audit in product((3, 10), (60, 200), (12, 40)):
+
+        def draw(
+            rng: Rng, pairs: int = pairs, each: int = each, audit: int = audit
+        ) -> dict[str, Found | None]:
+            tests = [win_rate_test(_labels_of_pair(each, audit, rng)) for _ in range(pairs)]
+            p = [one for one in tests if one is not None]
+            return {"any pair of models, by Holm": Found(bool(holm(p).min() > BOUND))}
+
+        yield Check(f"{pairs} pairs of {each} examples, audit {audit} each", draw)
+
+
+def _labels_of_pair(n: int, audit: int, rng: Rng) -> AuditedLabels:
+    """Equal models for people; the judge errs on 25 %, always towards the first model."""
+    human = rng.choice([1.0, 0.5, 0.0], n, p=(0.4, 0.2, 0.4))
+    judge = np.where((human < 1) & (rng.random(n) < 0.25 / 0.6), 1.0, human)
+    order = np.argsort(-(rng.normal(size=n) + (judge != human)))
+    selected, rest = order[: n // 5], order[n // 5 :]
+    audited = rng.choice(rest, audit, replace=False)
+    return AuditedLabels(human[selected], judge[rest], human[audited], judge[audited])
+
+
 FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "position effect and repetition stability": position_checks,
     "length γ and the equal-length win rate": length_checks,
@@ -318,6 +363,8 @@ FIGURES: dict[str, Callable[[], Iterator[Check]]] = {
     "strengths and ν of Davidson": davidson_checks,
     "p of two runs": two_runs_checks,
     "alternative annotator test": alternative_annotator_checks,
+    "categories that do not differ": category_checks,
+    "pairs of models that do not differ": model_pair_checks,
 }
 
 

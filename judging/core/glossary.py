@@ -138,8 +138,8 @@ _TERMS = (
     ),
     Term(
         "γ",
-        "How much a larger difference between the responses (such as in length) raises the log-odds "
-        "of winning; 0 means no preference.",
+        "How much a larger difference between the responses, such as in length, raises the "
+        "log-odds of winning; 0 means no preference.",
     ),
     Term(
         "position effect",
@@ -152,8 +152,8 @@ _TERMS = (
     ),
     Term(
         "strength",
-        "A model's log-odds of beating an average model, from its wins, losses and ties against the "
-        "others; the mean over all models is 0.",
+        "A model's log-odds of winning, from its wins, losses and ties against the others; the "
+        "mean over all models is 0.",
     ),
     Term(
         "ICC",

@@ -113,10 +113,8 @@ def weighted_fit(outcomes: Floats, labels: Labels) -> OutcomeFit:
     Returns: the fit."""
     kinds = len(outcomes)
     weight = np.bincount(labels.kind, labels.weight, kinds).astype(np.float64)
-    earned = np.stack(
-        [np.bincount(labels.kind, labels.weight * one, kinds) for one in labels.earned.T], axis=1
-    )
-    earned = earned / np.where(weight > 0, weight, 1.0)[:, None]
+    columns = [np.bincount(labels.kind, labels.weight * one, kinds) for one in labels.earned.T]
+    earned = np.stack(columns, axis=1) / np.where(weight > 0, weight, 1.0)[:, None]
     # The penalty counts once against the effective number, so more against the sum of weights.
     prior = float(labels.weight @ labels.weight / labels.weight.sum())
     return _fitted(outcomes, weight, earned, prior)
