@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 import scipy
@@ -12,6 +14,7 @@ from judging.methods.verdicts.position import (
     repetition_stability,
     win_rate_by_position,
 )
+from judging.methods.verdicts.verdicts import verdict
 
 EVERY = np.ones((4, 2, 1), bool)
 
@@ -149,3 +152,16 @@ def test_a_gap_on_the_last_edge_belongs_to_the_last_bin():
     assert (mixed.split_samples.n, mixed.split_samples.value) == (1, 0.5)
     assert mixed.split_samples.low < 0.5 < mixed.split_samples.high
     assert empty.same_samples == Undefined("no example in this bin")
+
+
+def test_a_band_is_of_the_mean_as_in_the_verdicts():
+    """.53, .53, .56 with a band of .05 around 1/2: the last sample is a win, and the mean a tie."""
+    scores = np.array([[[53, 53, 56], [53, 56, 60]]])
+    difference, valid = 2 * scores - 100, np.ones((1, 2, 3), bool)
+    labels, _ = order_labels(difference, valid, band=10)
+    for order, sign in zip(scores[0], labels[0], strict=True):
+        pairs = tuple((Fraction(int(p), 100), 1 - Fraction(int(p), 100)) for p in order)
+        label = verdict(pairs, band=Fraction(1, 10)).label
+        assert {"win": 1, "tie": 0, "lose": -1}[label] == sign
+    assert labels.tolist() == [[0, 1]]
+    assert order_labels(difference, valid)[0].tolist() == [[1, 1]]
