@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('judging', '0006_earlier_looks'),
+        ('judging', '0007_deleted_projects'),
     ]
 
     operations = [
