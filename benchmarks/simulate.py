@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
-from benchmarks.simulations import certificates, two_stage
+from benchmarks.simulations import bars, certificates, figures, two_stage
 from benchmarks.simulations.certificates import Promise
 from benchmarks.simulations.coverage import FEWER, INTERVALS, SETTINGS, Coverage, coverage
 from benchmarks.simulations.projects import settings
@@ -22,13 +22,14 @@ SEED = 20230529
 REPEATS = 10_000
 # Each of the intervals is a check too, by its name.
 CERTIFICATES, STAGES = "certificates", "rounds that learn"
+BARS = "learned routing against BPDE"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=REPEATS)
     parser.add_argument("--processes", type=int, default=os.cpu_count())
-    checks = [*INTERVALS, CERTIFICATES, STAGES]
+    checks = [*INTERVALS, *figures.FIGURES, CERTIFICATES, STAGES, BARS]
     parser.add_argument("--only", action="append", choices=checks, help="this check; repeatable")
     chosen = parser.parse_args()
     with ProcessPoolExecutor(chosen.processes) as pool:
@@ -46,6 +47,13 @@ def table(name: str, pool: ProcessPoolExecutor, repeats: int) -> Iterator[str]:
         fewer = min(repeats, FEWER)
         check_stages = partial(two_stage.simulate, repeats=fewer, seed=SEED)
         return two_stage_table(list(pool.map(check_stages, two_stage.stages())))
+    if name == BARS:
+        check_bars = partial(bars.simulate, repeats=min(repeats, FEWER), seed=SEED)
+        return bar_table(list(pool.map(check_bars, bars.draws())))
+    if name in figures.FIGURES:
+        check_figures = partial(figures.simulate, name, repeats=repeats, seed=SEED)
+        found = pool.map(check_figures, figures.places(name))
+        return coverage_table(name, [row for rows in found for row in rows])
     check = partial(coverage, name, repeats=repeats, seed=SEED)
     return coverage_table(name, list(pool.map(check, SETTINGS.get(name, settings)())))
 
@@ -79,6 +87,17 @@ def certificate_table(rows: list[Promise]) -> Iterator[str]:
     for row in rows:
         kept = "kept" if row.passes() else "broken"
         yield f"| {row.case} | {row.issued} | {row.false} | {kept} |"
+
+
+def bar_table(rows: list[bars.Gain]) -> Iterator[str]:
+    yield f"### Learned routing against BPDE, {rows[0].repeats:,} repeats each"
+    yield ""
+    yield "| setting | learned used | AUROC above BPDE's | standard error | |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        kept = "kept" if row.passes() else "broken"
+        gain = f"{row.gain:+.3f} | {row.standard_error:.3f}"
+        yield f"| {row.setting} | {row.used:.0%} | {gain} | {kept} |"
 
 
 def two_stage_table(rows: list[two_stage.Kept]) -> Iterator[str]:

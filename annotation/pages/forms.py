@@ -51,7 +51,8 @@ class SettingsForm(forms.ModelForm):
         fields = (
             "name", "description", "question_asked", "guidelines", "scale", "both_bad",
             "cant_judge", "criteria", "rendering", "hide_models", "no_majority",
-            "leave_out_unblinded", "wage_usd", "minutes_per_vote", "cost_basis",
+            "leave_out_unblinded", "annotator_advantage", "wage_usd", "minutes_per_vote",
+            "cost_basis",
         )  # fmt: skip
         field_classes = {"guidelines": LinesField, "description": LinesField}
         labels = {
@@ -62,6 +63,7 @@ class SettingsForm(forms.ModelForm):
             "rendering": "Responses are shown as",
             "no_majority": "If votes have no majority",
             "leave_out_unblinded": "Leave out votes given unblinded",
+            "annotator_advantage": "Advantage of the judge for being cheaper, ε",
             "wage_usd": "Wage, USD per hour",
             "minutes_per_vote": "Assumed minutes per vote",
             "cost_basis": "Human cost is based on",
@@ -80,6 +82,10 @@ class SettingsForm(forms.ModelForm):
             "then the majority of an item's other votes. Without a majority, the choice above "
             "applies, as it was when the round opened; without other votes, a person decides. This "
             "takes effect at once, also in closed rounds, so choose before you look at results.",
+            "annotator_advantage": "The alternative annotator test asks whether the judge is at "
+            "most this much worse than an annotator. Calderon et al. (2025) take 0.2 for experts, "
+            "0.15 for skilled annotators, and 0.1 for crowd workers. Set it before people vote: "
+            "if it changes later, the report says so.",
             "wage_usd": "7.50 and three minutes are FairEval's figures (footnote 1).",
         }
         widgets = {
@@ -97,7 +103,7 @@ class SettingsForm(forms.ModelForm):
         self.made_for = _seen(self.data.get("made_for", ""))
         self.before = {name: getattr(self.instance, name) for name in self.fields}
         self.initial["criteria"] = "\n".join(self.instance.criteria)
-        for name in ("wage_usd", "minutes_per_vote"):
+        for name in ("wage_usd", "minutes_per_vote", "annotator_advantage"):
             self.initial[name] = Decimal(f"{self.initial[name].normalize():f}")
 
     @property

@@ -28,8 +28,9 @@ HEAD = """
 A random sample of the pairs is taken as labelled, with the known labels; what was learned from
 it orders the rest, and all figures are about that rest, so that no label is used twice. Means
 over {draws} draws. Learned: by the fallback rule, so BPDE's order where the fit does not beat it
-by the standard error; *used* says how often it did. The jury's disagreement needs no label: the
-entropy of both judges' verdicts. A judge's tie is half an error.
+by half the standard error (by a whole one with fewer than ten errors); *used* says how often it
+did. The jury's disagreement needs no label: the entropy of both judges' verdicts. A judge's tie is
+half an error.
 """
 
 

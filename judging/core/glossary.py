@@ -136,6 +136,50 @@ _TERMS = (
         "interval",
         "The 95 % confidence interval: the range in which the true value plausibly lies.",
     ),
+    Term(
+        "γ",
+        "How much a larger difference between the responses, such as in length, raises the "
+        "log-odds of winning; 0 means no preference.",
+    ),
+    Term(
+        "position effect",
+        "How much more often two samples disagree if the order differs than if it is the same; 0 "
+        "means that positions don't matter.",
+    ),
+    Term(
+        "repetition stability",
+        "The share of pairs of samples of the same order that agree.",
+    ),
+    Term(
+        "strength",
+        "A model's log-odds of winning, from its wins, losses and ties against the others; the "
+        "mean over all models is 0.",
+    ),
+    Term(
+        "ICC",
+        "Intraclass correlation: how much of the variation between probabilities comes from the "
+        "examples and not from the permutation; 1 means that all permutations agree.",
+    ),
+    Term(
+        "RStd",
+        "The standard deviation of the recall over the options: how unequally the judge finds each "
+        "option where it is the right one; 0 means no preference.",
+    ),
+    Term(
+        "ρ",
+        "In the alternative annotator test, how often the judge (or the annotator) agrees with the "
+        "other annotators at least as well as the one it is compared with.",
+    ),
+    Term(
+        "ω",
+        "In the alternative annotator test, the share of annotators against whom the judge is as "
+        "good; the judge passes at ½.",
+    ),
+    Term(
+        "ε",
+        "In the alternative annotator test, the advantage that the judge gets because it is "
+        "cheaper than a person.",
+    ),
     Term("selected", "Sent to people because of its rank."),
     Term(
         "audit",

@@ -12,11 +12,18 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Booleans, Codes, Floats
-from judging.methods.intervals.bootstrap import cells, estimate_of, resampled_counts
+from judging.methods.intervals.bootstrap import ONE_QUESTION, cells
 from judging.methods.intervals.estimates import Estimate, Undefined
+from judging.methods.intervals.firth import (
+    Labels,
+    half_width,
+    influence,
+    outcome_fit,
+    plus_two_covariance,
+    pseudo_influence,
+    weighted_fit,
+)
 
-STEPS = 60
-REPEATS = 1_000
 NO_TIE = Undefined("no label is a tie, so this is the Bradley–Terry model")
 ALL_TIES = Undefined("every label is a tie, so the models can't be told apart")
 
@@ -92,6 +99,18 @@ class _Games:
         cell, row = cells(first, second, signs)
         return cls(cell, first[row], second[row], signs[row])
 
+    def no_tie_model(self) -> Undefined | None:
+        """Why ties can't be an outcome of their own, if they can't."""
+        if not np.any(self.signs == 0):
+            return NO_TIE
+        return None if np.any(self.signs) else ALL_TIES
+
+    def played(self, m: int, *, ties: bool) -> Floats:
+        """(m,) in how many labels each model occurs; with ties, also how many labels there are."""
+        n = np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64)
+        each = np.bincount(self.first, n, m) + np.bincount(self.second, n, m)
+        return np.asarray(np.append(each, n.sum()) if ties else each, dtype=np.float64)
+
     def total(self, tables: Floats) -> Floats:
         """The sum over all labels of what a label of each kind, (kinds, …), counts."""
         return np.bincount(self.cell, minlength=len(self.signs)).astype(np.float64) @ tables
@@ -102,17 +121,31 @@ def bradley_terry(
     model_1: ArrayLike,
     model_2: ArrayLike,
     sign: ArrayLike,
-    rng: np.random.Generator,
     *,
     question: ArrayLike | None = None,
-    repeats: int = REPEATS,
 ) -> list[RankedModel] | Undefined:
     """Rank models by their wins, a tie as half (Bradley, Terry 1952, doi:10.2307/2334029).
 
+    Strengths are those of the largest likelihood; their limits are those of `firth`.
+
     Args:
         models, model_1, model_2, sign: as in `pairwise_results`.
-        rng, question, repeats: as in `resampled_counts`.
+        question: (N,) codes; None: each label has its own.
     Returns: the strongest first of the `comparable` models, or Undefined if there is no ranking."""
+    found = _strengths(models, model_1, model_2, sign, question, ties=False)
+    return found if isinstance(found, Undefined) else list(found.ranked)
+
+
+def _strengths(
+    models: Sequence[str],
+    model_1: ArrayLike,
+    model_2: ArrayLike,
+    sign: ArrayLike,
+    question: ArrayLike | None,
+    *,
+    ties: bool,
+) -> DavidsonRanking | Undefined:
+    """Fit the comparable models: with ties as halves, or as an outcome of their own."""
     games = _Games.of(models, model_1, model_2, sign)
     if isinstance(games, Undefined):
         return games
@@ -120,33 +153,92 @@ def bradley_terry(
     if isinstance(found, Undefined):
         return found
     if found.apart:
-        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
-        return bradley_terry(names, *rows, rng, question=asked, repeats=repeats)
-    m, tables = len(models), _tables(games, len(models))
-    wins = (tables[:, 0] + tables[:, 1] / 2).reshape(len(tables), -1)
-    table = games.total(wins).reshape(m, m)
-    strength = _fit_bradley_terry(table[None])[0]
-    counts = resampled_counts(games.cell, rng, question=question, repeats=repeats)
-    resampled = _fit_bradley_terry((counts @ wins).reshape(-1, m, m))
-    played = table.sum(axis=0) + table.sum(axis=1)
-    chance = 1 / (1 + np.exp(strength[None, :] - strength[:, None]))
-    return _ranked(models, strength, resampled, (chance.sum(axis=1) - 0.5) / (m - 1), played)
-
-
-def _ranked(
-    models: Sequence[str], strength: Floats, resampled: Floats, expected: Floats, played: Floats
-) -> list[RankedModel]:
-    """The models with their figures, the strongest first."""
-    ranked = [
-        RankedModel(
-            model,
-            estimate_of(float(strength[i]), resampled[:, i], round(float(played[i]))),
-            float(expected[i]),
-            round(float(played[i])),
+        models, (first, second, signs), question = _among(
+            found, models, model_1, model_2, sign, question
         )
+        games = _Games.of(models, first, second, signs)
+        if isinstance(games, Undefined):
+            return games
+    if ties and (lacking := games.no_tie_model()) is not None:
+        return lacking
+    return _fit(models, games, question, ties=ties)
+
+
+def _fit(
+    models: Sequence[str], games: _Games, question: ArrayLike | None, *, ties: bool
+) -> DavidsonRanking:
+    m, n = len(models), len(games.cell)
+    # The strengths are known up to a constant: m - 1 directions leave their mean at 0.
+    basis = np.linalg.svd(np.eye(m) - 1 / m)[0][:, : m - 1]
+    outcomes, kind, earned = _outcomes(games, basis, ties=ties)
+    asked = np.arange(n) if question is None else np.asarray(question)
+    labels = Labels(kind[games.cell], earned[games.cell], np.ones(n), asked, np.zeros(n, np.intp))
+    fit = weighted_fit(outcomes, labels)
+    moves, pseudo = influence(fit, labels), pseudo_influence(fit, labels)
+    covariance = plus_two_covariance(moves, pseudo, labels)
+    weight = np.bincount(games.cell, minlength=len(kind)).astype(np.float64)
+    best = outcome_fit(outcomes[kind], weight, earned, corrected=False)
+    turn = np.zeros((m + ties, m - 1 + ties))
+    turn[:m, : m - 1] = basis
+    if ties:
+        turn[m, m - 1] = 1
+    value, centre = turn @ best.theta, turn @ fit.theta
+    spread = np.einsum("ip,pq,iq->i", turn, covariance, turn)
+    figures = [
+        _estimate(*one, labels, m - 1 + ties)
+        for one in zip(value, centre, spread, games.played(m, ties=ties), strict=True)
+    ]
+    expected = _expected(value[:m], np.exp(value[m]) if ties else 0.0)
+    ranked = [
+        RankedModel(model, figures[i], float(expected[i]), figures[i].n)
         for i, model in enumerate(models)
     ]
-    return sorted(ranked, key=lambda entry: -entry.strength.value)
+    by_strength = tuple(sorted(ranked, key=lambda entry: -entry.strength.value))
+    tie = _exponential(figures[m]) if ties else Estimate(0.0, n)
+    return DavidsonRanking(by_strength, tie)
+
+
+def _outcomes(games: _Games, basis: Floats, *, ties: bool) -> tuple[Floats, Codes, Floats]:
+    """T of each outcome of each two models, each kind's two models, and what the kind earned."""
+    low, high = np.minimum(games.first, games.second), np.maximum(games.first, games.second)
+    pairs, kind = np.unique(np.stack((low, high)), axis=1, return_inverse=True)
+    kind = kind.reshape(-1)
+    half = (basis[pairs[0]] - basis[pairs[1]]) / 2
+    won = np.where(games.first < games.second, games.signs, -games.signs)[:, None]
+    earned = won * half[kind]
+    outcomes = np.stack((half, -half), axis=1)
+    if not ties:
+        # Half a win and half a lose is nothing on this scale.
+        return outcomes, kind, earned
+    outcomes = np.stack((half, np.zeros_like(half), -half), axis=1)
+    tied = np.zeros((*outcomes.shape[:2], 1))
+    tied[:, 1] = 1
+    own = np.column_stack((earned, games.signs == 0))
+    return np.concatenate((outcomes, tied), axis=2), kind, own
+
+
+def _estimate(
+    value: float, centre: float, variance: float, n: float, labels: Labels, parameters: int
+) -> Estimate:
+    if labels.questions < 2:
+        return Estimate(float(value), round(n), note=ONE_QUESTION)
+    half = half_width(float(variance), labels, parameters)
+    low, high = min(centre - half, value), max(centre + half, value)
+    return Estimate(float(value), round(n), float(low), float(high))
+
+
+def _exponential(found: Estimate) -> Estimate:
+    low, high = (None if one is None else float(np.exp(one)) for one in (found.low, found.high))
+    return Estimate(float(np.exp(found.value)), found.n, low, high, found.note)
+
+
+def _expected(strength: Floats, tie: float) -> Floats:
+    """(m,) what each model earns against the others on average, a tie as half."""
+    half = (strength[:, None] - strength[None, :]) / 2
+    total = np.exp(half) + np.exp(-half) + tie
+    earned = (np.exp(half) + tie / 2) / total
+    np.fill_diagonal(earned, 0.0)
+    return np.asarray(earned.sum(axis=1) / (len(strength) - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,38 +326,6 @@ def _among(
     return names, (first[rows], second[rows], np.asarray(sign)[rows]), asked
 
 
-def _fit_bradley_terry(wins: Floats) -> Floats:
-    """Return (R, m) strengths of (R, m, m) win tables; NaN if none are finite."""
-    repeats, m, _ = wins.shape
-    games = wins + wins.transpose(0, 2, 1)
-    won = wins.sum(axis=2)
-    strength = np.zeros((repeats, m))
-    diagonal = np.arange(m)
-    for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(strength[:, None, :] - strength[:, :, None]))
-        gradient = won - (games * chance).sum(axis=2)
-        information = -games * chance * (1 - chance)
-        information[:, diagonal, diagonal] = 0.0
-        information[:, diagonal, diagonal] = -information.sum(axis=2) + 1e-9
-        # The strengths are known up to a constant: 1/m in each cell fixes their mean.
-        step = np.linalg.solve(information + 1 / m, gradient[..., None])[..., 0]
-        strength += np.clip(step, -2, 2)
-        if np.abs(step).max(initial=0) < 1e-10:
-            break
-    strength -= strength.mean(axis=1, keepdims=True)
-    strength[~_strongly_connected(wins)] = np.nan
-    return strength
-
-
-def _strongly_connected(wins: Floats) -> Booleans:
-    """For each of (R, m, m) win tables whether every model reaches every other through wins."""
-    m = wins.shape[-1]
-    reach = ((wins > 0) | np.eye(m, dtype=bool)).astype(np.float64)
-    for _ in range(max(1, m.bit_length())):
-        reach = (reach @ reach > 0).astype(np.float64)
-    return np.asarray(reach.all(axis=(1, 2)))
-
-
 @dataclass(frozen=True, slots=True)
 class DavidsonRanking:
     """ranked: the strongest first; strengths on the log-odds scale, mean 0.
@@ -281,42 +341,17 @@ def davidson(
     model_1: ArrayLike,
     model_2: ArrayLike,
     sign: ArrayLike,
-    rng: np.random.Generator,
     *,
     question: ArrayLike | None = None,
-    repeats: int = REPEATS,
 ) -> DavidsonRanking | Undefined:
     """Rank models with a tie parameter (Davidson 1970, doi:10.1080/01621459.1970.10481082).
 
-    Args: models, model_1, model_2, sign, rng, question, repeats: as in `bradley_terry`.
+    Args: models, model_1, model_2, sign, question: as in `bradley_terry`.
     Returns: the ranking, in which a tie is half a win, or Undefined without ties."""
-    labels = _Games.of(models, model_1, model_2, sign)
-    if isinstance(labels, Undefined):
-        return labels
-    if not np.any(labels.signs == 0):
-        return NO_TIE
-    if not np.any(labels.signs):
-        return ALL_TIES
-    found = comparable(models, model_1, model_2, sign)
-    if isinstance(found, Undefined):
-        return found
-    if found.apart:
-        names, rows, asked = _among(found, models, model_1, model_2, sign, question)
-        return davidson(names, *rows, rng, question=asked, repeats=repeats)
-    m = len(models)
-    tables = _tables(labels, m).reshape(len(labels.signs), -1)
-    observed = labels.total(tables).reshape(1, 2, m, m)
-    counts = resampled_counts(labels.cell, rng, question=question, repeats=repeats)
-    strength, tie = _fit_davidson(observed)
-    drawn_strength, drawn_tie = _fit_davidson((counts @ tables).reshape(-1, 2, m, m))
-    win, even = _davidson_chances(strength[0], tie[0])
-    games = observed[0].sum(axis=0)
-    played = (games + games.T).sum(axis=1) - observed[0, 1].sum(axis=1)
-    expected = (win + even / 2).sum(axis=1) / (m - 1)
-    return DavidsonRanking(
-        tuple(_ranked(models, strength[0], drawn_strength, expected, played)),
-        estimate_of(float(tie[0]), drawn_tie, len(labels.cell)),
-    )
+    games = _Games.of(models, model_1, model_2, sign)
+    if not isinstance(games, Undefined) and (lacking := games.no_tie_model()) is not None:
+        return lacking
+    return _strengths(models, model_1, model_2, sign, question, ties=True)
 
 
 def _tables(labels: _Games, m: int) -> Floats:
@@ -330,59 +365,3 @@ def _tables(labels: _Games, m: int) -> Floats:
     tables[index[~decided], 1, first[~decided], second[~decided]] = 1
     tables[index[~decided], 1, second[~decided], first[~decided]] = 1
     return tables
-
-
-def _davidson_chances(strength: Floats, tie: ArrayLike) -> tuple[Floats, Floats]:
-    """P(i beats j) and P(tie), (…, m, m) with 0 on the diagonal."""
-    half = (strength[..., :, None] - strength[..., None, :]) / 2
-    v = np.asarray(tie)[..., None, None]
-    total = np.exp(half) + np.exp(-half) + v
-    apart = 1 - np.eye(strength.shape[-1])
-    return np.exp(half) / total * apart, v / total * apart
-
-
-def _fit_davidson(tables: Floats) -> tuple[Floats, Floats]:
-    """Return (R, m) strengths and (R,) v of (R, 2, m, m) wins and ties; NaN if none are finite."""
-    repeats, _, m, _ = tables.shape
-    wins, ties = tables[:, 0], tables[:, 1]
-    games = wins + wins.transpose(0, 2, 1) + ties
-    won = (wins + ties / 2).sum(axis=2)
-    n_ties = ties.sum(axis=(1, 2)) / 2
-    decided = games.sum(axis=(1, 2)) / 2 - n_ties
-    usable = _strongly_connected(wins + ties / 2) & (n_ties > 0) & (decided > 0)
-    strength = np.zeros((repeats, m))
-    log_tie = np.log(np.clip(2 * n_ties, 0.5, None) / np.clip(decided, 0.5, None))
-    for _ in range(STEPS):
-        step = _davidson_step(strength, log_tie, games, won, n_ties)
-        strength += step[:, :m]
-        log_tie += step[:, m]
-        if np.abs(step[usable]).max(initial=0) < 1e-10:
-            break
-    strength -= strength.mean(axis=1, keepdims=True)
-    strength[~usable], log_tie[~usable] = np.nan, np.nan
-    return strength, np.exp(log_tie)
-
-
-def _davidson_step(
-    strength: Floats, log_tie: Floats, games: Floats, won: Floats, n_ties: Floats
-) -> Floats:
-    """(R, m + 1) Newton steps of strengths and log v, from score and Fisher's information."""
-    repeats, m = strength.shape
-    win, even = _davidson_chances(strength, np.exp(log_tie))
-    points, lost = win + even / 2, win.transpose(0, 2, 1)
-    score = np.empty((repeats, m + 1))
-    score[:, :m] = won - (games * points).sum(axis=2)
-    score[:, m] = n_ties - (games * even).sum(axis=(1, 2)) / 2
-    information = np.zeros((repeats, m + 1, m + 1))
-    # Variance of the points (1, 1/2, 0) of one game, of its tie, and their covariance.
-    spread = games * (win + even / 4 - points**2)
-    places = np.arange(m)
-    information[:, :m, :m] = -spread
-    information[:, places, places] = spread.sum(axis=2)
-    shared = (games * even * (0.5 - points)).sum(axis=2)
-    information[:, :m, m] = information[:, m, :m] = shared
-    information[:, m, m] = (games * even * (win + lost)).sum(axis=(1, 2)) / 2
-    # The strengths are known up to a constant: 1/m in each of their cells fixes their mean.
-    information[:, :m, :m] += 1 / m
-    information[:, range(m + 1), range(m + 1)] += 1e-9
-    return np.clip(np.linalg.solve(information, score[..., None])[..., 0], -2, 2)

@@ -12,6 +12,8 @@ from django.utils import timezone
 # FairEval, footnote 1: 7.50 USD an hour and three minutes an example.
 DEFAULT_WAGE_USD = Decimal("7.50")
 DEFAULT_MINUTES = Decimal("3")
+# Calderon et al. 2025, §3: .2 for experts, .15 for skilled annotators, .1 for crowd workers.
+DEFAULT_ADVANTAGE = Decimal("0.15")
 
 
 class KeptProjects(models.Manager["Project"]):
@@ -59,6 +61,12 @@ class Project(models.Model):
     rendering = models.CharField(max_length=8, choices=Rendering, default=Rendering.MARKDOWN)
     no_majority = models.CharField(max_length=10, choices=NoMajority, default=NoMajority.ADJUDICATE)
     leave_out_unblinded = models.BooleanField(default=False)
+    annotator_advantage = models.DecimalField(
+        max_digits=4,
+        decimal_places=3,
+        default=DEFAULT_ADVANTAGE,
+        validators=[MinValueValidator(Decimal(0)), MaxValueValidator(Decimal("0.5"))],
+    )
 
     wage_usd = models.DecimalField(
         max_digits=10,

@@ -32,6 +32,7 @@ _ROW = np.dtype([("example", "i8"), ("place", "i8"), ("difference", "f8")])
 class SampleArrays:
     """difference: (N, orders, k) score 1 - score 2 in units of 1/scale; valid: which are there.
 
+    band: the largest difference that is a tie, of a sample and of a mean alike, in the same units.
     statuses: how many ended how; None where other parts were asked too.
     """
 
@@ -39,10 +40,12 @@ class SampleArrays:
     valid: Booleans
     scale: int
     statuses: dict[str, int] | None = None
+    band: int = 0
 
     @property
     def signs(self) -> Signs:
-        return np.sign(self.difference).astype(np.int8)
+        signs = np.sign(self.difference).astype(np.int8)
+        return np.where(np.abs(self.difference) <= self.band, np.int8(0), signs)
 
     @property
     def orders(self) -> int:
@@ -68,13 +71,13 @@ def samples_array(run: Run, ids: Codes) -> SampleArrays | Undefined:
     values, status = np.zeros(shape), np.full(shape, -1, dtype=np.int8)
     values[rows, order, slot], status[rows, order, slot] = found["difference"], code
     valid = status == _VALID
-    if run.band:
-        # A probability so near to one half is a tie.
-        values[np.abs(values) <= 2 * float(run.band)] = 0.0
     places = _PROBABILITY_PLACES if run.form == Form.CHOICE else _MOST_PLACES
-    scale = _scale(values[valid], places)
+    # A probability so near to one half is a tie; as a difference of both responses' it counts twice.
+    band = 2 * float(run.band)
+    scale = _scale(np.append(values[valid], band), places)
     counts = None if run.parts != run.counted_parts or run.stages else _counts(status)
-    return SampleArrays(np.rint(values * scale).astype(np.int64), valid, scale, counts)
+    whole = np.rint(values * scale).astype(np.int64)
+    return SampleArrays(whole, valid, scale, counts, round(band * scale))
 
 
 def _counts(status: NDArray[np.int8]) -> dict[str, int]:

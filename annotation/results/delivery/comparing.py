@@ -246,9 +246,10 @@ def _difference(
 
 
 def _has(values: set[float], value: float, band: float) -> bool:
-    """Return True if the value is there. A probability within the band around ½ is a tie."""
+    """Return True if the value is there. Older packages hold probabilities within the band as 0."""
     return any(
-        abs((0.0 if abs(one) <= 2 * band else one) - value) <= SAMPLE_TOLERANCE for one in values
+        abs(one - value) <= SAMPLE_TOLERANCE or (value == 0 and abs(one) <= 2 * band)
+        for one in values
     )
 
 

@@ -46,10 +46,17 @@ from annotation.results.report.cache import fingerprint
 from annotation.results.report.page import page_context
 from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import SCORES, Audit, CertificateFigures, Unblinded
+from annotation.results.sections.trust import (
+    SCORES,
+    Audit,
+    CertificateFigures,
+    Replacement,
+    Unblinded,
+)
 from annotation.results.tables.exports import ExportRequest, export, whole_file
 from judging.core.bounds import MEBIBYTE, Archive, ArchiveBounds
 from judging.core.errors import UserError
+from judging.methods.agreement.annotators import Expertise
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.models import Project
 from judging.runs.models import Run
@@ -93,6 +100,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
         "costs": {name: _plain(getattr(analysis.costs, name)) for name in _COSTS},
         "statuses": analysis.statuses,
         "unblinded": to_json(analysis.unblinded),
+        "replacement": to_json(analysis.replacement),
         "band": str(analysis.run.band),
         "other_votes": _other_votes(analysis),
         "samples": samples.reason if isinstance(samples, Undefined) else None,
@@ -100,7 +108,7 @@ def pack(analysis: Analysis) -> tuple[bytes, Json]:
     }
     if isinstance(samples, SampleArrays):
         arrays |= {"samples.difference": samples.difference, "samples.valid": samples.valid}
-        context["scale"] = samples.scale
+        context["scale"], context["samples_band"] = samples.scale, samples.band
     if isinstance(audit, Audit):
         described_audit = asdict(audit)
         arrays["audit.places"] = described_audit.pop("places")
@@ -165,6 +173,9 @@ class Unpacked(Analysis):
         self.costs = _costs(context["costs"])
         self.statuses = context["statuses"]
         self.unblinded = Unblinded(**context["unblinded"])
+        # Older packages were made when every project had this one.
+        old = {"epsilon": Expertise.SKILLED.value, "changed": False}
+        self.replacement = Replacement(**context.get("replacement", old))
         self.kept = {
             name: _section(name, plain, arrays) for name, plain in context["sections"].items()
         }
@@ -231,7 +242,11 @@ def _section(name: str, packed: Json, arrays: dict[str, Any]) -> Data | Undefine
 def _samples(arrays: dict[str, Any], context: Json) -> SampleArrays | Undefined:
     if context["samples"] is not None:
         return Undefined(context["samples"])
-    return SampleArrays(arrays["samples.difference"], arrays["samples.valid"], context["scale"])
+    # Older packages hold the differences within the band as 0.
+    band = int(context.get("samples_band", 0))
+    return SampleArrays(
+        arrays["samples.difference"], arrays["samples.valid"], context["scale"], band=band
+    )
 
 
 def _plain(value: Any) -> Any:

@@ -134,6 +134,7 @@ class Report:
     people: sections_people.PeopleFigures
     pace: Sequence[sections_people.Pace]
     by_category: Sequence[win_rates.CategoryFigures]
+    category_differences: win_rates.CategoryDifferences
     cost: Costs
 
 
@@ -337,6 +338,7 @@ def report(of: Analysis) -> Report:
 
     Each section has a generator of its own from the run's seed, so that none changes another.
     """
+    by_chance = win_rates.category_tests(of.sheet, of.samples)
     return Report(
         project=ProjectName(of.project.slug, of.project.name),
         run=described(of.run),
@@ -359,13 +361,14 @@ def report(of: Analysis) -> Report:
         judge_card=sections_judge_card.judge_card(of),
         win_rate=win_rates.win_rates(of.sheet),
         certificate=trust.certificate(of.sheet, of.audit, of.unchecked),
-        alt_test=trust.alt_test(of.sheet),
+        alt_test=trust.alt_test(of.sheet, of.replacement),
         routing=sections_routing.figures(of),
         cascades=sections_routing.cascades(of),
-        models=win_rates.models(of.sheet, of.rng),
+        models=win_rates.models(of.sheet),
         people=sections_people.people(of.sheet, of.rng),
         pace=sections_people.pace(of),
-        by_category=win_rates.by_category(of.sheet, of.samples, of.rng),
+        by_category=win_rates.by_category(of.sheet, of.samples, of.rng, by_chance),
+        category_differences=win_rates.category_differences(by_chance),
         # Rows of the database do not belong in what is kept.
         cost=replace(of.costs, runs=()),
     )

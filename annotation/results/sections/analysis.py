@@ -24,9 +24,11 @@ from annotation.results.sections.review import (
 )
 from annotation.results.sections.trust import (
     Audit,
+    Replacement,
     Unblinded,
     audit_of,
     audited_accuracy,
+    replacement_of,
     unblinded,
 )
 from annotation.results.sections.win_rates import Preference, length
@@ -73,6 +75,10 @@ class Analysis:
     @cached_property
     def unblinded(self) -> Unblinded:
         return unblinded(self.sheet)
+
+    @cached_property
+    def replacement(self) -> Replacement:
+        return replacement_of(self.project)
 
     @cached_property
     def prompt_share(self) -> Decimal:
@@ -178,11 +184,11 @@ class Analysis:
 
     @cached_property
     def length(self) -> Preference:
-        return length(self.sheet, self.rng)
+        return length(self.sheet)
 
     @cached_property
     def position(self) -> Position:
-        return position(self.sheet, self.samples, self.rng, self.run)
+        return position(self.sheet, self.samples, self.run)
 
 
 @dataclass(frozen=True)

@@ -116,9 +116,7 @@ def judge_card(of: Analysis) -> JudgeCard:
 def position_bias(of: Analysis) -> CardEntry:
     data = of.own("calibration", read_calibration)
     if isinstance(data, Data):
-        value = advantage_of(
-            "position", own_probabilities(data), of.rng, question=of.sheet.question
-        )
+        value = advantage_of("position", own_probabilities(data), question=of.sheet.question)
     else:
         value = by_orders(of)
     if isinstance(value, Undefined) and isinstance(data, Data):
@@ -144,16 +142,16 @@ def by_orders(of: Analysis) -> Figure:
     samples = two_orders(of.samples)
     if isinstance(samples, Undefined):
         return samples
-    labels, there = order_labels(samples.difference, samples.valid)
+    labels, there = order_labels(samples.difference, samples.valid, samples.band)
     scores = np.where(there, (labels + 1) / 2, np.nan)
-    return advantage(scores[:, 0], scores[:, 1], of.rng, question=of.sheet.question)
+    return advantage(scores[:, 0], scores[:, 1], question=of.sheet.question)
 
 
 def token_bias(of: Analysis) -> CardEntry:
     data = of.own("calibration", read_calibration)
     value: Figure = NO_IDS
     if isinstance(data, Data):
-        value = advantage_of("token", own_probabilities(data), of.rng, question=of.sheet.question)
+        value = advantage_of("token", own_probabilities(data), question=of.sheet.question)
     return CardEntry(
         key="id_token",
         title="ID-token bias",
@@ -185,7 +183,7 @@ def likelihood_bias(of: Analysis) -> CardEntry:
     differences = data.arrays["likelihood"]
     found = Preference(NO_LIKELIHOOD, NO_LIKELIHOOD, NO_LIKELIHOOD)
     if not np.isnan(differences).all():
-        found = preference(of.sheet, differences, of.rng)
+        found = preference(of.sheet, differences)
     return of_preference(
         "likelihood",
         "Likelihood bias",
@@ -200,7 +198,7 @@ def likelihood_bias(of: Analysis) -> CardEntry:
 def self_preference(of: Analysis) -> CardEntry:
     kin, found = kinship(of), Preference(NO_KIN, NO_KIN, NO_KIN)
     if kin.any():
-        found = preference(of.sheet, kin, of.rng)
+        found = preference(of.sheet, kin)
     return of_preference(
         "self_preference",
         "Self-preference",

@@ -91,7 +91,7 @@ def _fewer(
 ) -> Fewer:
     rows = known.rows
     given = (samples.difference[rows], samples.valid[rows], k)
-    shares = expected_labels(*given, both_orders=bpc)
+    shares = expected_labels(*given, both_orders=bpc, band=samples.band)
     human = sheet.human[rows]
     right = expected_right(shares, human, knows_ties=sheet.knows_ties)
     design = {"question": sheet.question[rows], "stratum": known.stratum}

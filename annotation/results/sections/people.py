@@ -36,7 +36,7 @@ from judging.methods.agreement.votes import (
     krippendorff_alpha,
     percent_agreement,
 )
-from judging.methods.arrays import Booleans, Codes
+from judging.methods.arrays import Booleans, Codes, Counts
 from judging.methods.intervals.bootstrap import share
 from judging.methods.intervals.estimates import Figure, Undefined, median, wilson
 from judging.projects.models import Project
@@ -90,13 +90,27 @@ class PooledSideBias:
 
 
 @dataclass(frozen=True)
+class VotersAgree:
+    """n: examples with votes. fleiss_votes: votes of each of those that Fleiss' kappa is over."""
+
+    n: int
+    agreement: Figure
+    fleiss_kappa: Figure
+    fleiss_votes: int
+    krippendorff_alpha: Figure
+    gwet_ac1: Figure
+
+
+@dataclass(frozen=True, kw_only=True)
 class PeopleFigures:
     """Over the votes that the labels rest on; `on` says which examples these are.
 
-    fleiss_votes: votes of each of the examples that Fleiss' kappa is over.
+    audit: over the audited examples alone, if some were selected by rank: only these are like all
+    that the judge labels. fleiss_votes: votes of each of the examples that Fleiss' kappa is over.
     """
 
     on: str
+    audit: VotersAgree | None = optional()
     agreement: Figure
     fleiss_kappa: Figure
     fleiss_votes: int
@@ -112,19 +126,19 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
     ballots = sheet.ballots
     counts = category_counts(ballots.votes, ballots.present, SIGNS)
     given = counts.sum(axis=1)
-    twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
-
-    def over(statistic: Statistic, rows: Booleans) -> Figure:
-        return agreement_interval(statistic, counts[rows], sheet.question[rows], rng)
-
     # All draw from one generator, so that their order is part of the figures.
+    every = _agreement(counts, sheet.question, rng)
+    audited = sheet.audited & ~sheet.selected & (given > 0)
+    routed = audited.any() and not sheet.everyone and bool((sheet.selected & (given > 0)).any())
+    own = np.random.default_rng(int(audited.sum()))
     return PeopleFigures(
         on=_on(sheet, given > 0),
-        agreement=over(percent_agreement, twice),
-        fleiss_kappa=over(fleiss_kappa, alike),
-        fleiss_votes=fleiss_votes,
-        krippendorff_alpha=over(krippendorff_alpha, twice),
-        gwet_ac1=over(gwet_ac1, given >= 1),
+        audit=_agreement(counts[audited], sheet.question[audited], own) if routed else None,
+        agreement=every.agreement,
+        fleiss_kappa=every.fleiss_kappa,
+        fleiss_votes=every.fleiss_votes,
+        krippendorff_alpha=every.krippendorff_alpha,
+        gwet_ac1=every.gwet_ac1,
         pairwise=_pairwise(ballots, sheet.question, rng),
         annotators=[
             _annotator(ballots, rater, name, sheet.question)
@@ -132,6 +146,23 @@ def people(sheet: Sheet, rng: np.random.Generator) -> PeopleFigures:
         ],
         side_bias=_side_bias(ballots),
         side_bias_pooled=_pooled(ballots),
+    )
+
+
+def _agreement(counts: Counts, question: Codes, rng: np.random.Generator) -> VotersAgree:
+    given = counts.sum(axis=1)
+    twice, (fleiss_votes, alike) = given >= 2, equally_often(counts)
+
+    def over(statistic: Statistic, rows: Booleans) -> Figure:
+        return agreement_interval(statistic, counts[rows], question[rows], rng)
+
+    return VotersAgree(
+        n=int((given > 0).sum()),
+        agreement=over(percent_agreement, twice),
+        fleiss_kappa=over(fleiss_kappa, alike),
+        fleiss_votes=fleiss_votes,
+        krippendorff_alpha=over(krippendorff_alpha, twice),
+        gwet_ac1=over(gwet_ac1, given >= 1),
     )
 
 

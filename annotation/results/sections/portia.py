@@ -305,7 +305,7 @@ def portia(of: Analysis) -> PortiaFigures | Undefined:
         settled=settled(stages),
         stages=_uses(stages, of, question, data.plain["calls"]),
         cost=cost_of(data.plain["calls"]),
-        stages_an_example=stages_per_example(stages, of.rng, **given),
+        stages_an_example=stages_per_example(stages, **given),
         consistency=consistency(stages, before, of.rng, **given),
         fixed_coverage=fixed_coverage(stages, before, of.rng, own=unsplit.own, **given),
         by_category=failures_by_category(stages, of.sheet.category[rows].tolist()),
@@ -417,7 +417,7 @@ def _references(
     for other in others:
         if other.named["model"] != named["model"]:
             reference = at(other.stages, rows).final
-            found = agreement_with_reference(stages, unsplit, reference, of.rng, question)
+            found = agreement_with_reference(stages, unsplit, reference, question)
             rates = found.unsplit, found.portia, found.gain
             yield ReferenceAgreement(other.named["run"], other.named["model"], *rates)
 

@@ -100,16 +100,14 @@ def two_orders(samples: SampleArrays | Undefined) -> SampleArrays | Undefined:
     return samples
 
 
-def position(
-    sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator, run: Run
-) -> Position:
+def position(sheet: Sheet, samples: SampleArrays | Undefined, run: Run) -> Position:
     samples = two_orders(samples)
     if isinstance(samples, Undefined):
         return Position(*[samples] * 7)
-    labels, there = order_labels(samples.difference, samples.valid)
-    first, second = win_rate_by_position(labels, there, rng, sheet.question)
+    labels, there = order_labels(samples.difference, samples.valid, samples.band)
+    first, second = win_rate_by_position(labels, there, sheet.question)
     figures = figures_of_labels(run.orders, labels, there, sheet.question)
-    given = (samples.signs, samples.valid, rng, sheet.question)
+    given = (samples.signs, samples.valid, sheet.question)
     # Where the samples of one order bear different option IDs, none repeats another.
     repeats = len(run.counted_parts) <= len(run.orders)
     return TwoOrders(
@@ -130,7 +128,7 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
     if isinstance(samples, Undefined):
         alone = OrderAccuracy(accuracy=samples)
         return Orders(alone, alone, samples)
-    labels, there = order_labels(samples.difference, samples.valid)
+    labels, there = order_labels(samples.difference, samples.valid, samples.band)
     return Orders(
         _order(sheet, labels[:, 0], there[:, 0], rng),
         _order(sheet, labels[:, 1], there[:, 1], rng),
@@ -151,4 +149,4 @@ def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]
         return [GapBin(low, high, samples, samples) for low, high in pairwise(edges)]
     largest = float(np.abs(samples.difference).max(initial=0)) / samples.scale
     limits = (*edges[:-1], max(edges[-1], largest))
-    return by_gap(samples.difference, samples.valid, limits, samples.scale)
+    return by_gap(samples.difference, samples.valid, limits, samples.scale, samples.band)

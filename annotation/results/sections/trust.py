@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db.models import Min
+from django.db.models.functions import Coalesce
 
-from annotation.models import Item, Round, RoutingScores, Selection
+from annotation.models import Item, Round, RoutingScores, Selection, Vote
 from annotation.results.data.figures import optional
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import HumanLabel, places_of, spread
@@ -21,6 +23,7 @@ from judging.methods.review.certificate import (
     simultaneous_bounds,
     tallies,
 )
+from judging.projects.models import AuditEvent, Project
 from judging.runs.models import Run
 
 
@@ -253,9 +256,29 @@ class AlternativeTest:
     omega: Figure
     mean_rho: Figure
     annotators: Sequence[AnnotatorComparison]
+    epsilon_changed: bool
 
 
-def alt_test(sheet: Sheet) -> AlternativeTest | Undefined:
+@dataclass(frozen=True)
+class Replacement:
+    """epsilon: the judge's advantage in this project. changed: after the first vote was given."""
+
+    epsilon: float
+    changed: bool
+
+
+def replacement_of(project: Project) -> Replacement:
+    """Two queries."""
+    given = Coalesce("submitted_at", "updated_at")
+    first = Vote.objects.filter(example__project=project).aggregate(at=Min(given))["at"]
+    changes = AuditEvent.objects.filter(
+        project=project, action="settings changed", detail__has_key="annotator_advantage"
+    )
+    changed = first is not None and changes.filter(at__gt=first).exists()
+    return Replacement(float(project.annotator_advantage), changed)
+
+
+def alt_test(sheet: Sheet, replacement: Replacement) -> AlternativeTest | Undefined:
     """Only where the examples were not chosen for being hard: all of them, or the audit."""
     rows = np.ones(len(sheet), bool) if sheet.everyone else sheet.audited & ~sheet.selected
     ballots = sheet.ballots
@@ -265,12 +288,20 @@ def alt_test(sheet: Sheet) -> AlternativeTest | Undefined:
         ballots.votes[rows],
         ballots.present[rows],
         ballots.names,
+        replacement.epsilon,
     )
     if isinstance(found, Undefined):
         return found
     n = len(found.annotators)
     omega, mean_rho = Estimate(float(found.omega), n), Estimate(float(found.mean_rho), n)
-    return AlternativeTest(found.passes, float(found.epsilon), omega, mean_rho, found.annotators)
+    return AlternativeTest(
+        found.passes,
+        float(found.epsilon),
+        omega,
+        mean_rho,
+        found.annotators,
+        replacement.changed,
+    )
 
 
 def _score(sheet: Sheet, audit: Audit) -> Floats:

@@ -10,16 +10,17 @@ from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.review import label_agreement
-from judging.methods.agreement.accuracy import Comparison
+from judging.methods.agreement.accuracy import Comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import design_effect
+from judging.methods.intervals.categories import CategoryTest, categories_differ
 from judging.methods.intervals.covariates import (
     CovariateBias,
     CovariateEffect,
     covariate_bias,
     covariate_effect,
 )
-from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined, holm
 from judging.methods.intervals.win_rate import (
     AuditedLabels,
     WinRateScale,
@@ -27,6 +28,7 @@ from judging.methods.intervals.win_rate import (
     judge_bias,
     vote_noise,
     win_rate,
+    win_rate_test,
 )
 from judging.methods.ranking import (
     PairResult,
@@ -92,22 +94,32 @@ def mean_of(labels: Signs, question: Codes) -> Figure:
     return everyone_labelled(values, effect=effect, questions=questions)
 
 
-def audited_labels(sheet: Sheet) -> AuditedLabels | Undefined:
-    """Y of the selected, f of the rest, and both of the audit."""
+def audited_labels(
+    sheet: Sheet, inside: Booleans | None = None, turned: Booleans | None = None
+) -> AuditedLabels | Undefined:
+    """Y of the selected, f of the rest, and both of the audit.
+
+    inside: the examples that count, None for all. turned: whose responses change places.
+    """
     known = sheet.known
     if isinstance(known, Undefined):
         return known
-    points = WinRateScale.WIN_RATE.points
-    human = points(sheet.human)
+    rows = np.ones(len(sheet), bool) if inside is None else inside
+    human, judge = WinRateScale.WIN_RATE.points(sheet.human), _judge(sheet)
+    if turned is not None:
+        human, judge = (np.where(turned, 1 - one, one) for one in (human, judge))
     if sheet.everyone:
-        values, nothing = human[known.rows], np.zeros(0)
-        apart = design_effect(values, sheet.question[known.rows])
+        labelled = known.rows[rows[known.rows]]
+        values, nothing = human[labelled], np.zeros(0)
+        if not len(values):
+            return Undefined("no known label compares these two models")
+        apart = design_effect(values, sheet.question[labelled])
         return AuditedLabels(values, nothing, nothing, nothing, *apart)
-    judge, audited = _judge(sheet), sheet.audited & ~sheet.selected
-    apart = design_effect(np.where(sheet.selected | audited, human, judge), sheet.question)
-    return AuditedLabels(
-        human[sheet.selected], judge[~sheet.selected], human[audited], judge[audited], *apart
-    )
+    selected, rest = sheet.selected & rows, ~sheet.selected & rows
+    audited = sheet.audited & rest
+    mixed = np.where(sheet.selected | sheet.audited, human, judge)
+    apart = design_effect(mixed[rows], sheet.question[rows])
+    return AuditedLabels(human[selected], judge[rest], human[audited], judge[audited], *apart)
 
 
 def votes_noise(sheet: Sheet) -> float | Undefined:
@@ -170,7 +182,8 @@ class PreferenceEffect:
     """raw, equal: the win rate of response 1 as it is, and were both responses alike.
 
     slope: γ. share_alike: of pairs that hardly differ; few_alike: under a tenth of them, so that
-    `equal_length_win_rate` is an extrapolation. separated: a ridge keeps the slope finite.
+    `equal_length_win_rate` is an extrapolation. separated: only Firth's correction keeps the slope
+    finite.
     """
 
     raw_win_rate: Figure
@@ -190,27 +203,25 @@ class Preference:
     bias: Figure
 
 
-def length(sheet: Sheet, rng: np.random.Generator) -> Preference:
+def length(sheet: Sheet) -> Preference:
     """By the characters of response 1 less those of response 2."""
-    return preference(sheet, sheet.length.astype(np.float64), rng)
+    return preference(sheet, sheet.length.astype(np.float64))
 
 
-def preference(sheet: Sheet, difference: Floats, rng: np.random.Generator) -> Preference:
+def preference(sheet: Sheet, difference: Floats) -> Preference:
     """difference: (N,) of response 1 less response 2; NaN where it is not known."""
     there = sheet.judged & ~np.isnan(difference)
     effect = covariate_effect(
-        difference[there], (sheet.judge[there] + 1) / 2, rng, question=sheet.question[there]
+        difference[there], (sheet.judge[there] + 1) / 2, question=sheet.question[there]
     )
     judge = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
-    both = _length_bias(sheet, difference, there, rng)
+    both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
         return Preference(judge, both, both)
     return Preference(judge, _effect(both.human, both.human.raw), both.bias)
 
 
-def _length_bias(
-    sheet: Sheet, difference: Floats, there: Booleans, rng: np.random.Generator
-) -> CovariateBias | Undefined:
+def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> CovariateBias | Undefined:
     known = sheet.known
     if isinstance(known, Undefined):
         return known
@@ -220,7 +231,6 @@ def _length_bias(
         difference[rows],
         (sheet.judge[rows] + 1) / 2,
         (sheet.human[rows] + 1) / 2,
-        rng,
         weight=known.weight[inside],
         question=sheet.question[rows],
         stratum=known.stratum[inside],
@@ -235,22 +245,90 @@ def _effect(found: CovariateEffect, raw: Figure) -> PreferenceEffect:
 
 # The rest has too few examples each to say anything.
 MOST = 50
+NO_KNOWN_LABEL = Undefined("no known label can be compared with the judge's")
 
 
 @dataclass(frozen=True)
 class CategoryFigures:
+    """The p_ fields: that the figure differs from that of the other categories, adjusted by Holm
+    over the categories; None where it can't be tested."""
+
     category: str
     n: int
     accuracy: Figure
     kappa: Figure
     conflict_rate: Figure
     judge_win_rate: Figure
+    p_accuracy: float | None
+    p_conflict_rate: float | None
+    p_judge_win_rate: float | None
+
+
+@dataclass(frozen=True)
+class CategoryDifferences:
+    """Whether categories differ at all: p of a permutation test of each figure."""
+
+    accuracy: Number | Undefined
+    conflict_rate: Number | Undefined
+    judge_win_rate: Number | Undefined
+
+
+def category_differences(tests: Sequence[CategoryTest | Undefined]) -> CategoryDifferences:
+    return CategoryDifferences(
+        *[one if isinstance(one, Undefined) else Number(one.p) for one in tests]
+    )
+
+
+def category_tests(
+    sheet: Sheet, samples: SampleArrays | Undefined
+) -> list[CategoryTest | Undefined]:
+    """Of accuracy, conflict rate and the judge's win rate; a draw of their own, so that no other
+    figure depends on them."""
+    _, code = np.unique(sheet.category, return_inverse=True)
+    code, rng = code.reshape(-1), np.random.default_rng(len(sheet))
+    compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
+    tests: list[CategoryTest | Undefined] = []
+    if isinstance(compared, Undefined) or isinstance(sheet.known, Undefined):
+        tests.append(NO_KNOWN_LABEL)
+    else:
+        there = compared.judged
+        earned = credit(
+            compared.judge, compared.judged, compared.human, knows_ties=compared.knows_ties
+        )
+        tests.append(
+            categories_differ(
+                earned[there],
+                code[sheet.known.rows][there],
+                rng,
+                weight=compared.weight[there],
+                question=compared.question[there],
+                stratum=compared.stratum[there],
+            )
+        )
+    if isinstance(samples, Undefined):
+        tests.append(samples)
+    else:
+        labels, there = order_labels(samples.difference, samples.valid, samples.band)
+        both = there.all(axis=1)
+        differ = labels[both, 0] != labels[both, 1]
+        tests.append(categories_differ(differ, code[both], rng, question=sheet.question[both]))
+    rows = sheet.judged
+    points = WinRateScale.WIN_RATE.points(sheet.judge[rows])
+    tests.append(categories_differ(points, code[rows], rng, question=sheet.question[rows]))
+    return tests
 
 
 def by_category(
-    sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Generator
+    sheet: Sheet,
+    samples: SampleArrays | Undefined,
+    rng: np.random.Generator,
+    tests: Sequence[CategoryTest | Undefined] | None = None,
 ) -> list[CategoryFigures]:
-    """The largest categories first; examples without one are `(none)`."""
+    """The largest categories first; examples without one are `(none)`.
+
+    tests: from `category_tests`, if they are there already.
+    """
+    tests = category_tests(sheet, samples) if tests is None else tests
     names, code, sizes = np.unique(sheet.category, return_inverse=True, return_counts=True)
     compared, samples = sheet.comparison(sheet.judge, sheet.judged), two_orders(samples)
     largest = np.argsort(-sizes, kind="stable")[:MOST]
@@ -267,9 +345,16 @@ def by_category(
                 kappa=found.kappa,
                 conflict_rate=_conflict_rate(sheet, samples, inside),
                 judge_win_rate=of_labels(sheet, sheet.judge, inside & sheet.judged),
+                p_accuracy=_adjusted(tests[0], int(c)),
+                p_conflict_rate=_adjusted(tests[1], int(c)),
+                p_judge_win_rate=_adjusted(tests[2], int(c)),
             )
         )
     return rows
+
+
+def _adjusted(test: CategoryTest | Undefined, category: int) -> float | None:
+    return None if isinstance(test, Undefined) else test.p_holm.get(category)
 
 
 def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison | Undefined:
@@ -283,13 +368,17 @@ def _within(sheet: Sheet, compared: Comparison, inside: Booleans) -> Comparison 
 def _conflict_rate(sheet: Sheet, samples: SampleArrays | Undefined, inside: Booleans) -> Figure:
     if isinstance(samples, Undefined):
         return samples
-    labels, there = order_labels(samples.difference[inside], samples.valid[inside])
+    labels, there = order_labels(samples.difference[inside], samples.valid[inside], samples.band)
     return conflicts(labels, there, sheet.question[inside]).conflict_rate
 
 
 @dataclass(frozen=True)
 class ModelPair:
-    """Final labels of the examples that compare two models, turned to the first one."""
+    """Final labels of the examples that compare two models, turned to the first one.
+
+    people: the first model's win rate by people with the judge's help. p: that it differs from one
+    half, p_holm: adjusted over the pairs; None without an interval.
+    """
 
     model_1: str
     model_2: str
@@ -297,6 +386,9 @@ class ModelPair:
     tie: int
     lose: int
     win_rate: Figure
+    people: Figure
+    p: float | None
+    p_holm: float | None
 
 
 @dataclass(frozen=True)
@@ -342,7 +434,7 @@ class ModelRanking:
     reason: str | None = optional()
 
 
-def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
+def models(sheet: Sheet) -> ModelRanking:
     named = np.array([bool(name) for name in sheet.models], dtype=bool)
     rows = sheet.has_final & (sheet.model_1 != sheet.model_2)
     rows &= named[sheet.model_1] & named[sheet.model_2] if len(sheet) else False
@@ -352,23 +444,13 @@ def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
     places, met = np.unique(np.stack(given[:2]), return_inverse=True)
     names = [sheet.models[place] for place in places]
     among = (*met.reshape(2, -1), given[2])
-    ranking = bradley_terry(names, *among, rng, **asked)
-    with_ties = davidson(names, *among, rng, **asked)
+    ranking = bradley_terry(names, *among, **asked)
+    with_ties = davidson(names, *among, **asked)
     compared = comparable(names, *among)
     apart = () if isinstance(compared, Undefined) else compared.apart
     unmet = [name for name in sheet.models if name and name not in names] if names else []
     return ModelRanking(
-        pairwise=[
-            ModelPair(
-                pair.model_1,
-                pair.model_2,
-                pair.wins,
-                pair.ties,
-                pair.losses,
-                _win_rate(sheet, rows, pair),
-            )
-            for pair in pairwise_results(sheet.models, *given)
-        ],
+        pairwise=_pairs(sheet, rows, pairwise_results(sheet.models, *given)),
         apart=[ModelApart(model, reason) for model, reason in apart]
         + [ModelApart(model, "no label compares it yet") for model in unmet],
         same_places=len(np.unique(np.stack(given[:2]), axis=1).T) == 1,
@@ -379,6 +461,35 @@ def models(sheet: Sheet, rng: np.random.Generator) -> ModelRanking:
         if isinstance(ranking, Undefined)
         else {"ranking": _ranked(ranking)},
     )
+
+
+def _pairs(sheet: Sheet, rows: Booleans, pairs: Sequence[PairResult]) -> list[ModelPair]:
+    labels = [_between(sheet, pair) for pair in pairs]
+    tests = [None if isinstance(one, Undefined) else win_rate_test(one) for one in labels]
+    adjusted = iter(holm([p for p in tests if p is not None]).tolist())
+    return [
+        ModelPair(
+            pair.model_1,
+            pair.model_2,
+            pair.wins,
+            pair.ties,
+            pair.losses,
+            _win_rate(sheet, rows, pair),
+            one if isinstance(one, Undefined) else win_rate(one),
+            p,
+            None if p is None else next(adjusted),
+        )
+        for pair, one, p in zip(pairs, labels, tests, strict=True)
+    ]
+
+
+def _between(sheet: Sheet, pair: PairResult) -> AuditedLabels | Undefined:
+    """What the win rate between two models is estimated from; the audit is random among these
+    examples too."""
+    one, other = (sheet.models.index(name) for name in (pair.model_1, pair.model_2))
+    there = (sheet.model_1 == one) & (sheet.model_2 == other)
+    turned = (sheet.model_1 == other) & (sheet.model_2 == one)
+    return audited_labels(sheet, there | turned, turned)
 
 
 def _ranked(models: Sequence[RankedModel]) -> list[ModelStrength]:

@@ -24,7 +24,7 @@ LEVEL = 0.95
 
 
 def expected_labels(
-    difference: Integers, valid: Booleans, k_prime: int, *, both_orders: bool
+    difference: Integers, valid: Booleans, k_prime: int, *, both_orders: bool, band: int = 0
 ) -> Floats:
     """Return how often k' of the k samples would give each label.
 
@@ -34,6 +34,7 @@ def expected_labels(
         k_prime: size of the subsets, 1 to k.
         both_orders: True: k' samples of each order together, MEC(k') + BPC(k'); False: MEC(k'),
             each order alone, then the mean of the two.
+        band: the largest mean difference that is a tie.
     Returns: (N, 4) float64 shares of the subsets that give win, tie, lose and no label.
     Raises: ValueError if k' is out of range or the run has one order only."""
     n, orders, k = valid.shape
@@ -41,9 +42,10 @@ def expected_labels(
         raise ValueError(f"k' lies between 1 and {k}, not {k_prime}")
     if both_orders and orders != 2:
         raise ValueError("both orders are asked for, and the run has one")
+    tie = band * lcm(*range(1, k_prime + 1))
     means, there = _subset_means(np.where(valid, difference, 0), valid, k_prime)
     if not both_orders:
-        per_order = [_label_shares(means[:, o], there[:, o]) for o in range(orders)]
+        per_order = [_label_shares(means[:, o], there[:, o], tie) for o in range(orders)]
         return np.asarray(np.mean(per_order, axis=0))
     subsets = means.shape[2]
     step = max(1, CHUNK // subsets**2)
@@ -52,7 +54,8 @@ def expected_labels(
         rows = slice(start, start + step)
         total = means[rows, 0, :, None] + means[rows, 1, None, :]
         both = there[rows, 0, :, None] & there[rows, 1, None, :]
-        parts.append(_label_shares(total.reshape(len(total), -1), both.reshape(len(both), -1)))
+        flat = total.reshape(len(total), -1), both.reshape(len(both), -1)
+        parts.append(_label_shares(*flat, 2 * tie))
     return np.vstack(parts) if parts else np.zeros((0, 4))
 
 
@@ -96,8 +99,9 @@ def _subset_means(
     return (difference.astype(np.int64) @ members) * factor, counts > 0
 
 
-def _label_shares(values: NDArray[np.int64], there: Booleans) -> Floats:
-    signs = [(values > 0) & there, (values == 0) & there, (values < 0) & there, ~there]
+def _label_shares(values: NDArray[np.int64], there: Booleans, tie: int) -> Floats:
+    won, lost = values > tie, values < -tie
+    signs = [won & there, ~won & ~lost & there, lost & there, ~there]
     return np.stack([sign.mean(axis=1) for sign in signs], axis=1)
 
 

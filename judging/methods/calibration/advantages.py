@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
 from judging.methods.calibration.probabilities import ChoiceProbabilities
-from judging.methods.intervals.bootstrap import bootstrap_mean
+from judging.methods.intervals.bootstrap import plus_two_mean
 from judging.methods.intervals.estimates import Figure, Undefined
 
 NO_PAIR = "no example has both readings"
@@ -25,26 +25,21 @@ _APART = {
 
 
 def advantage(
-    with_it: ArrayLike,
-    without: ArrayLike,
-    rng: np.random.Generator,
-    *,
-    question: ArrayLike | None = None,
+    with_it: ArrayLike, without: ArrayLike, *, question: ArrayLike | None = None
 ) -> Figure:
     """Return the mean of (with - without): 0 is no advantage, 1 is everything.
 
     Args:
         with_it, without: (N,) 1, 1/2, 0 or a probability of response 1; NaN: no reading.
-        rng, question: as in `bootstrap_estimate`.
+        question: (N,) codes, or None.
     Returns: difference of win rates, -1 to 1, or Undefined without a pair of readings."""
     difference = np.asarray(with_it, np.float64) - np.asarray(without, np.float64)
-    return bootstrap_mean(difference, rng, question=question, reason=NO_PAIR, limits=(-1, 1))
+    return plus_two_mean(difference, (-1, 1), question, reason=NO_PAIR)
 
 
 def advantage_of(
     what: str,
     probabilities: ChoiceProbabilities,
-    rng: np.random.Generator,
     *,
     question: ArrayLike | None = None,
 ) -> Figure:
@@ -53,14 +48,14 @@ def advantage_of(
     Args:
         what: `position` or `token`.
         probabilities: all four permutations tell best; X0, X1 and X2 tell too.
-        rng, question: as in `bootstrap_estimate`.
+        question: (N,) codes, or None.
     Returns: as in `advantage`, or Undefined if both change together."""
     of_response_1 = probabilities.of_response_1()
     of_response_1 = np.where(probabilities.present, of_response_1, np.nan)
     for have, lack in _APART[what]:
         if probabilities.has((*have, *lack)):
             first, second = (_mean(probabilities, of_response_1, names) for names in (have, lack))
-            return advantage(first, second, rng, question=question)
+            return advantage(first, second, question=question)
     return Undefined(CONFOUNDED)
 
 

@@ -235,30 +235,52 @@ def bootstrap_estimate(
     return Estimate(value, n, *alike_limits(value, seen, limits, confidence))
 
 
-def bootstrap_mean(
+def plus_two_mean(
     values: ArrayLike,
-    rng: np.random.Generator,
-    *,
+    limits: tuple[float, float],
     question: ArrayLike | None = None,
+    *,
     reason: str = NOTHING,
-    limits: tuple[float, float] | None = None,
+    confidence: float = 0.95,
 ) -> Figure:
-    """Return the mean of the values that are there, with its bootstrap interval.
+    """Return the mean of the values that are there, with a t interval of two more values.
+
+    One pseudo-value lies at each limit, so that values that are all alike still have a width;
+    percentiles of resamples cover too little if few examples differ.
 
     Args:
         values: (n,), NaN or infinite if missing.
-        rng, question, reason, limits: as in `bootstrap_estimate`.
-    Returns: the estimate, or Undefined if no value is there."""
+        limits: smallest and largest possible value.
+        question: (n,) equal codes share a question; None: each value has its own.
+        reason, confidence: what to say without values, and the level.
+    Returns: the mean, or Undefined if no value is there."""
     array = np.asarray(values, dtype=np.float64)
     rows = np.isfinite(array)
-    return bootstrap_estimate(
-        lambda counts, cells: counts @ cells[:, 0] / counts.sum(axis=1),
-        (array[rows],),
-        rng,
-        question=questions_at(question, rows),
-        reason=reason,
-        limits=limits,
-    )
+    there, asked = array[rows], questions_at(question, rows)
+    if not len(there):
+        return Undefined(reason)
+    effect, questions = (1.0, len(there)) if asked is None else design_effect(there, asked)
+    mean, n = float(there.mean()), len(there)
+    if questions < 2:
+        return Estimate(mean, n, note=ONE_QUESTION)
+    centre, variance = plus_two(there, limits, effect)
+    reach = float(scipy.stats.t.ppf((1 + confidence) / 2, questions - 1))
+    half = reach * float(np.sqrt(variance))
+    low, high = max(limits[0], centre - half), min(limits[1], centre + half)
+    return Estimate(mean, n, min(low, mean), max(high, mean))
+
+
+def plus_two(
+    values: Floats, limits: tuple[float, float], effect: float = 1.0
+) -> tuple[float, float]:
+    """Return the mean and its variance with one more value at each limit.
+
+    Args: values, limits, effect: (n,), their limits, and their `design_effect`.
+    Returns: centre and variance."""
+    (low, high), size = limits, len(values) / effect
+    centre = (size * float(values.mean()) + low + high) / (size + 2)
+    square = (size * float(values @ values) / len(values) + low**2 + high**2) / (size + 2)
+    return centre, (square - centre**2) / size
 
 
 def ratio(above: ArrayLike, below: ArrayLike, empty: float = np.nan) -> Floats:

@@ -11,19 +11,22 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from judging.methods.arrays import Booleans, Floats
-from judging.methods.intervals.bootstrap import alike_limits, cells, estimate_of, resampled_counts
+from judging.methods.arrays import Codes, Floats
+from judging.methods.intervals.bootstrap import ONE_QUESTION, coded, plus_two_mean
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
+from judging.methods.intervals.firth import (
+    Labels,
+    OutcomeFit,
+    half_width,
+    influence,
+    outcome_fit,
+    plus_two_covariance,
+    pseudo_influence,
+    weighted_fit,
+)
 
-REPEATS = 1_000
-STEPS = 30
-# Steeper slopes than this on a covariate between -1 and 1 mean that the data are separated.
-STEEPEST = 15.0
-RIDGE = 0.1
 NEAR = 0.25
 FEW_NEAR = 0.10
-# From here on the resamples see the covariate in steps of 0.01, which moves gamma by 1e-4.
-MANY = 500
 CONSTANT = "all pairs differ by the same amount, so the result for equal responses is unknown"
 
 
@@ -32,7 +35,8 @@ class CovariateEffect:
     """raw: win rate of response 1. equal: sigma(alpha), its win rate if both were alike.
 
     slope: gamma. near: share of pairs that differ by less than a quarter of an sd; below 10 % the
-    equal win rate is an extrapolation. separated: only a ridge keeps the slope finite."""
+    equal win rate is an extrapolation. separated: the covariate parts the wins from the losses, so
+    that the largest likelihood has no finite slope, and Firth's estimate is given."""
 
     raw: Figure
     equal: Figure
@@ -57,7 +61,6 @@ class CovariateBias:
 def covariate_effect(
     difference: ArrayLike,
     score: ArrayLike,
-    rng: np.random.Generator,
     *,
     weight: ArrayLike | None = None,
     question: ArrayLike | None = None,
@@ -65,131 +68,170 @@ def covariate_effect(
 ) -> CovariateEffect | Undefined:
     """Fit preference against a covariate (length, likelihood, family).
 
+    The value of the slope is that of the largest likelihood, its limits lie around Firth's.
+
     Args:
         difference: (N,) the covariate of response 1 less that of response 2.
         score: (N,) 1, 1/2 or 0 for response 1.
-        rng, question, stratum: as in `resampled_counts`.
         weight: (N,) how many examples each represents; None: 1 each.
+        question, stratum: (N,) codes; None: each example has its own question, and one stratum.
     Returns: the effect, or Undefined if the pairs don't differ."""
-    fits = _fits(difference, [score], rng, weight, question, stratum)
-    return fits if isinstance(fits, Undefined) else fits[0][0]
+    design = _Design.of(difference, weight, question, stratum)
+    return design if isinstance(design, Undefined) else design.effect(_Preference.of(design, score))
 
 
 def covariate_bias(
     difference: ArrayLike,
     judge: ArrayLike,
     human: ArrayLike,
-    rng: np.random.Generator,
     *,
     weight: ArrayLike | None = None,
     question: ArrayLike | None = None,
     stratum: ArrayLike | None = None,
 ) -> CovariateBias | Undefined:
-    """Compare the judge's slope with people's on the same examples, by a paired bootstrap.
+    """Compare the judge's slope with people's on the same examples.
+
+    The interval is about the difference of the two influences of each example, with one more
+    disagreement in each direction: labels that are all alike don't exclude a bias.
 
     Args:
-        difference, rng, weight, question, stratum: as in `covariate_effect`.
+        difference, weight, question, stratum: as in `covariate_effect`.
         judge, human: (N,) scores of the examples that both have labelled.
     Returns: both effects and gamma_judge - gamma_human, or Undefined."""
-    fits = _fits(difference, [judge, human], rng, weight, question, stratum)
-    if isinstance(fits, Undefined):
-        return fits
-    (of_judge, judge_slopes), (of_human, human_slopes) = fits
-    beyond = judge_slopes - human_slopes
-    bias = estimate_of(float(beyond[0]), beyond[1:], len(np.asarray(difference)))
-    return CovariateBias(of_judge, of_human, bias)
-
-
-def _share(found: Estimate, question: ArrayLike | None) -> Estimate:
-    """Give a share an interval even if all its values are the same."""
-    n = found.n if question is None else len(np.unique(np.asarray(question)))
-    if found.low is not None or n < 2:
-        return found
-    return Estimate(found.value, found.n, *alike_limits(found.value, n, (0, 1)))
-
-
-def _fits(
-    difference: ArrayLike,
-    scores: list[ArrayLike],
-    rng: np.random.Generator,
-    weight: ArrayLike | None,
-    question: ArrayLike | None,
-    stratum: ArrayLike | None,
-) -> list[tuple[CovariateEffect, Floats]] | Undefined:
-    """For each score its effect, and the slopes of the sample itself and of the resamples."""
-    delta = np.asarray(difference, dtype=np.float64)
-    weights = np.ones(len(delta)) if weight is None else np.asarray(weight, dtype=np.float64)
-    if len(delta) == 1:
-        return Undefined("one pair is too few to show a preference")
-    if not delta.any():
-        return Undefined("the two responses are equal in this respect in every pair")
-    constant = bool((delta == delta[0]).all())
-    scale = abs(float(delta[0])) if constant else float(delta.std(ddof=1))
-    near = float(weights @ (np.abs(delta) < NEAR * scale) / weights.sum())
-    x = np.tanh(delta / scale)
-    columns = [np.asarray(score, dtype=np.float64) for score in scores]
-    coarse: Floats = np.asarray(np.round(x, 2) if len(x) > MANY else x, dtype=np.float64)
-    cell, first = cells(coarse, weights, *columns)
-    counts = (
-        resampled_counts(cell, rng, question=question, stratum=stratum, repeats=REPEATS)
-        * weights[first]
+    design = _Design.of(difference, weight, question, stratum)
+    if isinstance(design, Undefined):
+        return design
+    both = [_Preference.of(design, score) for score in (judge, human)]
+    effects = [design.effect(one) for one in both]
+    moves = influence(both[0].fit, both[0].labels) - influence(both[1].fit, both[1].labels)
+    pseudo = [_one_more(one.fit, one.labels) for one in both]
+    values = [one.slope for one in both]
+    bias = design.figure(
+        values[0] - values[1],
+        both[0].fit.theta[-1] - both[1].fit.theta[-1],
+        plus_two_covariance(moves, pseudo[0] + pseudo[1], both[0].labels)[-1, -1],
+        both[0].labels,
     )
-    fits = []
-    for y in columns:
-        fit = _mirrored_fit if constant else _logit_fit
-        point, separated = fit(x, y, weights[None, :])
-        resampled, _ = fit(coarse[first], y[first], counts)
-        both = np.vstack((point, resampled))
-        raw = np.concatenate(([weights @ y / weights.sum()], counts @ y[first] / counts.sum(1)))
-        equal = 1 / (1 + np.exp(-both[:, 0]))
-        effect = CovariateEffect(
-            raw=_share(estimate_of(float(raw[0]), raw[1:], len(x)), question),
-            equal=Undefined(CONSTANT)
-            if constant
-            else estimate_of(float(equal[0]), equal[1:], len(x)),
-            slope=estimate_of(float(both[0, 1]), both[1:, 1], len(x)),
-            near=near,
-            separated=bool(separated[0]),
+    return CovariateBias(effects[0], effects[1], bias)
+
+
+def _one_more(fit: OutcomeFit, labels: Labels) -> Floats:
+    """(n, P, P) what a label that turns over at each example would add to the variance."""
+    moved = (fit.away[:, 0] - fit.away[:, 1])[labels.kind] @ fit.inverse
+    moved *= labels.weight[:, None]
+    return np.asarray(moved[:, :, None] * moved[:, None, :])
+
+
+@dataclass(frozen=True, slots=True)
+class _Design:
+    """What the pairs differ by. columns: (N, P), without the constant if all differ alike."""
+
+    columns: Floats
+    weight: Floats
+    question: Codes
+    stratum: Codes
+    near: float
+
+    @classmethod
+    def of(
+        cls,
+        difference: ArrayLike,
+        weight: ArrayLike | None,
+        question: ArrayLike | None,
+        stratum: ArrayLike | None,
+    ) -> _Design | Undefined:
+        delta = np.asarray(difference, dtype=np.float64)
+        n = len(delta)
+        weights = np.ones(n) if weight is None else np.asarray(weight, dtype=np.float64)
+        if n == 1:
+            return Undefined("one pair is too few to show a preference")
+        if not delta.any():
+            return Undefined("the two responses are equal in this respect in every pair")
+        constant = bool((delta == delta[0]).all())
+        scale = abs(float(delta[0])) if constant else float(delta.std(ddof=1))
+        near = float(weights @ (np.abs(delta) < NEAR * scale) / weights.sum())
+        x = np.tanh(delta / scale)
+        columns = x[:, None] if constant else np.column_stack((np.ones(n), x))
+        asked = np.arange(n) if question is None else coded(question)[1]
+        strata = np.zeros(n, np.intp) if stratum is None else coded(stratum)[1]
+        return cls(columns, weights, asked, strata, near)
+
+    @property
+    def constant(self) -> bool:
+        return bool(self.columns.shape[1] == 1)
+
+    def effect(self, preference: _Preference) -> CovariateEffect:
+        fit, labels, best = preference.fit, preference.labels, preference.best
+        moves, pseudo = influence(fit, labels), pseudo_influence(fit, labels)
+        covariance = plus_two_covariance(moves, pseudo, labels)
+        score = preference.score
+        raw = float(self.weight @ score / self.weight.sum())
+        slope = self.figure(best[-1], fit.theta[-1], covariance[-1, -1], labels)
+        equal: Figure = Undefined(CONSTANT)
+        if not self.constant:
+            equal = self.figure(best[0], fit.theta[0], covariance[0, 0], labels)
+            if isinstance(equal, Estimate):
+                equal = _as_share(equal)
+        return CovariateEffect(
+            raw=plus_two_mean(score, (0, 1), self.question)
+            if np.ptp(self.weight) == 0
+            else Estimate(raw, len(score)),
+            equal=equal,
+            slope=slope,
+            near=self.near,
+            separated=preference.separated,
         )
-        fits.append((effect, both[:, 1]))
-    return fits
+
+    def figure(self, value: float, centre: float, variance: float, labels: Labels) -> Figure:
+        n = len(self.columns)
+        if labels.questions < 2:
+            return Estimate(float(value), n, note=ONE_QUESTION)
+        half = half_width(float(variance), labels, self.columns.shape[1])
+        low, high = min(centre - half, value), max(centre + half, value)
+        return Estimate(float(value), n, float(low), float(high))
 
 
-def _mirrored_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:
-    """Fit with every pair seen from both sides, which keeps alpha at 0."""
-    both = np.concatenate((x, -x)), np.concatenate((y, 1 - y))
-    return _logit_fit(*both, np.hstack((counts, counts)) / 2)
+@dataclass(frozen=True, slots=True)
+class _Preference:
+    """Someone's labels. fit: Firth's; best: of the largest likelihood, if that is finite."""
+
+    score: Floats
+    labels: Labels
+    fit: OutcomeFit
+    best: Floats
+    separated: bool
+
+    @classmethod
+    def of(cls, design: _Design, score: ArrayLike) -> _Preference:
+        y = np.asarray(score, dtype=np.float64)
+        outcomes = np.stack((design.columns, np.zeros_like(design.columns)), axis=1)
+        earned = design.columns * y[:, None]
+        kind = np.arange(len(y))
+        labels = Labels(kind, earned, design.weight, design.question, design.stratum)
+        fit = weighted_fit(outcomes, labels)
+        separated = _separated(design.columns[:, -1], y, constant=design.constant)
+        if separated:
+            return cls(y, labels, fit, fit.theta, separated)
+        best = outcome_fit(outcomes, design.weight, earned, corrected=False)
+        return cls(y, labels, fit, best.theta, separated)
+
+    @property
+    def slope(self) -> float:
+        return float(self.best[-1])
 
 
-def _logit_fit(x: Floats, y: Floats, counts: Floats) -> tuple[Floats, Booleans]:
-    """(R, 2) alpha and gamma for each row of counts, and which needed the ridge."""
-    fitted, done = _newton(x, y, counts, 0.0)
-    separated = ~done | (np.abs(fitted).max(axis=1) > STEEPEST)
-    if separated.any():
-        fitted[separated], _ = _newton(x, y, counts[separated], RIDGE)
-    return fitted, separated
+def _separated(x: Floats, y: Floats, *, constant: bool) -> bool:
+    """Whether a threshold of the covariate parts the wins from the losses; a tie is both."""
+    won, lost = x[y > 0], x[y < 1]
+    if not len(won) or not len(lost):
+        return True
+    return not constant and bool(won.min() >= lost.max() or lost.min() >= won.max())
 
 
-def _newton(x: Floats, y: Floats, counts: Floats, ridge: float) -> tuple[Floats, Booleans]:
-    theta = np.zeros((len(counts), 2))
-    change = np.full(len(counts), np.inf)
-    for _ in range(STEPS):
-        chance = 1 / (1 + np.exp(-(theta[:, :1] + theta[:, 1:] * x)))
-        residual = counts * (y - chance)
-        spread = counts * chance * (1 - chance)
-        gradient = np.stack((residual.sum(axis=1), residual @ x), axis=1) - ridge * theta
-        a, b, c = spread.sum(axis=1) + ridge, spread @ x, spread @ x**2 + ridge
-        determinant = a * c - b * b + 1e-12
-        step = (
-            np.stack(
-                (c * gradient[:, 0] - b * gradient[:, 1], a * gradient[:, 1] - b * gradient[:, 0]),
-                axis=1,
-            )
-            / determinant[:, None]
-        )
-        step = np.clip(step, -2, 2)
-        theta = np.clip(theta + step, -3 * STEEPEST, 3 * STEEPEST)
-        change = np.abs(step).max(axis=1)
-        if (change < 1e-7).all():
-            break
-    return theta, change < 1e-6
+def _as_share(log_odds: Estimate) -> Estimate:
+    value, low, high = (
+        None if one is None else float(1 / (1 + np.exp(-one)))
+        for one in (log_odds.value, log_odds.low, log_odds.high)
+    )
+    assert value is not None
+    return Estimate(value, log_odds.n, low, high, log_odds.note)

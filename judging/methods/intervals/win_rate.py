@@ -16,7 +16,7 @@ import scipy
 from numpy.typing import ArrayLike
 
 from judging.methods.arrays import Floats
-from judging.methods.intervals.bootstrap import ONE_QUESTION
+from judging.methods.intervals.bootstrap import ONE_QUESTION, plus_two
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 FEWEST_AUDITED = 10
@@ -204,6 +204,33 @@ def win_rate(
     )
 
 
+def win_rate_test(labels: AuditedLabels, half: float = 0.5) -> float | None:
+    """Test whether people's win rate differs from one half, for examples like these.
+
+    The p is that of the interval of `win_rate`: below 1 - confidence if it leaves one half out.
+
+    Args: labels, half: as in `win_rate`, and the rate under H0.
+    Returns: two-sided p, or None where there is no interval."""
+    if not len(labels.rest):
+        if len(labels.selected) < 2 or labels.questions == 1:
+            return None
+        centre, variance = plus_two(labels.selected, WinRateScale.WIN_RATE.limits, labels.effect)
+        centres, error = [centre], float(np.sqrt(variance))
+        degrees = (labels.questions or len(labels.selected)) - 1
+    elif len(labels.audited) < FEWEST_AUDITED:
+        return None
+    else:
+        parts = difference_estimate(labels, best_lambda(labels))
+        centres = [parts.plus_two_centre]
+        if 2 * len(labels.audited) > len(labels.rest):
+            centres.append(parts.finite_centre)
+        error, degrees = parts.plus_two_se_examples_like_these, parts.degrees
+    if min(centres) <= half <= max(centres):
+        return 1.0
+    nearest = min(abs(centre - half) for centre in centres)
+    return float(2 * scipy.stats.t.sf(nearest / error, degrees))
+
+
 def everyone_labelled(
     values: Floats,
     scale: WinRateScale = WinRateScale.WIN_RATE,
@@ -229,10 +256,9 @@ def everyone_labelled(
         return Estimate(mean, n, mean, mean, "all examples are labelled")
     if questions == 1:
         return Estimate(mean, n, note=ONE_QUESTION)
-    (low, high), size = scale.limits, n / effect
-    centre = (size * mean + low + high) / (size + 2)
-    square = (size * float(values @ values) / n + low**2 + high**2) / (size + 2)
-    sampling = (square - centre**2) / size if about is About.EXAMPLES_LIKE_THESE else 0.0
+    low, high = scale.limits
+    centre, variance = plus_two(values, scale.limits, effect)
+    sampling = variance if about is About.EXAMPLES_LIKE_THESE else 0.0
     reach = float(scipy.stats.t.ppf((1 + confidence) / 2, (questions or n) - 1))
     half = reach * float(np.sqrt(sampling + noise))
     return Estimate(mean, n, max(low, centre - half), min(high, centre + half))

@@ -15,7 +15,7 @@ from judging.methods.agreement.accuracy import Comparison, Design, accuracy, com
 from judging.methods.arrays import Booleans, Codes, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     bootstrap_estimate,
-    bootstrap_mean,
+    plus_two_mean,
     questions_at,
     ratio,
     weighted_mean,
@@ -244,12 +244,11 @@ def agreement_with_reference(
     stages: StageLabels,
     unsplit: OrderLabels | Undefined,
     reference: OrderLabels,
-    rng: np.random.Generator,
     question: ArrayLike | None = None,
 ) -> PortiaAgreement:
     """Return agreement with a reference judge on what it labels consistently (Table 9).
 
-    Args: stages, unsplit, reference, rng, question: as in `agreement_with_people`.
+    Args: stages, unsplit, reference, question: as in `agreement_with_people`.
     Returns: shares, 0 to 1, and their difference."""
     rows = reference.consistent
     if not rows.any():
@@ -262,7 +261,7 @@ def agreement_with_reference(
         return PortiaAgreement(unsplit, portia, unsplit)
     before = _alike(unsplit, reference, rows)
     difference = after.astype(np.float64) - before
-    gain = bootstrap_mean(difference, rng, question=questions_at(question, rows))
+    gain = plus_two_mean(difference, (-1, 1), questions_at(question, rows))
     return PortiaAgreement(wilson(int(before.sum()), n), portia, gain)
 
 

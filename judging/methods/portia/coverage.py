@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from judging.methods.arrays import Booleans, Floats
 from judging.methods.intervals.bootstrap import (
     bootstrap_estimate,
-    bootstrap_mean,
+    plus_two_mean,
     questions_at,
     ratio,
 )
@@ -195,14 +195,12 @@ def stage_use(
     return uses
 
 
-def stages_per_example(
-    stages: StageLabels, rng: np.random.Generator, question: ArrayLike | None = None
-) -> Figure:
+def stages_per_example(stages: StageLabels, question: ArrayLike | None = None) -> Figure:
     """Return what PORTIA costs in prompts: 1 is the unsplit prompt in both orders.
 
-    Args: stages, rng, question: as in `fixed_coverage`.
+    Args: stages, question: as in `fixed_coverage`.
     Returns: mean number of stages asked per example, 1 to 3."""
-    return bootstrap_mean(stages.asked.sum(axis=1), rng, question=question)
+    return plus_two_mean(stages.asked.sum(axis=1), (1, stages.asked.shape[1]), question)
 
 
 def _codes(stages: StageLabels, stage: Stage, rows: Booleans) -> tuple[Floats, Floats]:

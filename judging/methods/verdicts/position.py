@@ -17,26 +17,31 @@ from numpy.typing import ArrayLike
 from judging.methods.arrays import Booleans, Counts, Floats, Integers, Signs
 from judging.methods.intervals.bootstrap import (
     all_differ,
-    bootstrap_mean,
     effective_size,
+    plus_two_mean,
     questions_at,
     share,
 )
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 
 NO_PAIR = "no example has a verdict in both orders"
+# The least and the most that the position effect can be in an example.
+LEAST_AND_MOST = (-0.5, 1.0)
 ONE_SAMPLE = "no example has two samples of one order"
 
 
-def order_labels(difference: Integers, valid: Booleans) -> tuple[Signs, Booleans]:
+def order_labels(difference: Integers, valid: Booleans, band: int = 0) -> tuple[Signs, Booleans]:
     """Return the label of the mean within each order.
 
     Args:
         difference: (N, 2, k) score 1 - score 2 as integers on one scale; for outcomes their sign.
         valid: (N, 2, k) bool.
+        band: the largest mean difference that is a tie.
     Returns: (N, 2) signs, and (N, 2) whether the order has a valid sample."""
     total = np.where(valid, difference, 0).sum(axis=2, dtype=np.int64)
-    return np.sign(total).astype(np.int8), np.asarray(valid.any(axis=2))
+    tied = np.abs(total) <= band * valid.sum(axis=2)
+    signs = np.where(tied, 0, np.sign(total)).astype(np.int8)
+    return signs, np.asarray(valid.any(axis=2))
 
 
 def outcome_counts(outcomes: Signs, valid: Booleans) -> Counts:
@@ -72,19 +77,16 @@ def conflicts(labels: Signs, there: Booleans, question: ArrayLike | None = None)
 
 
 def win_rate_by_position(
-    labels: Signs, there: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+    labels: Signs, there: Booleans, question: ArrayLike | None = None
 ) -> tuple[Figure, Figure]:
     """Return the win rate of response 1, a tie as 1/2, when shown first and when second.
 
-    Args: labels, there, rng, question: as in `conflicts` and `bootstrap_estimate`.
+    Args: labels, there, question: as in `conflicts`.
     Returns: two win rates, 0 to 1."""
 
     points = np.where(there, (1 + labels.astype(np.float64)) / 2, np.nan)
     reason = "the judge has given no verdict in this order"
-    first, second = (
-        bootstrap_mean(column, rng, question=question, reason=reason, limits=(0, 1))
-        for column in points.T
-    )
+    first, second = (plus_two_mean(column, (0, 1), question, reason=reason) for column in points.T)
     return first, second
 
 
@@ -136,29 +138,29 @@ def _disagreement(outcomes: Signs, valid: Booleans) -> tuple[Floats, Floats]:
     return np.where(pairs_across > 0, across, np.nan), np.where(has.any(axis=1), within, np.nan)
 
 
-def position_effect(
-    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
-) -> Figure:
+def position_effect(outcomes: Signs, valid: Booleans, question: ArrayLike | None = None) -> Figure:
     """Return P(samples of different orders disagree) - P(samples of the same order disagree).
 
     The second part is the judge's own noise, which a plain conflict rate counts as position bias.
+    In one example the difference is never below -1/2: two samples that differ, and the same two
+    in the other order.
 
-    Args: outcomes, valid, rng, question: (N, 2, k) each, and as in `bootstrap_estimate`.
-    Returns: difference, -1 to 1, or Undefined without two samples of one order."""
+    Args: outcomes, valid, question: (N, 2, k) each, and (N,) codes or None.
+    Returns: difference, -1/2 to 1, or Undefined without two samples of one order."""
     across, within = _disagreement(outcomes, valid)
     difference = across - within
-    return bootstrap_mean(difference, rng, question=question, reason=ONE_SAMPLE, limits=(-1, 1))
+    return plus_two_mean(difference, LEAST_AND_MOST, question, reason=ONE_SAMPLE)
 
 
 def repetition_stability(
-    outcomes: Signs, valid: Booleans, rng: np.random.Generator, question: ArrayLike | None = None
+    outcomes: Signs, valid: Booleans, question: ArrayLike | None = None
 ) -> Figure:
     """Return the share of pairs of samples of one order that agree.
 
-    Args: outcomes, valid, rng, question: as in `position_effect`.
+    Args: outcomes, valid, question: as in `position_effect`.
     Returns: share, 0 to 1, or Undefined as there."""
     _, within = _disagreement(outcomes, valid)
-    return bootstrap_mean(1 - within, rng, question=question, reason=ONE_SAMPLE, limits=(0, 1))
+    return plus_two_mean(1 - within, (0, 1), question, reason=ONE_SAMPLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ class GapBin:
 
 
 def conflict_by_gap(
-    difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1
+    difference: Integers, valid: Booleans, edges: ArrayLike, scale: int = 1, band: int = 0
 ) -> list[GapBin]:
     """Return the conflict rate against |CS1 - CS2|, as the paper plots it and without its artefact.
 
@@ -184,14 +186,15 @@ def conflict_by_gap(
         difference, valid: as in `order_labels`, in units of 1/scale.
         edges: ascending limits of the bins.
         scale: units per point.
+        band: as in `order_labels`.
     Returns: the bins."""
     limits = np.asarray(edges, dtype=np.float64)
     half = valid.shape[2] // 2
     first, second = slice(0, half), slice(half, None)
-    whole = [_gap_and_conflict(difference, valid, slice(None), slice(None), scale)]
+    whole = [_gap_and_conflict(difference, valid, slice(None), slice(None), scale, band)]
     split = [
-        _gap_and_conflict(difference, valid, first, second, scale),
-        _gap_and_conflict(difference, valid, second, first, scale),
+        _gap_and_conflict(difference, valid, first, second, scale, band),
+        _gap_and_conflict(difference, valid, second, first, scale, band),
     ]
 
     def rate(parts: list[tuple[Floats, Booleans]], low: float, high: float, last: bool) -> Figure:
@@ -221,10 +224,10 @@ def conflict_by_gap(
 
 
 def _gap_and_conflict(
-    difference: Integers, valid: Booleans, of_gap: slice, of_conflict: slice, scale: int
+    difference: Integers, valid: Booleans, of_gap: slice, of_conflict: slice, scale: int, band: int
 ) -> tuple[Floats, Booleans]:
     """Gap and conflict of the examples that have a valid sample of each order in both parts."""
-    labels, there = order_labels(difference[:, :, of_conflict], valid[:, :, of_conflict])
+    labels, there = order_labels(difference[:, :, of_conflict], valid[:, :, of_conflict], band)
     part, present = difference[:, :, of_gap], valid[:, :, of_gap]
     n = present.sum(axis=2)
     rows = there.all(axis=1) & (n > 0).all(axis=1)

@@ -117,6 +117,7 @@ SETTINGS = {
     "no_majority": "adjudicate",
     "wage_usd": "7.5",
     "minutes_per_vote": "3",
+    "annotator_advantage": "0.15",
     "cost_basis": "assumed",
 }
 

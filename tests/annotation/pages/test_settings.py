@@ -27,6 +27,7 @@ FIELDS = {
     "no_majority": "tie",
     "wage_usd": "12",
     "minutes_per_vote": "2.5",
+    "annotator_advantage": "0.15",
     "cost_basis": "measured",
 }
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from benchmarks.simulations import bars, figures
 from benchmarks.simulations.certificates import Case, simulate
 from benchmarks.simulations.coverage import INTERVALS, SETTINGS, SIMULATED, coverage
 from benchmarks.simulations.projects import LEVELS, Setting, settings
@@ -77,3 +78,21 @@ def test_a_round_that_learns_keeps_the_same_promises(setting, used):
 
 def test_each_kind_of_judge_learns_in_some_setting():
     assert {one.kind for one in stages()} == {"unsure", "likes length", "anywhere"}
+
+
+@pytest.mark.parametrize("name", figures.FIGURES)
+def test_slopes_strengths_and_tests_keep_their_promises(name):
+    places = figures.places(name)
+    for place in places[:: max(1, len(places) // 3)]:
+        for row in figures.simulate(name, place, repeats=60, seed=2):
+            given = row.given * row.repeats
+            assert not given or row.covered >= 0.95 - 3 * (0.95 * 0.05 / given) ** 0.5, row
+
+
+@pytest.mark.parametrize("kind", ["strongly unsure", "likes length"])
+def test_learned_routing_costs_little_and_gains_much(kind):
+    found = bars.simulate(bars.Draws(60, 0.20, kind), repeats=15, seed=1)
+    assert found.passes()
+    if kind == "likes length":
+        assert found.gain > 0.2
+        assert found.used > 0.9

@@ -1,21 +1,31 @@
 """The certificate: planned with the round, asked for at its looks, and what stands beside it."""
 
+from datetime import timedelta
 from decimal import Decimal
 
 import pytest
+from django.utils import timezone
 
 from annotation.models import Annotator, Draft, Item, Round
 from annotation.queue.queue import claim_next, skip
 from annotation.results.data.sheet import sheet_of
+from annotation.results.report.report import report_json
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.trust import NO_AUDIT, alt_test, audit_of
+from annotation.results.sections.trust import (
+    NO_AUDIT,
+    Replacement,
+    alt_test,
+    audit_of,
+    replacement_of,
+)
 from annotation.results.sections.trust import certificate as certificate_of
 from annotation.rounds import changes
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.voting import record_vote
 from judging.core.errors import UserError
 from judging.methods.review.certificate import upper_bound
-from tests.factories import make_annotator, make_examples, make_run, make_verdict
+from judging.projects.models import AuditEvent, Project
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
 N, M, AUDIT = 100, 20, 40
 
@@ -141,4 +151,39 @@ def test_without_an_audit_nothing_is_certified(project, run):
     assert Round.objects.get().certificate_plan is None
     found = certificate(sheet_of(project, run), run)
     assert "no audit" in found.reason
-    assert "three annotators" in alt_test(sheet_of(project, run)).reason
+    assert "three annotators" in alt_test(sheet_of(project, run), replacement_of(project)).reason
+
+
+def test_the_judges_advantage_is_the_projects_and_a_later_change_is_said(project, run):
+    """Three people label thirty examples alike, and the judge says what they say on 28 of them."""
+    assert replacement_of(project) == Replacement(0.15, changed=False)
+    change = {"before": "0.15", "now": "0.3"}
+    early = AuditEvent.objects.create(
+        project=project, action="settings changed", detail={"annotator_advantage": change}
+    )
+    Project.objects.update(annotator_advantage="0.3")
+    people = [make_annotator(project) for _ in range(3)]
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(100), votes=3))
+    for item in round_.items.select_related("example", "round__protocol"):
+        for person in people:
+            make_vote(item, person, "win" if item.example.number % 15 else "lose")
+    project.refresh_from_db()
+    found = report_json(Analysis(project, run))["alt_test"]
+    assert (found["epsilon"], found["epsilon_changed"]) == (0.3, False)
+    AuditEvent.objects.filter(pk=early.pk).update(at=timezone.now() + timedelta(hours=1))
+    found = report_json(Analysis(project, run))["alt_test"]
+    assert found["epsilon_changed"] is True
+
+
+def test_agreement_after_a_routed_round_leads_with_the_audit(project, run):
+    """People disagree on every selected example, and never on an audited one."""
+    first, second = (make_annotator(project) for _ in range(2))
+    given = RoundSettings(beta=Decimal(20), votes=2, audit=AUDIT, seed=5)
+    round_ = open_round(project, None, run, given)
+    for item in round_.items.select_related("example", "round__protocol", "selection"):
+        make_vote(item, first, "win")
+        make_vote(item, second, "lose" if item.selection.kind == "top" else "win")
+    found = report_json(Analysis(project, run))["people"]
+    assert found["audit"]["n"] == AUDIT
+    assert found["audit"]["agreement"]["value"] == 1
+    assert found["agreement"]["value"] == pytest.approx(AUDIT / (AUDIT + M))

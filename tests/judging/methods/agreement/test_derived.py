@@ -1,3 +1,4 @@
+from fractions import Fraction
 from itertools import combinations, product
 
 import numpy as np
@@ -16,18 +17,20 @@ from judging.methods.verdicts.verdicts import verdict
 COLUMN = {"win": 0, "tie": 1, "lose": 2, None: 3}
 
 
-def brute_force(orders, k_prime, both_orders):
+def brute_force(orders, k_prime, both_orders, band=0):
     """Shares of win, tie, lose and none, by asking the exact verdict for every subset."""
     shares = np.zeros(4)
     subsets = [[list(s) for s in combinations(order, k_prime)] for order in orders]
     if both_orders:
-        results = [verdict(a, b).label for a, b in product(*subsets)]
+        results = [verdict(a, b, band=Fraction(band)).label for a, b in product(*subsets)]
         for label in results:
             shares[COLUMN[label]] += 1 / len(results)
         return shares
     for order in subsets:
         for subset in order:
-            shares[COLUMN[verdict(subset).label]] += 1 / len(order) / len(subsets)
+            shares[COLUMN[verdict(subset, band=Fraction(band)).label]] += (
+                1 / len(order) / len(subsets)
+            )
     return shares
 
 
@@ -37,19 +40,19 @@ def runs(draw):
     sample = st.none() | st.integers(-3, 3)
     order = st.lists(sample, min_size=k, max_size=k)
     examples = draw(st.lists(st.lists(order, min_size=2, max_size=2), min_size=1, max_size=3))
-    return examples, draw(st.integers(1, k)), draw(st.booleans())
+    return examples, draw(st.integers(1, k)), draw(st.booleans()), draw(st.integers(0, 2))
 
 
 @given(runs())
 @settings(max_examples=60)
 def test_the_mean_over_subsets_is_what_asking_for_each_subset_gives(run):
-    examples, k_prime, both = run
+    examples, k_prime, both, band = run
     difference = np.array([[[d or 0 for d in o] for o in ex] for ex in examples])
     valid = np.array([[[d is not None for d in o] for o in ex] for ex in examples])
-    shares = expected_labels(difference, valid, k_prime, both_orders=both)
+    shares = expected_labels(difference, valid, k_prime, both_orders=both, band=band)
     for row, example in zip(shares, examples, strict=True):
         pairs = [[None if d is None else (d, 0) for d in order] for order in example]
-        assert row == pytest.approx(brute_force(pairs, k_prime, both))
+        assert row == pytest.approx(brute_force(pairs, k_prime, both, band))
 
 
 def test_all_samples_of_both_orders_give_the_verdict_itself():

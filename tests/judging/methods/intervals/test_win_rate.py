@@ -16,6 +16,7 @@ from judging.methods.intervals.win_rate import (
     judge_bias,
     vote_noise,
     win_rate,
+    win_rate_test,
 )
 
 
@@ -202,3 +203,27 @@ def test_an_audit_without_an_error_does_not_exclude_a_bias():
     assert (bias.value, bias.low, bias.high) == pytest.approx((0, -half, half))
     few = AuditedLabels(np.ones(20), np.ones(80), scores[:9], scores[:9])
     assert "10 are needed" in judge_bias(few).reason
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_p_is_below_five_percent_exactly_if_the_interval_leaves_one_half_out(seed):
+    random = np.random.default_rng(seed)
+    human = random.choice([1.0, 0.5, 0.0], 120, p=(0.5, 0.2, 0.3))
+    judge = np.where(random.random(120) < 0.1, 1 - human, human)
+    labels = AuditedLabels(human[:30], judge[30:], human[30:60], judge[30:60])
+    if seed % 4 == 0:
+        labels = AuditedLabels(human, *[np.zeros(0)] * 3)
+    found = win_rate(labels)
+    assert (win_rate_test(labels) < 0.05) == (not found.low <= 0.5 <= found.high)
+
+
+def test_p_of_eight_wins_in_ten_by_hand():
+    """With one win and one lose more: centre 9/12, variance (9/12)(3/12)/10, t with 9 degrees."""
+    labels = AuditedLabels(np.repeat([1.0, 0.0], [8, 2]), *[np.zeros(0)] * 3)
+    t = 0.25 / np.sqrt(0.1875 / 10)
+    assert win_rate_test(labels) == pytest.approx(2 * stats.t.sf(t, 9))
+
+
+def test_too_few_audited_labels_have_no_p():
+    few = AuditedLabels(np.ones(3), np.ones(20), np.ones(5), np.ones(5))
+    assert win_rate_test(few) is None

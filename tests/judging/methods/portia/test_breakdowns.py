@@ -124,12 +124,12 @@ def test_a_reference_judge_counts_where_it_is_consistent_itself(rng):
     reference = OrderLabels(
         np.array([[1, 1], [-1, -1], [1, -1], [0, 0]], np.int8), np.ones((4, 2), bool)
     )
-    found = agreement_with_reference(run, run.unsplit, reference, rng)
+    found = agreement_with_reference(run, run.unsplit, reference)
     assert (found.unsplit.value, found.portia.value) == (pytest.approx(1 / 3), pytest.approx(2 / 3))
     assert found.gain.value == pytest.approx(1 / 3)
     unsure = OrderLabels(reference.labels[2:3], reference.there[2:3])
     one = stages([(1, 1)], [(1, 1)])
-    assert isinstance(agreement_with_reference(one, one.unsplit, unsure, rng).portia, Undefined)
+    assert isinstance(agreement_with_reference(one, one.unsplit, unsure).portia, Undefined)
 
 
 def test_human_ties_are_compared_where_the_judge_contradicts_itself_and_where_not(rng):

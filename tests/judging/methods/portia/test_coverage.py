@@ -151,7 +151,7 @@ def test_responses_too_short_to_split_stay_as_they_are(rng):
     stages = run([ALWAYS_FIRST, FINE], splittable=False)
     found = fixed_coverage(stages, stages.unsplit, rng)
     assert (found.coverage.value, found.by_chance.value) == (0, 0)
-    assert stages_per_example(stages, rng).value == 1
+    assert stages_per_example(stages).value == 1
 
 
 def test_stages_are_counted(rng):
@@ -159,7 +159,7 @@ def test_stages_are_counted(rng):
     counted = [(use.stage, use.asked, use.settled) for use in stage_use(stages, rng)]
     assert counted == [(Stage.UNSPLIT, 4, 1), (Stage.LENGTH, 3, 1), (Stage.SEMANTIC, 2, 1)]
     # 1, 2, 3 and 3 stages.
-    assert stages_per_example(stages, rng).value == 9 / 4
+    assert stages_per_example(stages).value == 9 / 4
 
 
 def test_length_alignment_alone_is_read_off_the_same_run(rng):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.optimize import minimize
 
 from judging.methods.ranking import davidson
@@ -24,7 +25,7 @@ def games():
 
 
 def fitted(*games, **options):
-    return davidson("abcd", *games, np.random.default_rng(1), **options)
+    return davidson("abcd", *games, **options)
 
 
 def test_the_strengths_are_those_of_the_largest_likelihood(games):
@@ -78,3 +79,16 @@ def test_repeated_questions_widen_the_interval(games):
 def test_what_has_no_largest_likelihood_says_why(sign, reason):
     found = fitted([0, 0, 0, 0], [1, 1, 1, 1], sign)
     assert reason in found.reason
+
+
+def test_two_models_of_one_kind_each_have_limits_by_hand():
+    """Two wins, two ties, two losses: nothing tells the models apart, and v = 1 by symmetry.
+
+    A game's T is +-1/2 for a win or a lose, with chance 1/3 each: information 6 (2/3)/4 = 1 for the
+    log odds. Each game's leverage is the trace over both parameters, 2/6. The tie parameter does
+    not move with the strengths. Squared residuals 4 (1/4)/(1 - 1/3) = 3/2, and 1/2 of one more win
+    and one more loss."""
+    found = davidson("ab", [0] * 6, [1] * 6, [1, 1, 0, 0, -1, -1]).ranked[0].strength
+    half = stats.t.ppf(0.975, 6 - 2) * np.sqrt(3 / 2 + 1 / 2)
+    assert found.value == pytest.approx(0, abs=1e-9)
+    assert (found.low, found.high) == pytest.approx((-half / 2, half / 2), abs=1e-6)

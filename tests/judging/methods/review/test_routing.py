@@ -71,8 +71,8 @@ def test_noise_alone_is_rarely_taken_for_a_signal():
     used = [
         learned(*made(of_bpde=0.8, of_length=0.0, seed=seed), seed=seed).used for seed in range(30)
     ]
-    # one standard error is a weak bar; under no advantage it is passed in well under a third
-    assert sum(used) <= 8
+    # half a standard error is a weak bar; under no advantage it is passed in under a third
+    assert sum(used) <= 11
 
 
 def test_fewer_than_five_errors_teach_nothing():
@@ -94,14 +94,14 @@ def test_fewer_than_five_right_labels_teach_nothing_either():
     assert isinstance(found.trial.bpde, Undefined)
 
 
-def test_with_fewer_than_ten_errors_bpde_must_be_beaten_by_two_standard_errors():
+def test_with_fewer_than_ten_errors_bpde_must_be_beaten_by_a_whole_standard_error():
     columns, bpde, wrong = made(n=600, of_length=3.0, shift=-4.0)
     order = np.concatenate((np.flatnonzero(wrong)[:8], np.flatnonzero(wrong == 0)))
     columns = type(columns)(columns.names, columns.values[order], (), ())
     found = learned(columns, bpde[order], wrong[order])
-    assert any("two standard errors" in note for note in found.notes)
+    assert any("a whole standard error" in note for note in found.notes)
     assert found.used
-    assert found.trial.advantage.value > 2 * found.trial.advantage.standard_error
+    assert found.trial.advantage.value > found.trial.advantage.standard_error
 
 
 def test_separated_labels_are_said_and_stay_finite():

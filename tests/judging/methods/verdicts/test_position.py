@@ -1,5 +1,8 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
+import scipy
 
 from judging.methods.intervals.estimates import Undefined
 from judging.methods.verdicts.position import (
@@ -11,6 +14,7 @@ from judging.methods.verdicts.position import (
     repetition_stability,
     win_rate_by_position,
 )
+from judging.methods.verdicts.verdicts import verdict
 
 EVERY = np.ones((4, 2, 1), bool)
 
@@ -67,47 +71,56 @@ def test_five_copies_of_a_question_are_not_five_conflicts():
     assert preferred.p > 0.5 > first_position(five, many).p
 
 
-def test_a_judge_of_ties_has_an_interval_of_some_width(rng):
+def test_a_judge_of_ties_has_an_interval_of_some_width():
+    """Twelve equal values v and one more at each limit: centre (12 v + sum of limits)/14.
+
+    Its variance is the mean square less the centre's, over 12; t has 11 degrees of freedom."""
     ties, valid = np.zeros((12, 2, 3), np.int8), np.ones((12, 2, 3), bool)
     labels, there = order_labels(ties, valid)
-    exact = 1 - 0.025 ** (1 / 12)
-    first, _ = win_rate_by_position(labels, there, rng)
-    effect, stable = position_effect(ties, valid, rng), repetition_stability(ties, valid, rng)
-    assert (first.low, first.high) == pytest.approx((0.5 - exact / 2, 0.5 + exact / 2))
-    assert (effect.low, effect.value, effect.high) == pytest.approx((-exact, 0, exact))
-    assert (stable.low, stable.high) == pytest.approx((1 - exact, 1))
+    first, _ = win_rate_by_position(labels, there)
+    effect, stable = position_effect(ties, valid), repetition_stability(ties, valid)
+    t = scipy.stats.t.ppf(0.975, 11)
+    half = t * np.sqrt(((12 / 4 + 1) / 14 - 1 / 4) / 12)
+    assert (first.low, first.high) == pytest.approx((0.5 - half, 0.5 + half))
+    centre = 0.5 / 14
+    half = t * np.sqrt((1.25 / 14 - centre**2) / 12)
+    assert effect.value == 0
+    assert (effect.low, effect.high) == pytest.approx((centre - half, centre + half))
+    centre = 13 / 14
+    half = t * np.sqrt((13 / 14 - centre**2) / 12)
+    assert (stable.low, stable.high) == pytest.approx((centre - half, 1))
 
 
-def test_the_win_rate_of_model_1_when_first_and_when_second(rng):
+def test_the_win_rate_of_model_1_when_first_and_when_second():
     labels, there = order_labels(outcomes((1, -1), (1, -1), (0, 1), (-1, -1)), EVERY)
-    first, second = win_rate_by_position(labels, there, rng)
+    first, second = win_rate_by_position(labels, there)
     assert first.value == pytest.approx(2.5 / 4)
     assert second.value == pytest.approx(1 / 4)
 
 
 def test_the_position_effect_leaves_the_judges_noise_out(rng):
     valid = np.ones((3000, 2, 3), bool)
-    noisy = position_effect(judge_of(rng, 3000, 3, lean=0), valid, rng)
+    noisy = position_effect(judge_of(rng, 3000, 3, lean=0), valid)
     assert noisy.low <= 0 <= noisy.high
     # lean .3: P(differ across) = .8*.8 + .2*.2 = .68, within = 2*.8*.2 = .32
-    biased = position_effect(judge_of(rng, 3000, 3, lean=0.3), valid, rng)
+    biased = position_effect(judge_of(rng, 3000, 3, lean=0.3), valid)
     assert biased.low <= 0.36 <= biased.high
-    stability = repetition_stability(judge_of(rng, 3000, 3, lean=0.3), valid, rng)
+    stability = repetition_stability(judge_of(rng, 3000, 3, lean=0.3), valid)
     assert stability.low <= 0.68 <= stability.high
 
 
-def test_effects_of_one_example_by_hand(rng):
+def test_effects_of_one_example_by_hand():
     sample = np.array([[[1, 1, -1], [1, -1, -1]]], dtype=np.int8)
     valid = np.ones((1, 2, 3), bool)
     # across: of nine pairs 1-1: 2*1, -1--1: 1*2 agree, 5 differ; within: 2 of 3 pairs differ
-    assert position_effect(sample, valid, rng).value == pytest.approx(5 / 9 - 2 / 3)
-    assert repetition_stability(sample, valid, rng).value == pytest.approx(1 / 3)
+    assert position_effect(sample, valid).value == pytest.approx(5 / 9 - 2 / 3)
+    assert repetition_stability(sample, valid).value == pytest.approx(1 / 3)
 
 
-def test_one_sample_an_order_says_nothing_of_repetition(rng):
+def test_one_sample_an_order_says_nothing_of_repetition():
     sample = outcomes((1, 1), (1, -1), (1, 0), (-1, 1))
-    assert isinstance(repetition_stability(sample, EVERY, rng), Undefined)
-    assert isinstance(position_effect(sample, EVERY, rng), Undefined)
+    assert isinstance(repetition_stability(sample, EVERY), Undefined)
+    assert isinstance(position_effect(sample, EVERY), Undefined)
 
 
 def test_conflict_falls_with_the_gap_even_for_identical_examples_unless_samples_are_split(rng):
@@ -139,3 +152,16 @@ def test_a_gap_on_the_last_edge_belongs_to_the_last_bin():
     assert (mixed.split_samples.n, mixed.split_samples.value) == (1, 0.5)
     assert mixed.split_samples.low < 0.5 < mixed.split_samples.high
     assert empty.same_samples == Undefined("no example in this bin")
+
+
+def test_a_band_is_of_the_mean_as_in_the_verdicts():
+    """.53, .53, .56 with a band of .05 around 1/2: the last sample is a win, and the mean a tie."""
+    scores = np.array([[[53, 53, 56], [53, 56, 60]]])
+    difference, valid = 2 * scores - 100, np.ones((1, 2, 3), bool)
+    labels, _ = order_labels(difference, valid, band=10)
+    for order, sign in zip(scores[0], labels[0], strict=True):
+        pairs = tuple((Fraction(int(p), 100), 1 - Fraction(int(p), 100)) for p in order)
+        label = verdict(pairs, band=Fraction(1, 10)).label
+        assert {"win": 1, "tie": 0, "lose": -1}[label] == sign
+    assert labels.tolist() == [[0, 1]]
+    assert order_labels(difference, valid)[0].tolist() == [[1, 1]]
