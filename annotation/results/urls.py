@@ -17,6 +17,7 @@ urlpatterns = [
         name="run_reselection",
     ),
     path("p/<slug:slug>/results", results.results, name="results"),
+    path("p/<slug:slug>/results/<slug:name>", results.results_page, name="results_page"),
     re_path(
         r"^p/(?P<slug>[-\w]+)/results/(?P<name>[-a-z]+)\.(?P<kind>svg|png)$",
         results.plot,
