@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Item, Round, Slot, Vote
-from annotation.results.data.sheet import label_sign
+from annotation.results.data.sheet import Disagreements, disagreements, label_sign
 from annotation.results.report.report import Report, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
@@ -113,7 +113,20 @@ class Shown:
 def current_report(project: Project, run: Run) -> Report:
     """A constant number of queries that count, where nothing has changed."""
     state = fingerprint(project)
-    return cached("report", run, state, lambda: report(Analysis(project, run)))
+    return cached("report", run, state, lambda: _computed(project, run, state))
+
+
+def _computed(project: Project, run: Run, state: str) -> Report:
+    """The report, with the disagreements kept beside it: both read the same sheet."""
+    analysis = Analysis(project, run)
+    cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
+    return report(analysis)
+
+
+def kept_disagreements(run: Run) -> Disagreements | None:
+    """Those of the newest report there is; None before the first."""
+    found = report_cache.get(cache_key("disagreements", run))
+    return found[1] if found else None
 
 
 def shown_report(project: Project, run: Run) -> Shown:
@@ -146,6 +159,11 @@ def _wait_for_broker(runs: set[int]) -> None:
     """Two at the same moment may lose one of these, which its page asks for again."""
     if runs:
         report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
+
+
+def ready_report(project: Project, run: Run) -> Report | None:
+    """The report if it is already computed from the data as they are now."""
+    return _kept(run, fingerprint(project))
 
 
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:

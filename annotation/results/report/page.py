@@ -131,6 +131,33 @@ def file_context(run: Run, report: Report) -> Json:
     return context | {"citation": citation(report)}
 
 
+def overview_context(run: Run, report: Report) -> Json:
+    """What a project's overview says of its results."""
+    cited = win_rates.to_cite(report.win_rate)
+    many = len(report.models.pairwise) > 1
+    rate = getattr(report.win_rate, cited) if cited and not many else None
+    return {
+        "run": run,
+        "report": report,
+        "answer": first_answer(report, many=many),
+        "names": win_rates.pair_names(report.models),
+        "rate": rate,
+        "drawn": drawn_interval(rate) if rate is not None else None,
+        "alone": alone(report),
+        "after": after(report),
+    }
+
+
+def drawn_interval(figure: Estimate) -> Json:
+    """The interval of a share as a line 100 wide."""
+    low, high = figure.low or 0.0, figure.high if figure.high is not None else 1.0
+    return {
+        "low": f"{100 * low:.2f}",
+        "width": f"{100 * (high - low):.2f}",
+        "value": f"{100 * figure.value:.2f}",
+    }
+
+
 def has_value(figure: Figure) -> bool:
     return not isinstance(figure, Undefined)
 
