@@ -49,7 +49,8 @@ TABLE = {
     """,
     "researcher": """
         adjudication example examples export flag_settle import_begin import_check import_detail
-        import_refused import_undo imports people_pace plan plan_preview plot report_file results
+        import_refused import_undo imports people_pace plan plan_preview plot project_figures
+        report_file results results_page
         round round_cancel round_close round_extend round_item round_pause round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
         run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
@@ -64,9 +65,13 @@ SIGNED = ("annotate_leave", "annotate_return", "annotate_round")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {
-    "": set("example import_refused plot results run run_progress run_reparse".split()),
+    "": set(
+        "example import_refused plot project_figures results_page run run_progress "
+        "run_reparse".split()
+    ),
     "?run=1": set(
-        "example examples import_refused plot results run run_progress run_reparse".split()
+        "example examples import_refused plot project_figures results_page run run_progress "
+        "run_reparse".split()
     ),
 }
 
@@ -131,6 +136,7 @@ def arguments_of(project, annotator, folder):
         "member": {"number": member.pk},
         "plot": {"name": "bpde", "kind": "svg"},
         "report_file": {"kind": "html"},
+        "results_page": {"name": "trust"},
         "scores_undo": {"number": scores_of(project).number},
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]

@@ -1,7 +1,7 @@
 """The first page with your projects and open work, and a project's overview with its next step.
 
-`standings` counts what waits in a project. `next_action` and `steps` read only these counts, so that
-the list of projects and a project's own page can't differ in what is to be done.
+`standings` counts what waits in a project. `next_action` and `steps` read only these counts, so
+that the list of projects and a project's own page can't differ in what is to be done.
 """
 
 from dataclasses import dataclass
