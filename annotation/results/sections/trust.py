@@ -319,7 +319,7 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
 AGAINST = {
     "votes": "people's majority",
     "gold": "the known labels",
-    "round": "people, weighted to represent all examples,",
+    "round": "people",
 }
 
 
