@@ -74,7 +74,7 @@ def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view
     session.send("Network.enable")
     session.send("Network.setCacheDisabled", {"cacheDisabled": True})
     arrived = []
-    page.on("response", arrived.append)
+    page.on("response", lambda one: arrived.append(one))
     heavy = {}
     # Too low a window for any chart, even for those that are drawn a little ahead.
     page.set_viewport_size({"width": 390, "height": 60})
