@@ -1,5 +1,6 @@
 """Every page of a project on a phone and at 200 %: nothing sticks out, and nothing heavy comes."""
 
+import gzip
 from decimal import Decimal
 
 import pytest
@@ -65,6 +66,12 @@ def test_no_page_scrolls_sideways(log_in, owner, project, judged, screen):
     assert too_wide == {}
 
 
+def size_of(response):
+    """In bytes as the site sends it: files are compressed when they are collected, pages are not."""
+    body = response.body()
+    return len(gzip.compress(body)) if "/static/" in response.url else len(body)
+
+
 def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view(
     log_in, owner, project, judged
 ):
@@ -81,7 +88,7 @@ def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view
     for name in CHAPTERS:
         arrived.clear()
         page.goto(f"/p/{project.slug}/results/{name}", wait_until="networkidle")
-        sizes = [int(one.request.sizes()["responseBodySize"]) for one in arrived]
+        sizes = [size_of(one) for one in arrived]
         if sum(sizes) > HEAVIEST or any("vega" in one.url for one in arrived):
             heavy[name] = sum(sizes)
     assert heavy == {}

@@ -113,8 +113,8 @@ def _label_row(
 def _winner(final: Merged) -> str | None:
     """Return the name of the model that wins, or `tie`; None without a label or a name."""
     example = final.example
-    names = {Label.WIN: example.model_1, Label.TIE: "tie", Label.LOSE: example.model_2}
-    return (names[Label(final.label)] or None) if final.label else None
+    names = {"win": example.model_1, "tie": "tie", "lose": example.model_2}
+    return names.get(final.label or "") or None
 
 
 VOTE_COLUMNS = (
