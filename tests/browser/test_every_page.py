@@ -67,7 +67,7 @@ def test_no_page_scrolls_sideways(log_in, owner, project, judged, screen):
 
 
 def size_of(response):
-    """In bytes as the site sends it: files are compressed when they are collected, pages are not."""
+    """In bytes as the site sends it: its own files are compressed, and pages are not."""
     body = response.body()
     return len(gzip.compress(body)) if "/static/" in response.url else len(body)
 
