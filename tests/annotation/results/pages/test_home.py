@@ -50,7 +50,7 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(6):
+        with django_assert_num_queries(7):
             return list(listed(as_researcher))
 
     assert len(queries()) == 1
