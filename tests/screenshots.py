@@ -13,7 +13,7 @@ PAGES = {
     "overview": "/p/demo/",
     "run": "/p/demo/runs/1",
     "plan": "/p/demo/plan",
-    "results": "/p/demo/results",
+    "results": "/p/demo/results/verdict",
 }
 
 

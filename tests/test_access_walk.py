@@ -50,8 +50,8 @@ TABLE = {
     "researcher": """
         adjudication decision_undo example examples export flag_settle import_begin import_check
         import_detail import_refused import_undo imports look people_pace plan plan_preview plot
-        report_file results round round_cancel round_close round_extend round_item round_pause
-        round_people
+        project_figures report_file results results_page round round_cancel round_close
+        round_extend round_item round_pause round_people
         round_reopen round_resume round_standing round_votes rounds run run_budget run_cancel
         run_estimate run_models run_pause run_primary run_progress run_reparse run_reselection
         run_resume run_start runs scores scores_undo template template_retire template_write
@@ -65,9 +65,13 @@ SIGNED = ("annotate_leave", "annotate_own", "annotate_return", "annotate_round")
 # Looking at these shows judge output, or the models' names next to their responses, so votes given
 # after it are marked.
 UNBLINDING = {
-    "": set("example import_refused look plot results run run_progress run_reparse".split()),
+    "": set(
+        "example import_refused look plot project_figures results_page run run_progress "
+        "run_reparse".split()
+    ),
     "?run=1": set(
-        "example examples import_refused look plot results run run_progress run_reparse".split()
+        "example examples import_refused look plot project_figures results_page run run_progress "
+        "run_reparse".split()
     ),
 }
 
@@ -135,6 +139,7 @@ def arguments_of(project, annotator, folder):
         "member": {"number": member.pk},
         "plot": {"name": "bpde", "kind": "svg"},
         "report_file": {"kind": "html"},
+        "results_page": {"name": "trust"},
         "scores_undo": {"number": scores_of(project).number},
         "password_reset_confirm": {
             "uidb64": uid, "token": password_link(annotator).rstrip("/").rpartition("/")[2]

@@ -7,6 +7,7 @@ from annotation.results.pages import example, overview, plan, results
 urlpatterns = [
     path("", overview.home, name="home"),
     path("p/<slug:slug>/", overview.project, name="project"),
+    path("p/<slug:slug>/figures", overview.project_figures, name="project_figures"),
     path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),
@@ -17,6 +18,7 @@ urlpatterns = [
         name="run_reselection",
     ),
     path("p/<slug:slug>/results", results.results, name="results"),
+    path("p/<slug:slug>/results/<slug:name>", results.results_page, name="results_page"),
     re_path(
         r"^p/(?P<slug>[-\w]+)/results/(?P<name>[-a-z]+)\.(?P<kind>svg|png)$",
         results.plot,

@@ -129,20 +129,33 @@ def estimate(measured: Any, digits: int = 3, **options: Any) -> SafeString:
     )
 
 
+def _whose(outcome: str, model_1: str, model_2: str) -> SafeString | str:
+    """Return whose response won: a model's name, or response 1 or 2 if it has none."""
+    if outcome == "tie":
+        return "tie"
+    number, model = (1, model_1) if outcome == "win" else (2, model_2)
+    return format_html("<bdi>{}</bdi>", model) if model else f"response {number}"
+
+
 @register.simple_tag
-def label(outcome: str | None, who: str = "") -> SafeString:
-    """Show win, tie or lose by word, shape and colour. `who` is the model that wins or loses."""
+def label(outcome: str | None, model_1: str = "", model_2: str = "") -> SafeString:
+    """Show a label by the name of the model that wins, by shape and colour.
+
+    Args:
+        model_1, model_2: the models of responses 1 and 2; without names, they are response 1 and 2.
+    """
     if not outcome:
         return format_html('<span class="why">{}</span>', "no label")
     if outcome not in OUTCOMES:
         raise ValueError(f"{outcome!r} is not a label")
-    whose = format_html(' <span class="of" dir="auto">{}</span>', who) if who else ""
-    return format_html('<span class="label {}">{}{}</span>', outcome, outcome, whose)
+    whose = _whose(outcome, model_1, model_2)
+    wins = "" if outcome == "tie" else " wins"
+    return format_html('<span class="label {}">{}{}</span>', outcome, whose, wins)
 
 
 @register.simple_tag
-def shares(win: int, tie: int, lose: int) -> SafeString:
-    """Show the shares of the three labels as one bar, followed by the counts in words."""
+def shares(win: int, tie: int, lose: int, model_1: str = "", model_2: str = "") -> SafeString:
+    """Show the shares of the three labels as one bar, followed by the counts with names."""
     counts = dict(zip(OUTCOMES, (win, tie, lose), strict=True))
     total = sum(counts.values())
     if not total:
@@ -152,15 +165,20 @@ def shares(win: int, tie: int, lose: int) -> SafeString:
         width = round(100 * part / total, 3)
         bars.append((outcome[0], start, width))
         start += width
+    words = [
+        (
+            outcome,
+            _whose(outcome, model_1, model_2),
+            "" if outcome == "tie" else " wins",
+            formatting.count(part),
+        )
+        for outcome, part in counts.items()
+    ]
     return format_html(
         '<span class="shares"><svg viewBox="0 0 100 10" preserveAspectRatio="none"'
         ' aria-hidden="true">{}</svg>{}</span>',
         format_html_join("", '<rect class="{}" x="{}" width="{}" height="10"/>', bars),
-        format_html_join(
-            " ",
-            '<span class="label {0}">{1} {0}</span>',
-            ((outcome, formatting.count(part)) for outcome, part in counts.items()),
-        ),
+        format_html_join(" ", '<span class="label {}">{}{} {}</span>', words),
     )
 
 

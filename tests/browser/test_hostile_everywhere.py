@@ -22,6 +22,7 @@ from tests.factories import (
 )
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+CHAPTERS = ("verdict", "trust", "judge", "review", "people", "models", "export")
 TEXTS = [vector["text"].replace("\x00", "") for vector in CORPUS]
 
 
@@ -64,6 +65,7 @@ def test_what_is_hostile_in_names_and_notes_runs_nowhere(
     names = "project examples imports plan rounds people settings trail results runs run_start"
     pages = [
         *(reverse(name, args=[project.slug]) for name in names.split()),
+        *(reverse("results_page", args=[project.slug, name]) for name in CHAPTERS),
         *(reverse("import_detail", args=[project.slug, n]) for n in (1, 2)),
         *(reverse(name, args=[project.slug, 1]) for name in ("run", "round", "adjudication")),
         *(reverse("example", args=[project.slug, example]) for _, example in items[::8]),

@@ -73,7 +73,10 @@ def test_an_estimate_is_read_from_the_report_or_from_the_analysis():
 
 
 def test_a_label_has_its_word_beside_its_colour():
-    assert html("{% label 'win' %}") == '<span class="label win">win</span>'
+    assert words("{% label 'win' %}") == "response 1 wins"
+    assert words("{% label 'lose' 'maple' 'birch' %}") == "birch wins"
+    assert words("{% label 'tie' 'maple' 'birch' %}") == "tie"
+    assert html("{% label 'win' 'maple' '' %}").startswith('<span class="label win">')
     assert words("{% label None %}") == "no label"
 
 
@@ -86,6 +89,7 @@ def test_a_label_that_is_none_of_the_three_is_an_error():
     "source",
     [
         "{% label 'win' text %}",
+        "{% shares 1 2 3 text text %}",
         "{% number None reason=text %}",
         "{% progress 1 2 text %}",
         "{% term 'BPDE' text %}",
@@ -103,7 +107,10 @@ def test_shares_fill_the_bar():
     rendered = html("{% shares 41 12 27 %}")
     assert 'class="w" x="0.0" width="51.25"' in rendered
     assert 'class="l" x="66.25" width="33.75"' in rendered
-    assert words("{% shares 41 12 27 %}").split() == ["41", "win", "12", "tie", "27", "lose"]
+    unnamed = "response 1 wins 41 tie 12 response 2 wins 27"
+    assert " ".join(words("{% shares 41 12 27 %}").split()) == unnamed
+    named = "{% shares 41 12 27 'maple' 'birch' %}"
+    assert " ".join(words(named).split()) == "maple wins 41 tie 12 birch wins 27"
     assert words("{% shares 0 0 0 %}") == "none yet"
 
 

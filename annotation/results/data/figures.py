@@ -14,9 +14,19 @@ from typing import Any
 import numpy as np
 
 from judging.core.errors import UserError
+from judging.core.formatting import NARROW_SPACE, count, decimals, interval, percent
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 
 Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """section: where the page shows what it is about. warns: it speaks against trust."""
+
+    text: str
+    section: str
+    warns: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +76,24 @@ def optional() -> Any:
     return field(default=None, metadata={"optional": True})
 
 
+def short(figure: Estimate) -> str:
+    """`.732 [.69–.77]`: a figure within a sentence."""
+    text = decimals(figure.value)
+    if figure.low is None or figure.high is None:
+        return text
+    return f"{text} [{interval(figure.low, figure.high)}]"
+
+
+def share(figure: Estimate, of: str = "") -> str:
+    """`58 % of pairs (40–77 %, n = 60)`: a share within a sentence."""
+    digits = int(figure.n >= 1000)
+    limits = ""
+    if figure.low is not None and figure.high is not None:
+        limits = f"{interval(100 * figure.low, 100 * figure.high, digits)}{NARROW_SPACE}%, "
+    whole = f" of {of}" if of else ""
+    return f"{percent(figure.value, digits)}{whole} ({limits}n = {count(figure.n)})"
+
+
 def to_json(part: Any) -> Any:
     """A part of a report as `report --json` writes it.
 
@@ -97,16 +125,33 @@ def usd(amount: Decimal | None) -> str | None:
     return None if amount is None else f"{amount.normalize():f}"
 
 
+WIN, TIE, LOSE = "win", "tie", "lose"
 WIDTH, HEIGHT = 560, 280
 NEEDS_CONVERTER = (
     "The plots need vl-convert-python, which is not installed here. Install it with: pip install "
     "'fairjudge[pictures]'"
 )
+# The three outcomes look alike everywhere. plots.js takes the colours from the stylesheet.
+OUTCOME_COLOURS = {WIN: "var(--win)", TIE: "var(--tie)", LOSE: "var(--lose)"}
+_INKS = {
+    "var(--win)": "#0060a8",
+    "var(--tie)": "#8b8981",
+    "var(--lose)": "#b04a00",
+    "var(--quiet)": "#5c5b57",
+}
+SHARES = {"domain": [0, 1]}
 # For paper: the page takes its colours from the stylesheet instead.
 PAPER = {
     "background": "white",
     "font": "Helvetica, Arial, sans-serif",
-    "range": {"category": ["#2f5fb3", "#777777", "#b3622f", "#3f8f5f", "#8a4fa0", "#111111"]},
+    "range": {
+        "category": ["#2f5fb3", "#777777", "#b3622f", "#3f8f5f", "#8a4fa0", "#111111"],
+        # No shade is so dark that black text on it is hard to read.
+        "heatmap": ["#f4f4f4", "#7fa6d9"],
+        "ramp": ["#f4f4f4", "#7fa6d9"],
+    },
+    "axis": {"labelFontSize": 12, "titleFontSize": 13, "titleFontWeight": "normal"},
+    "legend": {"labelFontSize": 12, "titleFontSize": 13},
     "view": {"stroke": None},
 }
 
@@ -158,17 +203,39 @@ def _converter() -> Any:
 
 
 def _on_paper(plot: Plot) -> Json:
-    return plot.spec | {"config": PAPER, "title": plot.title, "width": WIDTH}
+    spec: Json = _in_colour(plot.spec)
+    return spec | {"config": PAPER, "title": plot.title, "width": WIDTH}
 
 
-def intervals(field: str, title: str) -> Json:
+def _in_colour(part: Any) -> Any:
+    """The same drawing with the colours of paper for those that the stylesheet names."""
+    if isinstance(part, dict):
+        return {key: _in_colour(value) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_in_colour(value) for value in part]
+    return _INKS.get(part, part) if isinstance(part, str) else part
+
+
+def intervals(field: str, title: str, *, scale: Json | None = None, line_at: float = 0.5) -> Json:
+    """Points with their intervals, one a row, and a line where nothing is shown.
+
+    Args:
+        scale: that of the values; shares from 0 to 1 unless given.
+    """
     y = {"field": field, "type": "nominal", "sort": None, "title": None}
-    x = {"field": "value", "type": "quantitative", "title": title, "scale": {"zero": False}}
+    y["axis"] = {"labelLimit": 220}
+    x = {"field": "value", "type": "quantitative", "title": title, "scale": scale or SHARES}
     x["axis"] = {"tickCount": 6}
+    chance = {
+        "mark": {"type": "rule", "strokeDash": [4, 3], "color": "var(--quiet)"},
+        "encoding": {"x": x | {"datum": line_at}},
+    }
+    del chance["encoding"]["x"]["field"]
     ends = {"x": x | {"field": "low"}, "x2": {"field": "high"}, "y": y}
     point = {"x": x, "y": y, "tooltip": tooltip(field, "value", "low", "high")}
     return {
         "layer": [
+            chance,
             {"mark": "rule", "encoding": ends},
             {"mark": {"type": "circle", "size": 70, "strokeWidth": 1.5}, "encoding": point},
         ]
@@ -192,12 +259,8 @@ def x_axis(field: str, title: str) -> Json:
 
 
 def y_axis(field: str, title: str) -> Json:
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": {"zero": False},
-    }
+    """The axis of a share."""
+    return {"field": field, "type": "quantitative", "title": title, "scale": SHARES}
 
 
 def colour(field: str, domain: list[Any]) -> Json:

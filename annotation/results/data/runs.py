@@ -37,12 +37,20 @@ class RunCost:
 @dataclass(frozen=True)
 class PeopleTotals:
     """What people did for a run: the votes cast for it, what these cost in USD, the examples they
-    settled, and how many were selected."""
+    settled, and how many were selected.
+
+    assumed_usd: the cost at the minutes assumed. n_timed, seconds, timed_usd: the votes that were
+    timed, their active time, and what it costs.
+    """
 
     n_votes: int
     usd: Decimal
     settled: int
     selected: int
+    assumed_usd: Decimal
+    n_timed: int
+    seconds: float
+    timed_usd: Decimal
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,8 @@ class Costs:
     paper_usd: judge and people as the paper's Table 4 counts them: the judge on the unreviewed
     part only. None before a round was opened.
     by_hand_one, by_hand_same: people label everything, with one vote or with the round's.
+    assumed_usd: the votes at the minutes assumed. measured_usd, measured_minutes: those of the
+        `measured_votes` that were timed, at their active time, and its mean; None if none was.
     """
 
     runs: tuple[RunCost, ...]
@@ -66,6 +76,10 @@ class Costs:
     by_hand_one: Decimal
     by_hand_same: Decimal
     votes_an_example: int
+    assumed_usd: Decimal = Decimal(0)
+    measured_usd: Decimal | None = None
+    measured_votes: int = 0
+    measured_minutes: float | None = None
 
     def as_json(self) -> Json:
         """The `cost` of the report, without the other runs."""
@@ -75,7 +89,14 @@ class Costs:
         }
         amounts = ("judge_usd", "human_usd", "total_usd", "paper_usd", *names)
         figures: Json = {names.get(name, name): usd(getattr(self, name)) for name in amounts}
-        return figures | {"votes": self.n_votes, "votes_an_example": self.votes_an_example}
+        return figures | {
+            "votes": self.n_votes,
+            "votes_an_example": self.votes_an_example,
+            "human_assumed_usd": usd(self.assumed_usd),
+            "human_measured_usd": usd(self.measured_usd),
+            "measured_votes": self.measured_votes,
+            "measured_minutes": self.measured_minutes,
+        }
 
     @property
     def total_usd(self) -> Decimal | None:
@@ -91,8 +112,16 @@ def totals_of(says: Iterable[HumanLabel]) -> PeopleTotals:
     says = list(says)
     settled = sum(say.settled for say in says)
     selected = sum(say.selection in SELECTED for say in says)
-    usd_ = sum((say.usd for say in says), Decimal(0))
-    return PeopleTotals(sum(say.n_paid for say in says), usd_, settled, selected)
+    return PeopleTotals(
+        n_votes=sum(say.n_paid for say in says),
+        usd=sum((say.usd for say in says), Decimal(0)),
+        settled=settled,
+        selected=selected,
+        assumed_usd=sum((say.assumed_usd for say in says), Decimal(0)),
+        n_timed=sum(say.n_timed for say in says),
+        seconds=sum(say.seconds for say in says),
+        timed_usd=sum((say.timed_usd for say in says), Decimal(0)),
+    )
 
 
 def run_totals(project: Project, run: Run | None) -> PeopleTotals:
@@ -128,6 +157,10 @@ def project_costs(project: Project, run: Run | None, people: PeopleTotals | None
         by_hand_one=human_usd(n, rate),
         by_hand_same=human_usd(n * votes, rate),
         votes_an_example=votes,
+        assumed_usd=people.assumed_usd,
+        measured_usd=people.timed_usd if people.n_timed else None,
+        measured_votes=people.n_timed,
+        measured_minutes=people.seconds / people.n_timed / 60 if people.n_timed else None,
     )
 
 

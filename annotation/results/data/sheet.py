@@ -462,3 +462,41 @@ def _known(
     # Votes from elsewhere give no label here, but tell how people agree.
     people = tuple(asked.get(pk, everywhere.get(pk)) for pk in ids)
     return "round", *signs([say.label if say else None for say in says]), people
+
+
+MOST_APART = 5
+
+
+@dataclass(frozen=True)
+class Apart:
+    """An example on which people and the judge disagree: signs of both labels."""
+
+    example: int
+    judge: int
+    human: int
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """n: of the `labelled` examples, those on which people and the judge disagree.
+
+    first: those among them of which the judge was surest.
+    """
+
+    n: int
+    labelled: int
+    first: tuple[Apart, ...]
+
+
+def disagreements(sheet: Sheet) -> Disagreements:
+    """Compare the judge's labels with people's wherever both gave one."""
+    known = sheet.known
+    if isinstance(known, Undefined):
+        return Disagreements(0, 0, ())
+    rows = known.rows[sheet.judged[known.rows]]
+    apart = rows[sheet.judge[rows] != sheet.human[rows]]
+    surest = apart[np.argsort(sheet.bpde[apart], kind="stable")][:MOST_APART]
+    first = tuple(
+        Apart(int(sheet.ids[row]), int(sheet.judge[row]), int(sheet.human[row])) for row in surest
+    )
+    return Disagreements(len(apart), len(rows), first)

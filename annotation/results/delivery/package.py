@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, fields
 from decimal import Decimal
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from annotation.results.data.figures import (
     NEEDS_CONVERTER,
     Data,
     Json,
+    Plot,
     as_svg,
     can_draw,
     to_json,
@@ -43,7 +44,7 @@ from annotation.results.data.runs import Costs, OtherRun
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.report.cache import fingerprint
-from annotation.results.report.page import page_context
+from annotation.results.report.page import file_context, release
 from annotation.results.report.report import SECTIONS, Report, described, plots, report
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.trust import (
@@ -80,6 +81,8 @@ _ARRAYS = [
     if one.name not in ("models", "basis", "unsettled", "people", "asked")
 ]
 _COSTS = [one.name for one in fields(Costs) if one.name != "runs"]
+# Costs that are no amount of money.
+_COUNTED = ("n_votes", "votes_an_example", "measured_votes", "measured_minutes")
 ARRAY_BOUNDS = ArchiveBounds(members=10_000, inflated=2048 * MEBIBYTE, free=256 * MEBIBYTE)
 _BALLOTS = ("votes", "present", "left")
 
@@ -215,8 +218,7 @@ def _other_votes(analysis: Analysis) -> int:
 
 
 def _costs(packed: Json) -> Costs:
-    counts = ("n_votes", "votes_an_example")
-    found = {name: value if name in counts else _decimal(value) for name, value in packed.items()}
+    found = {name: value if name in _COUNTED else _decimal(value) for name, value in packed.items()}
     return Costs(runs=(), **found)
 
 
@@ -298,20 +300,19 @@ def deliver(project: Project, run: Run, user: AbstractUser | None, path: Path) -
 
 def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
     """Return the report as one page with its styles and drawings. It loads nothing else."""
-    body = render_to_string("results/report_file.html", page_context(run, figures))
-    drawn = _drawings(figures) if with_drawings else ""
+    body = render_to_string("results/report_file.html", file_context(run, figures))
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
-    body = _LINK.sub(r"\1", body).replace("<!-- drawings -->", drawn)
+    body = _LINK.sub(r"\1", body)
+    for one in plots(figures) if with_drawings else ():
+        body = body.replace(f"<!-- drawing:{one.name} -->", _drawing(one))
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
 
 
-def _drawings(figures: Report) -> str:
+def _drawing(shown: Plot) -> str:
     if not can_draw():
         return f"<figure><figcaption>{escape(NEEDS_CONVERTER)}</figcaption></figure>"
-    return "".join(
-        f"<figure><figcaption><b>{one.title}.</b> {one.caption}</figcaption>{as_svg(one)}</figure>"
-        for one in plots(figures)
-    )
+    title = f'<b dir="auto">{escape(shown.title)}.</b> {escape(shown.caption)}'
+    return f"<figure><figcaption>{title}</figcaption>{as_svg(shown)}</figure>"
 
 
 def methods_text(figures: Report) -> str:
@@ -337,10 +338,7 @@ def methods_text(figures: Report) -> str:
 
 
 def _versions() -> Iterator[str]:
-    try:
-        yield f"FairJudge {version('fairjudge')}"
-    except PackageNotFoundError:
-        yield "FairJudge, run from its source"
+    yield f"FairJudge {release()}"
     yield f"Python {platform.python_version()}"
     yield from (f"{name} {version(name)}" for name in PACKAGES)
 

@@ -74,6 +74,9 @@ class HumanLabel:
         selection: How the example came into the round; empty for votes that no round asked for.
         probability: With which probability it was selected.
         n_paid, usd: Votes cast for this label in any of its rounds, and what they cost.
+        assumed_usd: The same at the minutes assumed.
+        n_timed, seconds, timed_usd: Those of these votes that were timed, their active time, and
+            what it costs.
         left_out: Votes that don't count, because the project leaves out those of people who had
             seen judge output. They are paid for all the same.
         n_cant_judge: Votes of people who couldn't judge the example. They are received and paid
@@ -91,6 +94,10 @@ class HumanLabel:
     adjudicator: str = ""
     n_paid: int = 0
     usd: Decimal = Decimal(0)
+    assumed_usd: Decimal = Decimal(0)
+    n_timed: int = 0
+    seconds: float = 0.0
+    timed_usd: Decimal = Decimal(0)
     counts: dict[str, int] = field(default_factory=dict)
     left_out: tuple[CastVote, ...] = ()
     n_cant_judge: int = 0
@@ -103,6 +110,9 @@ class HumanLabel:
     def settled(self) -> bool:
         """Votes, a decision or the policy have settled it, be it in the judge's favour."""
         return bool(self.source)
+
+
+_PAID = ("n_paid", "usd", "assumed_usd", "n_timed", "seconds", "timed_usd")
 
 
 @dataclass(frozen=True)
@@ -246,7 +256,7 @@ def _newest(answers: Iterable[Answer]) -> HumanLabels:
             labels[item.example_id] = label
             continue
         newer = label.settled or (label.votes and not before.settled)
-        paid = {"n_paid": before.n_paid + label.n_paid, "usd": before.usd + label.usd}
+        paid = {name: getattr(before, name) + getattr(label, name) for name in _PAID}
         labels[item.example_id] = replace(label if newer else before, **paid)
     return labels
 
@@ -348,6 +358,8 @@ def _label_of(
     routed = item.round.kind == Round.Kind.ROUTED
     # A vote that counts in several rounds is paid once, where it was cast.
     paid = [vote for vote in cast if vote.cast_here] if routed else []
+    timed = [vote.active_seconds for vote in paid if vote.active_seconds is not None]
+    seconds = sum(timed)
     return HumanLabel(
         votes=votes,
         label=label,
@@ -360,6 +372,12 @@ def _label_of(
         adjudicator=decision.decider if decision else "",
         n_paid=len(paid),
         usd=sum((_vote_cost(item.round, vote) for vote in paid), Decimal(0)),
+        assumed_usd=len(paid) * _assumed_usd(item.round.minutes_per_vote, item.round.wage_usd),
+        n_timed=len(timed),
+        seconds=seconds,
+        timed_usd=human_usd_of_active_time(Decimal(repr(seconds)), item.round.wage_usd)
+        if timed
+        else Decimal(0),
         counts=counts,
         left_out=left_out,
         n_cant_judge=cannot,

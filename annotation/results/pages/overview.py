@@ -1,48 +1,185 @@
-"""The first page with your projects and open work, and a project's overview with its next step."""
+"""The first page with your projects and open work, and a project's overview with its next step.
+
+`standings` counts what waits in a project. `next_action` and `steps` read only these counts, so
+that the list of projects and a project's own page can't differ in what is to be done.
+"""
 
 from dataclasses import dataclass
+from typing import Any
 
 from django import forms
 from django.conf import settings
 from django.contrib import messages
-from django.db.models import Count, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods, require_safe
 
 from annotation.deletion import deletions_of
-from annotation.models import Item, Round, Slot, Vote
+from annotation.models import Item, Round, Vote
 from annotation.results.data.runs import Costs, project_costs, run_totals
-from annotation.results.report.cache import kept_for
+from annotation.results.report.cache import (
+    kept_disagreements,
+    kept_for,
+    ready_report,
+    shown_report,
+)
+from annotation.results.report.page import overview_context
+from annotation.results.report.report import Report
 from annotation.screen.progress import open_work
 from judging.core.errors import UserError
-from judging.core.formatting import count, number_of, set_apart
+from judging.core.formatting import count, number_of
 from judging.core.models import Worker
 from judging.core.processes import parts_down
 from judging.core.queries import count_of
-from judging.dataset.models import Example, Import, frame_of
+from judging.dataset.models import Example, Import, Label, PointItem
 from judging.projects.access import create_project, may_research, project_for, projects_of
-from judging.projects.models import Project, Role
+from judging.projects.models import Export, Project, Role
 from judging.runs.models import Run
+
+DATA, JUDGE, REVIEW, RESULTS = "Data", "Judge", "Review", "Results"
+ACTIVE = (Run.State.QUEUED, Run.State.RUNNING, Run.State.PAUSING, Run.State.CANCELLING)
+STOPPED = (Run.State.PAUSED, Run.State.FAILED)
+UNFINISHED = (Import.State.WRITING, Import.State.INTERRUPTED)
+
+
+@dataclass(frozen=True)
+class Action:
+    """What is to be done next. step: the step it belongs to; label: of its button."""
+
+    step: str
+    text: str
+    label: str
+    url: str
 
 
 @dataclass(frozen=True)
 class Step:
-    """A step from import to export. `state` is `done`, `now` or `later`; `action` is a label."""
+    """A step from data to results. state: `done`, `now` or `later`; figure: how far it is."""
 
     name: str
     state: str
     figure: str
-    words: str
     url: str
-    action: str = ""
-    action_url: str = ""
+
+
+def standings(projects: QuerySet[Project]) -> QuerySet[Project]:
+    """Annotate what is in each project and what waits, in subqueries that don't multiply."""
+    of_project = {"project": OuterRef("pk")}
+    in_round = {"round__project": OuterRef("pk"), "round__kind": Round.Kind.ROUTED}
+    runs = Run.objects.filter(**of_project)
+    newest = runs.order_by("-number")
+    rounds = Round.objects.filter(**of_project, kind=Round.Kind.ROUTED)
+    items = Item.objects.filter(**in_round)
+    undecided = items.filter(state=Item.State.ADJUDICATE)
+    is_open = Q(state=Item.State.OPEN)
+    waiting = items.filter(is_open).exclude(round__state=Round.State.CLOSED)
+    closed = is_open & Q(round__state=Round.State.CLOSED)
+    settled = items.filter(Q(state=Item.State.COMPLETE) | closed)
+    examples = Example.objects.visible().filter(is_check=False, **of_project)
+    unfinished = Import.objects.filter(**of_project, state__in=UNFINISHED)
+    votes = Vote.objects.filter(example__project=OuterRef("pk"))
+    return projects.annotate(
+        n_examples=count_of(examples, "project"),
+        n_points=count_of(PointItem.objects.visible().filter(**of_project), "project"),
+        is_importing=Exists(unfinished),
+        n_runs=count_of(runs, "project"),
+        n_running=count_of(runs.filter(state__in=ACTIVE), "project"),
+        newest_run=Subquery(newest.values("number")[:1]),
+        newest_state=Subquery(newest.values("state")[:1]),
+        is_ranked=Exists(runs.filter(ranked_at__isnull=False)),
+        n_rounds=count_of(rounds, "project"),
+        n_items=count_of(items, "round__project"),
+        n_settled=count_of(settled, "round__project"),
+        n_undecided=count_of(undecided, "round__project"),
+        undecided_round=_first_round(undecided),
+        n_waiting=count_of(waiting, "round__project"),
+        waiting_round=_first_round(waiting),
+        has_votes=Exists(votes),
+        n_exports=count_of(Export.objects.filter(**of_project), "project"),
+    )
+
+
+def _first_round(items: QuerySet[Item]) -> Subquery:
+    return Subquery(items.order_by("round__number").values("round__number")[:1])
+
+
+def next_action(project: Any) -> Action:
+    """Return what is to be done next in a project that `standings` counted.
+
+    What only a person can do comes before what FairJudge does by itself.
+    """
+
+    def at(step: str, text: str, label: str, page: str, *of: object) -> Action:
+        return Action(step, text, label, reverse(page, args=[project.slug, *of]))
+
+    n = project.n_undecided
+    if project.is_importing:
+        said = "An import is not finished. Nothing of it counts until it is."
+        return at(DATA, said, "See the imports", "imports")
+    if not project.n_examples and not project.n_points:
+        said = "Import pairs of responses to begin."
+        return at(DATA, said, "Import pairs", "imports")
+    if n:
+        said = f"{number_of(n, 'item')} {'needs' if n == 1 else 'need'} a decision."
+        return at(REVIEW, said, f"Decide {count(n)}", "adjudication", project.undecided_round)
+    if project.newest_state in STOPPED:
+        said = f"Run {project.newest_run} is {Run.State(project.newest_state).label}."
+        return at(JUDGE, said, "See the run", "run", project.newest_run)
+    if project.n_waiting:
+        waits = "item waits" if project.n_waiting == 1 else "items wait"
+        said = f"{count(project.n_waiting)} {waits} for votes."
+        return at(REVIEW, said, "See the round", "round", project.waiting_round)
+    if not project.n_runs:
+        return at(JUDGE, "No judge has labelled these pairs yet.", "Start a judge", "run_start")
+    if project.n_running:
+        said = "The judge is working. Nothing is asked of you."
+        return at(JUDGE, said, "See its progress", "run", project.newest_run)
+    if not project.is_ranked:
+        said = f"Run {project.newest_run} has no results."
+        return at(JUDGE, said, "See the run", "run", project.newest_run)
+    if not project.n_rounds and project.n_examples and not project.has_votes:
+        said = "The judge has labelled everything. Nobody has checked its labels yet."
+        return at(REVIEW, said, "Plan a review", "plan")
+    if not project.n_exports:
+        return at(RESULTS, "Nothing waits. The results are ready.", "See the results", "results")
+    said = "Nothing waits, and the results were exported."
+    return at(RESULTS, said, "See the results", "results")
+
+
+def steps(project: Any, action: Action) -> list[Step]:
+    """A step is done when nothing in it waits. The current one is the one whose action is open."""
+    held = project.n_examples or project.n_points
+    done = {
+        DATA: held and not project.is_importing,
+        JUDGE: project.is_ranked and not project.n_running and project.newest_state not in STOPPED,
+        REVIEW: project.n_items and not project.n_waiting and not project.n_undecided,
+        RESULTS: project.n_exports,
+    }
+    figures = {
+        DATA: count(held) if held else "",
+        JUDGE: number_of(project.n_runs, "run") if project.n_runs else "",
+        REVIEW: f"{count(project.n_settled)}/{count(project.n_items)}" if project.n_items else "",
+        RESULTS: number_of(project.n_exports, "export") if project.n_exports else "",
+    }
+    data = "examples" if project.n_examples or not project.n_points else "scores"
+    pages = {DATA: data, JUDGE: "runs", REVIEW: "rounds", RESULTS: "results"}
+    return [
+        Step(
+            name,
+            "now" if name == action.step else "done" if done[name] else "later",
+            figures[name],
+            reverse(page, args=[project.slug]),
+        )
+        for name, page in pages.items()
+    ]
 
 
 @dataclass(frozen=True)
 class Overview:
-    steps: tuple[Step, ...]
+    action: Action
+    steps: list[Step]
     costs: Costs
     run: Run | None
     worker_missing: bool
@@ -53,101 +190,12 @@ def overview(project: Project) -> Overview:
     """Collect the steps and costs, in a constant number of queries for any size of project."""
     run = project.primary_run or project.runs.order_by("-number").first()
     people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
-    n = frame_of(project).count()
-    points = 0 if n else project.point_items.visible().count()
-    steps = (
-        _scores(project, points) if points else _importing(project, n),
-        _judging(project, run, n or points),
-        _routing(project, run, n),
-        _annotating(project),
-        _merging(project, run, n, people.settled),
-        _exporting(project, n),
-    )
+    standing = standings(Project.objects.filter(pk=project.pk)).get()
+    action = next_action(standing)
     missing = not Worker.objects.alive().exists()
     down = parts_down(settings.FAIRJUDGE_DATA)
-    return Overview(steps, project_costs(project, run, people), run, missing, down)
-
-
-def _importing(project: Project, n: int) -> Step:
-    busy = project.imports.filter(state__in=[Import.State.WRITING, Import.State.INTERRUPTED])
-    state = "now" if busy.exists() or not n else "done"
-    imports = reverse("imports", args=[project.slug])
-    words = "examples" if n else "nothing imported yet"
-    return Step("Import", state, count(n), words, imports, "Import pairs", imports)
-
-
-def _scores(project: Project, n: int) -> Step:
-    page = reverse("scores", args=[project.slug])
-    words = "single response" if n == 1 else "single responses"
-    return Step("Import", "done", count(n), words, page, "Import scores", page)
-
-
-def _judging(project: Project, run: Run | None, n: int) -> Step:
-    runs = reverse("runs", args=[project.slug])
-    start = reverse("run_start", args=[project.slug])
-    if run is None:
-        state = "now" if n else "later"
-        return Step("Judge", state, "0", "runs", runs, "Start a judge" if n else "", start)
-    page = reverse("run", args=[project.slug, run.number])
-    done = run.state == Run.State.DONE
-    n_runs = project.runs.count()
-    words = f"run{'' if n_runs == 1 else 's'}; {set_apart(run.name)}: {run.get_state_display()}"
-    figure = count(n_runs)
-    action = "" if done else "See its progress"
-    return Step("Judge", "done" if done else "now", figure, words, page, action, page)
-
-
-def _routing(project: Project, run: Run | None, n: int) -> Step:
-    plan = reverse("plan", args=[project.slug])
-    rounds = Round.objects.filter(project=project, kind=Round.Kind.ROUTED)
-    items = Item.objects.filter(round__in=rounds).count()
-    if items:
-        words = f"items in {number_of(rounds.count(), 'round')}"
-        return Step("Route", "done", count(items), words, plan, "Plan another round", plan)
-    ready = run is not None and run.state == Run.State.DONE and n
-    action = "Plan a round" if n else ""
-    return Step("Route", "now" if ready else "later", "0", "items selected", plan, action, plan)
-
-
-def _annotating(project: Project) -> Step:
-    rounds = reverse("rounds", args=[project.slug])
-    routed = Slot.objects.asked().filter(round__project=project, round__kind=Round.Kind.ROUTED)
-    slots = routed.aggregate(
-        asked=Count("pk"),
-        given=Count("pk", filter=Q(vote__isnull=False)),
-        closed=Count("pk", filter=Q(vote=None, round__state=Round.State.CLOSED)),
-    )
-    elsewhere = Vote.objects.filter(item__round__project=project, source=Vote.Source.IMPORT).count()
-    if not slots["asked"]:
-        words = f"votes imported: {count(elsewhere)}" if elsewhere else "votes"
-        return Step("Annotate", "later", "0", words, rounds)
-    missing = slots["asked"] - slots["given"] - slots["closed"]
-    words = f"of {count(slots['asked'])} votes are in"
-    given = count(slots["given"])
-    if missing:
-        return Step("Annotate", "now", given, words, rounds, "See the rounds", rounds)
-    undecided = Item.objects.filter(
-        round__project=project, round__kind=Round.Kind.ROUTED, state=Item.State.ADJUDICATE
-    ).count()
-    if undecided:
-        action = f"Decide {number_of(undecided, 'item')}"
-        return Step("Annotate", "now", given, words, rounds, action, rounds)
-    return Step("Annotate", "done", given, words, rounds)
-
-
-def _merging(project: Project, run: Run | None, n: int, settled: int) -> Step:
-    results = reverse("results", args=[project.slug])
-    if run is None or run.ranked_at is None:
-        return Step("Merge", "later", "0", "labels by people", results)
-    words = f"of {count(n)} labels by people, for {set_apart(run.name)}"
-    return Step("Merge", "done", count(settled), words, results)
-
-
-def _exporting(project: Project, n: int) -> Step:
-    page = reverse("results", args=[project.slug]) + "#export"
-    made = project.exports.count()
-    state = "done" if made else "later"
-    return Step("Export", state, count(made), "files made", page, "Export" if n else "", page)
+    costs = project_costs(project, run, people)
+    return Overview(action, steps(standing, action), costs, run, missing, down)
 
 
 @require_safe
@@ -155,9 +203,46 @@ def project(request: HttpRequest, slug: str) -> HttpResponse:
     access = project_for(request.user, slug)
     if not access.at_least(Role.RESEARCHER):
         return redirect("annotate")
-    context = {"overview": overview(access.project), **access.under("overview")}
-    template = "results/_overview.html" if request.htmx else "results/overview.html"
-    return render(request, template, context)
+    found = overview(access.project)
+    context = {"overview": found, **access.under("overview")}
+    if request.htmx:  # type: ignore[attr-defined]
+        return render(request, "results/_overview.html", context)
+    run = found.run
+    if run is not None and run.ranked_at is not None:
+        # Who has seen nothing of the judge is not shown it by a page that merely opens.
+        context["may_see"] = access.has_seen_judge
+        report = ready_report(access.project, run) if access.has_seen_judge else None
+        if report is not None:
+            context |= _figures(run, report)
+    return render(request, "results/overview.html", context)
+
+
+@require_safe
+def project_figures(request: HttpRequest, slug: str) -> HttpResponse:
+    """Who wins, how far to trust it, and where people disagree. It takes a while the first time."""
+    access = project_for(request.user, slug, Role.RESEARCHER)
+    project = access.project
+    run = project.primary_run or project.runs.order_by("-number").first()
+    context = {**access.under("overview"), "run": run}
+    if run is not None and run.ranked_at is not None:
+        project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
+        report = shown_report(project, run).report
+        context |= {"may_see": True} | (_figures(run, report) if report else {})
+    return render(request, "results/_figures.html", context)
+
+
+def _figures(run: Run, report: Report) -> dict[str, Any]:
+    apart = kept_disagreements(run)
+    first = {one.example: one for one in apart.first} if apart else {}
+    examples = Example.objects.filter(pk__in=first).only(
+        "external_id", "number", "model_1", "model_2", "project"
+    )
+    words = {1: Label.WIN, 0: Label.TIE, -1: Label.LOSE}
+    rows = [
+        (example, words[first[example.pk].judge], words[first[example.pk].human])
+        for example in sorted(examples, key=lambda one: list(first).index(one.pk))
+    ]
+    return overview_context(run, report) | {"apart": apart, "disagreements": rows}
 
 
 class NewProject(forms.Form):
@@ -180,13 +265,20 @@ def home(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "The project was created. Import pairs to begin.")
             return redirect("project", project.slug)
+    projects = list(standings(_managed(request)).order_by("-created_at"))
+    actions = [next_action(one) for one in projects]
+    work = open_work(request.user)
     return render(
         request,
         "results/home.html",
         {
             "form": form,
-            "projects": _managed(request),
-            "work": open_work(request.user),
+            "projects": projects,
+            "rows": [
+                (one, action, steps(one, action))
+                for one, action in zip(projects, actions, strict=True)
+            ],
+            "work": work,
             "deletions": deletions_of(request.user),
             "may_create": may_research(request.user),
         },
@@ -195,17 +287,9 @@ def home(request: HttpRequest) -> HttpResponse:
 
 
 def _managed(request: HttpRequest) -> QuerySet[Project]:
-    """Return the projects that this person manages, newest first, with counts of their content."""
+    """Return the projects that this person manages."""
     projects = projects_of(request.user)
     if not request.user.is_superuser:
         managing = [Role.OWNER, Role.RESEARCHER]
         projects = projects.filter(memberships__user=request.user, memberships__role__in=managing)
-    of_project = {"project": OuterRef("pk")}
-    runs = Run.objects.filter(**of_project)
-    running = runs.filter(state__in=[Run.State.QUEUED, Run.State.RUNNING])
-    return projects.annotate(
-        n_examples=count_of(Example.objects.visible().filter(**of_project), "project"),
-        n_runs=count_of(runs, "project"),
-        n_running=count_of(running, "project"),
-        n_rounds=count_of(Round.objects.filter(**of_project), "project"),
-    ).order_by("-created_at")
+    return projects

@@ -14,25 +14,34 @@ from django.contrib import messages
 from django.db.models import Q
 from django.http import FileResponse, Http404, HttpRequest, HttpResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 from django_htmx.http import HttpResponseClientRefresh
 
 from annotation.models import Item, Round, Selection
-from annotation.results.data.figures import NEEDS_CONVERTER, as_png, as_svg, can_draw
+from annotation.results.data.figures import (
+    NEEDS_CONVERTER,
+    Sentence,
+    as_png,
+    as_svg,
+    can_draw,
+)
 from annotation.results.data.runs import project_costs, run_totals
 from annotation.results.delivery.package import deliver
 from annotation.results.report.cache import Shown, kept_for, shown_report
-from annotation.results.report.page import page_context
-from annotation.results.report.report import people_alone, plots
+from annotation.results.report.page import citation, page_context, parts_of
+from annotation.results.report.report import CHAPTERS, people_alone, plots
+from annotation.results.sections.people import answer as people_answer
 from annotation.results.sections.people import by_person, pace_plot, times_of
 from annotation.results.tables.exports import FORMATS, KINDS, ExportRequest, export, file_name
 from annotation.rounds.changes import COVERS
 from judging.core.errors import UserError
+from judging.core.formatting import count, number_of
 from judging.dataset.models import frame_of
 from judging.methods.intervals.estimates import Undefined
 from judging.projects.access import Access, project_for
-from judging.projects.models import Role
-from judging.runs.models import Form, Run, Verdict, find_run
+from judging.projects.models import Project, Role
+from judging.runs.models import Form, Method, Run, Verdict, find_run
 
 
 @dataclass(frozen=True)
@@ -113,7 +122,7 @@ def download(request: HttpRequest, slug: str) -> HttpResponse | StreamingHttpRes
         pieces = export(project, run, request.user, wanted)
     except UserError as error:
         messages.error(request, str(error))
-        return redirect("results", project.slug)
+        return redirect("results_page", project.slug, EXPORT)
     response = StreamingHttpResponse(pieces, content_type=CONTENT_TYPES[wanted.format])
     response["Content-Disposition"] = f'attachment; filename="{file_name(project, run, wanted)}"'
     return response
@@ -135,7 +144,7 @@ def report_file(request: HttpRequest, slug: str, kind: str) -> HttpResponse | Fi
             return FileResponse(path.open("rb"), as_attachment=True, filename=path.name)
     except UserError as error:
         messages.error(request, str(error))
-        return redirect("results", project.slug)
+        return redirect("results_page", project.slug, EXPORT)
 
 
 def _why_no_report(run: Run) -> str:
@@ -148,46 +157,152 @@ _EXPORTS_SHOWN = 20
 _PICTURES = {"svg": "image/svg+xml", "png": "image/png"}
 
 
+EXPORT = "export"
+_TITLES = {one.name: one.title for one in CHAPTERS} | {EXPORT: "Export"}
+
+
+@dataclass(frozen=True)
+class RailPage:
+    """A link of the rail. places: the anchors of the one long page of old that are on this one."""
+
+    name: str
+    title: str
+    url: str
+    places: str
+
+
 @require_safe
 def results(request: HttpRequest, slug: str) -> HttpResponse:
+    """Lead the old address to the first page. Nothing of a judge is shown here."""
+    project_for(request.user, slug, Role.RESEARCHER)
+    query = f"?{request.GET.urlencode()}" if request.GET else ""
+    return redirect(f"{reverse('results_page', args=[slug, CHAPTERS[0].name])}{query}")
+
+
+@require_safe
+def results_page(request: HttpRequest, slug: str, name: str) -> HttpResponse:
     """Until a run is ranked, no judge output is shown, so that viewing the page unblinds nobody."""
     access = project_for(request.user, slug, Role.RESEARCHER)
     project = access.project
+    if name not in _TITLES:
+        raise Http404
+    methods = _runs_of_methods(project)
     run = chosen_run(request, access)
+    if name in _METHODS and not (run and run in methods.get(name, ())):
+        run = next(iter(methods.get(name, ())), None)
+        if run is None:
+            raise Http404
     found = {
         **access.under("results"),
         "runs": project.runs.order_by("-number"),
         "run": run,
-        "exports": project.exports.select_related("run", "created_by").order_by("-pk")[
-            :_EXPORTS_SHOWN
-        ],
-        "kinds": KINDS,
-        "formats": FORMATS,
+        "chapter": name,
+        "title": _TITLES[name],
+        "rail": _rail(request, project, run, methods),
     }
-    if run is not None and run.ranked_at is not None:
+    if name == EXPORT:
+        found |= _exporting(project)
+    elif run is not None and run.ranked_at is not None:
         project_for(request.user, slug, Role.RESEARCHER, shows_judge=True)
         shown = shown_report(project, run)
         if request.htmx and not shown.renewing:  # type: ignore[attr-defined]
             return HttpResponseClientRefresh()
-        found |= _figures(run, shown)
-    elif run is None or run.form != Form.POINTWISE:
-        found["report"] = alone = kept_for(project, "alone", lambda: people_alone(project))
-        found["alone"] = alone is not None
-    if "costs" not in found:
-        people = kept_for(
-            project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run)
-        )
-        found["costs"] = project_costs(project, run, people)
+        found |= _figures(run, shown, name)
+    else:
+        found |= _without_report(project, run, name)
     return render(request, "results/results.html", found)
 
 
-def _figures(run: Run, shown: Shown) -> dict[str, Any]:
-    """Return the report for the template, as far as it is computed."""
-    found = {"renewing": shown.renewing, "waiting": shown.waiting, "rounds": run.rounds.exists()}
-    if shown.report is not None:
-        found |= page_context(run, shown.report) | {"plots": plots(shown.report)}
-        found |= {"can_draw": can_draw(), "needs_converter": NEEDS_CONVERTER}
+_METHODS = tuple(one.name for one in CHAPTERS if one.method)
+
+
+def _runs_of_methods(project: Project) -> dict[str, list[Run]]:
+    """Return the ranked runs that each page of a method can be about, the newest first."""
+    ranked = list(project.runs.filter(ranked_at__isnull=False).order_by("-number"))
+    found = {
+        "portia": [run for run in ranked if run.method == Method.PORTIA],
+        "calibration": [run for run in ranked if run.form == Form.CHOICE],
+        "likelihood": ranked if project.likelihoods.exists() else [],
+    }
+    return {name: runs for name, runs in found.items() if runs}
+
+
+def _rail(
+    request: HttpRequest, project: Project, run: Run | None, methods: dict[str, list[Run]]
+) -> list[RailPage]:
+    pages = []
+    for one in CHAPTERS:
+        theirs = run
+        if one.method:
+            runs = methods.get(one.name)
+            if runs is None:
+                continue
+            theirs = run if run in runs else runs[0]
+        asked = f"?run={theirs.number}" if theirs and (one.method or "run" in request.GET) else ""
+        places = " ".join((one.name, *(section.place for section in one.sections)))
+        url = reverse("results_page", args=[project.slug, one.name])
+        pages.append(RailPage(one.name, one.title, f"{url}{asked}", places))
+    asked = f"?run={run.number}" if run and "run" in request.GET else ""
+    url = reverse("results_page", args=[project.slug, EXPORT])
+    seven = len([one for one in pages if one.name not in _METHODS])
+    return [*pages[:seven], RailPage(EXPORT, "Export", f"{url}{asked}", EXPORT), *pages[seven:]]
+
+
+def _exporting(project: Project) -> dict[str, Any]:
+    made = project.exports.select_related("run", "created_by").order_by("-pk")
+    said = "Download the labels, votes and samples as tables, or the whole report as one file."
+    return {
+        "answer": Sentence(said, EXPORT),
+        "exports": made[:_EXPORTS_SHOWN],
+        "kinds": KINDS,
+        "formats": FORMATS,
+    }
+
+
+def _figures(run: Run, shown: Shown, name: str) -> dict[str, Any]:
+    """Return the chapter for the template, as far as the report is computed."""
+    found = {"renewing": shown.renewing, "waiting": shown.waiting}
+    if shown.report is None:
+        return found | {"answer": Sentence("The figures are not there yet.", name)}
+    chapter = next(one for one in CHAPTERS if one.name == name)
+    lead, *more = parts_of(chapter, shown.report)
+    found |= page_context(run, shown.report) | {
+        "answer": chapter.answer(shown.report),
+        "lead": lead,
+        "more": more,
+        "can_draw": can_draw(),
+        "needs_converter": NEEDS_CONVERTER,
+    }
+    if found["no_people"]:
+        found["rounds"] = run.rounds.exists()
+    if name == CHAPTERS[0].name:
+        found["citation"] = citation(shown.report)
     return found
+
+
+def _without_report(project: Project, run: Run | None, name: str) -> dict[str, Any]:
+    """Say why there are no figures of a judge, with what people say alone."""
+    if run is not None and run.form == Form.POINTWISE:
+        url = reverse("run", args=[project.slug, run.number])
+        said = "This run scored single responses. Its results are on the run's own page."
+        return {"answer": Sentence(said, name), "action": {"url": url, "label": "See the run"}}
+    alone = kept_for(project, "alone", lambda: people_alone(project))
+    found: dict[str, Any] = {"report": alone, "alone": alone is not None}
+    waits = "This run is not ranked yet. Its figures appear when it finishes or is paused."
+    if run is None:
+        waits = "No judge has run yet. Results compare a judge with people."
+        url = reverse("run_start", args=[project.slug])
+        found["action"] = {"url": url, "label": "Start a run"}
+    if alone is None or name not in ("verdict", "people"):
+        return found | {"answer": Sentence(waits, name), "report": None, "alone": False}
+    people = kept_for(project, f"totals:{run.pk if run else 0}", lambda: run_totals(project, run))
+    found["costs"] = project_costs(project, run, people)
+    said = (
+        f"People labelled {count(alone.voted)} of {number_of(alone.examples, 'example')}. {waits}"
+    )
+    if name == "people":
+        return found | {"answer": people_answer(alone.people)}
+    return found | {"answer": Sentence(said, name)}
 
 
 @require_safe

@@ -17,7 +17,7 @@ from django.db.models.functions import Coalesce, Length, Ord
 from django.db.models.query import QuerySet
 
 from annotation.models import Adjudication, Item, Round, Slot, Vote
-from annotation.results.data.sheet import label_sign
+from annotation.results.data.sheet import Disagreements, disagreements, label_sign
 from annotation.results.report.report import Report, report
 from annotation.results.sections.analysis import Analysis
 from judging.core import waking
@@ -43,6 +43,21 @@ _PROJECT = (
 
 def fingerprint(project: Project) -> str:
     """Changes with every vote, decision, import, label, round, ranking and setting."""
+    return _fingerprint(project, _quick_state(project))
+
+
+def _fingerprint(project: Project, quick: str) -> str:
+    votes = Vote.objects.filter(item__round__project=project)
+    rows = [
+        _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
+        _size(votes, each=_weighed(*_of_vote())),
+        _size(Verdict.objects.filter(run__in=_runs(project)), each=_weighed(*_of_verdict())),
+    ]
+    return hashlib.sha256(f"{quick}{json.dumps(rows, default=str)}".encode()).hexdigest()
+
+
+def _quick_state(project: Project) -> str:
+    """What changes with everything that a person or a worker does, without reading every row."""
     rounds = Round.objects.filter(project=project)
     items = Item.objects.filter(round__project=project).order_by("round", "state")
     slots = Slot.objects.filter(round__project=project, vote__isnull=False)
@@ -50,16 +65,30 @@ def fingerprint(project: Project) -> str:
     state = [
         list(project.runs.order_by("pk").values_list(*_RUN)),
         list(rounds.order_by("pk").values_list(*_ROUND)),
+        list(project.imports.order_by("pk").values_list("pk", "state")),
         list(items.values_list("round", "state").annotate(n=Count("pk"), last=Max("pk"))),
         _size(project.likelihoods.all()),
         _size(Adjudication.objects.filter(item__round__project=project)),
         _size(slots, votes=Sum("vote")),
-        _size(frame_of(project).order_by(), each=_weighed(*_of_example())),
-        _size(votes, last_at=Max("updated_at"), each=_weighed(*_of_vote())),
-        _size(Verdict.objects.filter(run__in=_runs(project)), each=_weighed(*_of_verdict())),
+        _size(votes, last_at=Max("updated_at")),
         [getattr(project, name) for name in _PROJECT],
     ]
-    return hashlib.sha256(json.dumps(state, default=str).encode()).hexdigest()
+    return json.dumps(state, default=str)
+
+
+def _state_for_page(project: Project) -> str:
+    """The fingerprint. Of a large project it is read again only where the quick state changed.
+
+    Labels that change with no import, vote, run or round are then seen after some minutes.
+    """
+    key, quick = cache_key("state", project), _quick_state(project)
+    kept = report_cache.get(key)
+    if kept is not None and kept[0] == quick:
+        return str(kept[1])
+    state = _fingerprint(project, quick)
+    if frame_of(project).count() > MOST_AT_ONCE:
+        report_cache.set(key, (quick, state), STATE_SECONDS)
+    return state
 
 
 def _runs(project: Project) -> list[int]:
@@ -95,6 +124,7 @@ def _of_verdict() -> list[Combinable]:
 # With more examples a page would wait for the figures: a worker renews them meanwhile.
 MOST_AT_ONCE = 5_000
 ASKED_SECONDS = 60
+STATE_SECONDS = 300
 WAITING = "reports-wanted-while-the-broker-was-away"
 
 
@@ -113,12 +143,25 @@ class Shown:
 def current_report(project: Project, run: Run) -> Report:
     """A constant number of queries that count, where nothing has changed."""
     state = fingerprint(project)
-    return cached("report", run, state, lambda: report(Analysis(project, run)))
+    return cached("report", run, state, lambda: _computed(project, run, state))
+
+
+def _computed(project: Project, run: Run, state: str) -> Report:
+    """The report, with the disagreements kept beside it: both read the same sheet."""
+    analysis = Analysis(project, run)
+    cached("disagreements", run, state, lambda: disagreements(analysis.sheet))
+    return report(analysis)
+
+
+def kept_disagreements(run: Run) -> Disagreements | None:
+    """Those of the newest report there is; None before the first."""
+    found = report_cache.get(cache_key("disagreements", run))
+    return found[1] if found else None
 
 
 def shown_report(project: Project, run: Run) -> Shown:
     """For a page, which opens at once however large the project: the last report meanwhile."""
-    state = fingerprint(project)
+    state = _state_for_page(project)
     if (found := _kept(run, state)) is not None:
         return Shown(found)
     large = frame_of(project).count() > MOST_AT_ONCE
@@ -148,9 +191,14 @@ def _wait_for_broker(runs: set[int]) -> None:
         report_cache.set(WAITING, report_cache.get(WAITING, set()) | runs, CACHED_SECONDS)
 
 
+def ready_report(project: Project, run: Run) -> Report | None:
+    """The report if it is already computed from the data as they are now."""
+    return _kept(run, _state_for_page(project))
+
+
 def kept_for(project: Project, name: str, make: Callable[[], Any]) -> Any:
     """Anything that is made of the same state of the data."""
-    return cached(name, project, fingerprint(project), make)
+    return cached(name, project, _state_for_page(project), make)
 
 
 def _kept(run: Run, state: str) -> Report | None:

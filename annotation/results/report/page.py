@@ -1,127 +1,63 @@
-"""The honest answer in a few sentences: who is better, how far the judge can be trusted, and why.
+"""What the pages and the HTML file say of a report: answers, chapters, and how to cite it.
 
-Read from the report alone, for the head of the page, of the HTML file, and of the printed lines.
+Everything here reads the report alone.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from annotation.results.data.figures import Json
-from annotation.results.report.report import SECTIONS, Report
+from annotation.results.data.figures import Json, Plot, Sentence, share, short
+from annotation.results.report.report import (
+    Chapter,
+    Report,
+    after,
+    alone,
+    chapters_of,
+    drawn,
+    resting_on,
+)
+from annotation.results.sections import judge_card, position, review_gain, win_rates
+from annotation.results.sections.analysis import Section
 from annotation.results.sections.review import ReviewCurves
-from annotation.results.sections.trust import SCORES
-from judging.core.formatting import NARROW_SPACE, count, decimals, interval, percent, set_apart
+from annotation.results.sections.trust import AGAINST, certified
+from judging.core.formatting import NARROW_SPACE, count, interval, number_of, percent
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.runs.models import Run
 
-EVEN = 0.5
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """section: where the page shows what it is about. warns: it speaks against trust."""
-
-    text: str
-    section: str
-    warns: bool = False
-
 
 def in_short(report: Report) -> list[Sentence]:
+    """Who is better, how far the judge can be trusted, and what speaks against it."""
+    many = len(report.models.pairwise) > 1
+    conflict = position.answer(report.position)
+    ranking = review_gain.ranking_sentence(report.hitlc)
     return [
-        *_better(report),
-        *_accuracy(report),
+        first_answer(report, many=many),
+        *_agreement(report),
         *_unblinded(report),
         *_unchecked(report),
-        *_position(report),
-        *_ranking(report),
+        *([] if isinstance(report.position.conflict_rate, Undefined) else [conflict]),
+        *([] if ranking is None else [ranking]),
     ]
 
 
-def _better(report: Report) -> Iterator[Sentence]:
+def first_answer(report: Report, *, many: bool) -> Sentence:
     """About people where that can be said; what the judge says is no answer by itself."""
-    if len(report.models.pairwise) > 1:
-        yield from _first_of_many(report)
-        return
-    rate, names = report.win_rate, _names(report)
-    found = _shortest(rate.judge_and_people, rate.people)
-    if found is not None:
-        whose = "the known labels" if report.coverage.basis == "gold" else "people"
-        yield Sentence(_verdict(found, names, whose), "win-rate")
-        return
-    people = rate.people
-    # All examples of one question have a win rate, and no interval to judge it by.
-    reason = people.reason if isinstance(people, Undefined) else people.note
-    if isinstance(rate.judge, Undefined):
-        yield Sentence(f"Which model is better isn't known yet ({reason}).", "win-rate", warns=True)
-        return
-    yield Sentence(
-        f"Which model people prefer isn't known yet ({reason}). The judge alone gives "
-        f"{names[0] if names else 'response 1'} a win rate of {share(rate.judge)}, but its bias is "
-        "unknown.",
-        "win-rate",
-        warns=True,
-    )
+    if many:
+        # Responses 1 and 2 are by different models from example to example.
+        return win_rates.models_answer(report.models, resting_on(report))
+    return win_rates.answer(report.win_rate, report.models, report.coverage.basis)
 
 
-def _first_of_many(report: Report) -> Iterator[Sentence]:
-    """Responses 1 and 2 are by different models from example to example."""
-    found = report.models
-    if not found.ranking:
-        yield Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
-        return
-    first, second = found.ranking[:2]
-    low, high = first.strength.low, second.strength.high
-    apart = None not in (low, high) and low > high
-    by, more, checked = _resting_on(report)
-    others = [one.model for one in found.apart]
-    if others:
-        more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
-    yield Sentence(
-        f"Of {len(found.ranking)} models, {set_apart(first.model)} ranks first by {by}, "
-        f"{'clearly' if apart else 'but not clearly'} ahead of {set_apart(second.model)}{more}.",
-        "models",
-        warns=not checked,
-    )
-
-
-def _resting_on(report: Report) -> tuple[str, str, bool]:
-    """Whose the final labels are, what else is to be said of them, and whether people gave all."""
-    n = report.coverage.examples
-    done = (row.m + row.audited for row in report.methods if row.done)
-    m = next(done, 0)
-    if m and m == n:
-        return "people's labels", "", True
-    if m:
-        return "the final labels", f"; people gave {m} of {n}, the judge the others", False
-    if report.coverage.basis == "round":
-        return "the judge's labels", ", which nobody has checked", False
-    return "the judge's labels", "; people's labels are not part of this ranking", False
-
-
-def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
-    first, second = names or ("Response 1", "Response 2")
-    better = "No clear winner"
-    if found.low > EVEN:
-        better = f"{first} is better than {names[1] if names else 'response 2'}"
-    elif found.high < EVEN:
-        better = f"{second} is better than {names[0] if names else 'response 1'}"
-    whom = names[0] if names else "response 1"
-    return f"{better}: {whose} give {whom} a win rate of {share(found)}."
-
-
-def _accuracy(report: Report) -> Iterator[Sentence]:
-    accuracy = report.ties.half.accuracy
+def _agreement(report: Report) -> Iterator[Sentence]:
+    accuracy = alone(report)
     if isinstance(accuracy, Undefined):
         return
     own = (row.kappa for row in report.methods if row.run == report.run.name and not row.beta)
     kappa = next(own, None)
     by_kappa = f" Cohen's kappa is {short(kappa)}." if isinstance(kappa, Estimate) else ""
-    against = {
-        "votes": "people's majority",
-        "gold": "the known labels",
-        "round": "people, weighted to represent all examples,",
-    }[report.coverage.basis]
+    against = AGAINST[report.coverage.basis]
     yield Sentence(
         f"Without review, the judge agrees with {against} on {share(accuracy, 'pairs')}.{by_kappa}",
         "methods",
@@ -137,12 +73,7 @@ def _unblinded(report: Report) -> Iterator[Sentence]:
 def _unchecked(report: Report) -> Iterator[Sentence]:
     found = report.certificate
     if found.issued:
-        yield Sentence(
-            f"Certified: at most {percent(found.epsilon)} of the {found.n_from_judge} labels "
-            f"with {SCORES[found.score]} of at most {decimals(found.threshold)} are wrong, "
-            f"with confidence {percent(found.confidence)}.",
-            "trust",
-        )
+        yield certified(found)
     elif report.coverage.basis == "round":
         yield Sentence(
             f"There is no certificate for the unreviewed labels ({found.reason}).",
@@ -151,127 +82,90 @@ def _unchecked(report: Report) -> Iterator[Sentence]:
         )
 
 
-def _position(report: Report) -> Iterator[Sentence]:
-    conflict, first = report.position.conflict_rate, report.position.first_position_rate
-    if isinstance(conflict, Undefined):
-        return
-    lean = ""
-    if (
-        isinstance(first, Estimate)
-        and first.low is not None
-        and not first.low <= EVEN <= first.high
-    ):
-        favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
-        lean = (
-            f" Position bias: the {favoured[0]} response won {percent(favoured[1])} of the "
-            f"{count(first.n)} verdicts that flipped when swapped."
-        )
-    yield Sentence(
-        f"Swapping the two responses changes the verdict on {share(conflict, 'pairs')}.{lean}",
-        "position",
-        warns=bool(lean),
-    )
-
-
-def _ranking(report: Report) -> Iterator[Sentence]:
-    area = report.hitlc.auroc
-    if isinstance(area, Undefined):
-        return
-    if not report.hitlc.bpde_varies:
-        yield Sentence(
-            "BPDE is the same for every example that this judge labelled, so it can't rank them. "
-            "More samples, or both orders, would show where the judge is unsure.",
-            "review",
-            warns=True,
-        )
-    elif report.hitlc.no_better_than_chance:
-        yield Sentence(
-            f"BPDE finds this judge's errors no better than chance (AUROC {short(area)}). "
-            "Reviewing by rank gains no more than reviewing at random.",
-            "review",
-            warns=True,
-        )
-    elif report.hitlc.better_than_chance:
-        yield Sentence(
-            f"BPDE finds the judge's errors better than chance (AUROC {short(area)}).", "review"
-        )
-    else:
-        yield Sentence(
-            "There is not enough data to tell whether BPDE finds the judge's errors better than "
-            f"chance (AUROC {short(area)}).",
-            "review",
-        )
-
-
-def _names(report: Report) -> tuple[str, str] | None:
-    """Where the project compares the same two models throughout, in the same places."""
-    pairs = report.models.pairwise
-    if not report.models.same_places or len(pairs) != 1:
-        return None
-    return set_apart(pairs[0].model_1), set_apart(pairs[0].model_2)
-
-
-def _shortest(*figures: Figure) -> Estimate | None:
-    """Both answer about people; the narrower one is the better estimate."""
-    there = [one for one in figures if isinstance(one, Estimate) and one.low is not None]
-    return min(there, key=lambda one: one.high - one.low, default=None)
-
-
-def short(figure: Estimate) -> str:
-    """`.732 [.69–.77]`: a figure within a sentence."""
-    text = decimals(figure.value)
-    if figure.low is None or figure.high is None:
-        return text
-    return f"{text} [{interval(figure.low, figure.high)}]"
-
-
-def share(figure: Estimate, of: str = "") -> str:
-    """`58 % of pairs (40–77 %, n = 60)`: a share within a sentence."""
-    digits = int(figure.n >= 1000)
-    known = figure.low is not None and figure.high is not None
-    limits = f"{interval(100 * figure.low, 100 * figure.high, digits)}{NARROW_SPACE}%, "
-    return (
-        f"{percent(figure.value, digits)}{f' of {of}' if of else ''} "
-        f"({limits if known else ''}n = {count(figure.n)})"
-    )
-
-
 _BETAS_SHOWN = (0, 5, 10, 20, 30, 50, 100)
-_CURVES = ("bpde", "random", "oracle", "one_order", "margin", "independent")
-_HEADINGS = {
-    "methods": "Methods",
-    "position": "Position",
-    "portia": "PORTIA",
-    "calibration": "Calibration",
-    "ablation": "Other judge settings",
-    "review": "Review",
-    "length": "Length",
-    "judge_card": "Judge biases",
-    "win-rate": "Who is better?",
-    "trust": "Trust",
-    "routing": "Routing",
-    "models": "Models",
-    "people": "People",
-    "pace": "Pace",
-    "categories": "Categories",
-    "cost": "Cost",
-}
+_COLUMNS = ("bpde", "random", "one_order", "margin", "oracle", "independent")
 _LINES = ("unreviewed_accuracy", "errors_found", "errors_expected", "errors_p", "gain")
 
 
+@dataclass(frozen=True)
+class Part:
+    """A section as a page shows it, with its plots."""
+
+    section: Section
+    plots: list[Plot]
+
+
 def page_context(run: Run, report: Report) -> Json:
+    """What the templates of all chapters need."""
     reason = no_people(report)
     shown = said_once(report, reason) if reason else report
+    first = win_rates.pair_names(report.models)
     return {
         "run": run,
         "report": shown,
         "no_people": reason,
         "in_short": in_short(report),
-        "contents": contents(report),
-        "templates": [section.template for section in SECTIONS],
         "betas": by_beta(shown.hitlc),
         "costs": report.cost,
+        "names": first,
+        "cited": win_rates.to_cite(report.win_rate),
+        "accuracy": {"alone": alone(shown), "after": after(shown)},
+        "known": [one for one in shown.judge_card.entries if has_value(one.value)],
+        "unknown": [one for one in shown.judge_card.entries if not has_value(one.value)],
+        "likelihood": judge_card.entry_of(shown.judge_card, "likelihood"),
     }
+
+
+def file_context(run: Run, report: Report) -> Json:
+    """What the report as one file shows: all chapters in their order."""
+    context = page_context(run, report)
+    context["chapters"] = [
+        {
+            "name": one.name,
+            "title": one.title,
+            "answer": one.answer(report),
+            "parts": parts_of(one, report),
+        }
+        for one in chapters_of(report)
+    ]
+    return context | {"citation": citation(report)}
+
+
+def overview_context(run: Run, report: Report) -> Json:
+    """What a project's overview says of its results."""
+    cited = win_rates.to_cite(report.win_rate)
+    many = len(report.models.pairwise) > 1
+    rate = getattr(report.win_rate, cited) if cited and not many else None
+    return {
+        "run": run,
+        "report": report,
+        "answer": first_answer(report, many=many),
+        "names": win_rates.pair_names(report.models),
+        "rate": rate,
+        "drawn": drawn_interval(rate) if rate is not None else None,
+        "alone": alone(report),
+        "after": after(report),
+    }
+
+
+def drawn_interval(figure: Estimate) -> Json:
+    """The interval of a share as a line 100 wide."""
+    low, high = figure.low or 0.0, figure.high if figure.high is not None else 1.0
+    return {
+        "low": f"{100 * low:.2f}",
+        "width": f"{100 * (high - low):.2f}",
+        "value": f"{100 * figure.value:.2f}",
+    }
+
+
+def has_value(figure: Figure) -> bool:
+    return not isinstance(figure, Undefined)
+
+
+def parts_of(chapter: Chapter, report: Report) -> list[Part]:
+    """Return the chapter's sections with their plots; the first one is shown at once."""
+    shown = [section for section in chapter.sections if section.has(report)]
+    return [Part(section, drawn(report, section)) for section in shown]
 
 
 def no_people(report: Report) -> str:
@@ -302,20 +196,166 @@ def said_once(part: Any, reason: str) -> Any:
     return replace(part, **values)
 
 
-def contents(report: Report) -> dict[str, str]:
-    """The short name of each section that the page shows, by its place on the page."""
-    run, left_out = report.run, set()
-    if isinstance(report.portia, Undefined) and not run.portia:
-        left_out.add("portia")
-    if isinstance(report.calibration, Undefined) and run.form != "choice":
-        left_out.add("calibration")
-    return {place: name for place, name in _HEADINGS.items() if place not in left_out}
-
-
 def by_beta(curves: ReviewCurves) -> list[Json]:
     """The report's lists, turned into one row a beta."""
     return [
-        {"beta": beta} | {name: getattr(curves, name)[place] for name in (*_CURVES, *_LINES)}
+        {"beta": beta} | {name: getattr(curves, name)[place] for name in (*_COLUMNS, *_LINES)}
         for place, beta in enumerate(curves.beta)
         if beta in _BETAS_SHOWN
     ]
+
+
+def release() -> str:
+    """Return FairJudge's version, or say that it runs from its source."""
+    try:
+        return version("fairjudge")
+    except PackageNotFoundError:
+        return "(run from its source)"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """sentence: for the text of a paper. bibtex: the software and the methods that it rests on."""
+
+    sentence: str
+    bibtex: str
+
+
+def citation(report: Report) -> Citation | Undefined:
+    """Return how to cite the win rate of this report, or why there is none to cite."""
+    cited = win_rates.to_cite(report.win_rate)
+    if cited is None:
+        rate = report.win_rate.people
+        return Undefined(rate.reason if isinstance(rate, Undefined) else rate.note)
+    found: Estimate = getattr(report.win_rate, cited)
+    first, second = win_rates.pair_names(report.models) or ("response 1", "response 2")
+    assert found.low is not None
+    assert found.high is not None
+    digits = int(found.n >= 1000)
+    limits = interval(100 * found.low, 100 * found.high, digits)
+    sentence = (
+        f"{first} has a win rate of {percent(found.value, digits)} against {second} (95 % "
+        f"confidence interval {limits}{NARROW_SPACE}%, n = {count(found.n)}; a tie counts as half "
+        f"a win). {_design(report, cited)} Computed with FairJudge {release()}."
+    )
+    used = dict.fromkeys(["fairjudge", *_methods_used(report, cited)])
+    return Citation(sentence, "\n\n".join(_entry(key) for key in used))
+
+
+def _design(report: Report, cited: str) -> str:
+    run, basis = report.run, report.coverage.basis
+    pairs = number_of(report.coverage.examples, "pair")
+    who = {
+        "votes": f"People labelled all {pairs} with votes.",
+        "gold": f"All {pairs} have known labels.",
+        "round": _reviewed(report, pairs),
+    }[basis]
+    if cited != "judge_and_people":
+        return who
+    judge = f" The judge, {run.model}," if run.model else " The judge"
+    orders = "both orders" if _both_orders(report) else "one order"
+    return (
+        f"{who}{judge} labelled every pair ({run.method}, {orders}, k = {run.k} samples per order, "
+        f"temperature {run.temperature})."
+    )
+
+
+def _reviewed(report: Report, pairs: str) -> str:
+    done = next((row for row in report.methods if row.done), None)
+    if done is None or not done.m:
+        return f"People labelled a part of {pairs}."
+    audited = f" and {count(done.audited)} drawn at random" if done.audited else ""
+    return f"Of {pairs}, people labelled {count(done.m)} selected by rank{audited}."
+
+
+def _both_orders(report: Report) -> bool:
+    return not isinstance(report.position.conflict_rate, Undefined)
+
+
+def _methods_used(report: Report, cited: str) -> Iterator[str]:
+    """Yield the keys of the papers whose methods the cited figure rests on."""
+    run = report.run
+    judged = cited == "judge_and_people"
+    if judged:
+        yield "angelopoulos2023prediction"
+    # People alone who labelled everything need no judge. Otherwise BPDE selected what they saw.
+    if judged or report.coverage.basis == "round":
+        if run.portia:
+            yield "li2024split"
+        if run.form == "choice":
+            yield "li2024calibraeval"
+        if run.method in _FAIREVAL or report.coverage.basis == "round":
+            yield "wang2024large"
+    if report.certificate.issued:
+        yield "angelopoulos2021learn"
+
+
+_FAIREVAL = ("ec", "mec", "bpc", "mec_bpc")
+_PAPERS = {
+    "wang2024large": (
+        "inproceedings",
+        {
+            "title": "Large Language Models are not Fair Evaluators",
+            "author": "Wang, Peiyi and Li, Lei and Chen, Liang and Cai, Zefan and Zhu, Dawei and "
+            "Lin, Binghuai and Cao, Yunbo and Kong, Lingpeng and Liu, Qi and Liu, Tianyu and Sui, "
+            "Zhifang",
+            "booktitle": "Proceedings of the 62nd Annual Meeting of the Association for "
+            "Computational Linguistics",
+            "year": "2024",
+            "note": "arXiv:2305.17926",
+        },
+    ),
+    "li2024split": (
+        "inproceedings",
+        {
+            "title": "Split and Merge: Aligning Position Biases in LLM-based Evaluators",
+            "author": "Li, Zongjie and Wang, Chaozheng and Ma, Pingchuan and Wu, Daoyuan and Wang, "
+            "Shuai and Gao, Cuiyun and Liu, Yang",
+            "booktitle": "Proceedings of the 2024 Conference on Empirical Methods in Natural "
+            "Language Processing",
+            "year": "2024",
+            "note": "arXiv:2310.01432",
+        },
+    ),
+    "li2024calibraeval": (
+        "misc",
+        {
+            "title": "CalibraEval: Calibrating Prediction Distribution to Mitigate Selection Bias "
+            "in LLMs-as-Judges",
+            "author": "Li, Haitao and others",
+            "year": "2024",
+            "note": "arXiv:2410.15393",
+        },
+    ),
+    "angelopoulos2023prediction": (
+        "article",
+        {
+            "title": "Prediction-powered inference",
+            "author": "Angelopoulos, Anastasios N. and Bates, Stephen and Fannjiang, Clara and "
+            "Jordan, Michael I. and Zrnic, Tijana",
+            "journal": "Science",
+            "volume": "382",
+            "number": "6671",
+            "pages": "669--674",
+            "year": "2023",
+            "doi": "10.1126/science.adi6000",
+        },
+    ),
+    "angelopoulos2021learn": (
+        "misc",
+        {
+            "title": "Learn then Test: Calibrating Predictive Algorithms to Achieve Risk Control",
+            "author": "Angelopoulos, Anastasios N. and Bates, Stephen and Cand\\`es, Emmanuel J. "
+            "and Jordan, Michael I. and Lei, Lihua",
+            "year": "2021",
+            "note": "arXiv:2110.01052",
+        },
+    ),
+}
+
+
+def _entry(key: str) -> str:
+    software = ("software", {"title": "FairJudge", "version": release()})
+    kind, values = _PAPERS.get(key, software)
+    lines = [f"  {name} = {{{value}}}," for name, value in values.items()]
+    return "\n".join([f"@{kind}{{{key},", *lines, "}"])

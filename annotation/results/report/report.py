@@ -1,29 +1,17 @@
-"""The report of a run: its figures, its sections on the page, and its plots.
+"""The report of a run: its figures, its chapters with their sections, and its plots.
 
 To add a section: a module in `annotation.results.sections`, its figures in `Report` and `report`,
-its place on the page in `SECTIONS`, and its keys in docs/report.md. Plots read the report and
+its place in `CHAPTERS`, and its keys in docs/report.md. Plots read the report and
 nothing else, so that a plot and the table under it cannot differ.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results.data.figures import (
-    HollowEstimate,
-    Json,
-    Plot,
-    colour,
-    intervals,
-    plot,
-    to_json,
-    tooltip,
-    value_of,
-    x_axis,
-    y_axis,
-)
+from annotation.results.data.figures import Json, Plot, Sentence, to_json
 from annotation.results.data.runs import Costs, project_costs
 from annotation.results.data.sheet import sheet_of
 from annotation.results.sections import calibration as sections_calibration
@@ -41,22 +29,6 @@ from judging.methods.intervals.estimates import Figure, Undefined
 from judging.methods.verdicts.position import GapBin
 from judging.projects.models import Project
 from judging.runs.models import Run
-
-CURVES = {
-    "bpde": "by BPDE",
-    "random": "at random",
-    "one_order": "entropy of one order",
-    "margin": "score margin",
-    "oracle": "oracle",
-    "independent": "independent",
-}
-FRONTIER, BEATEN = "on the frontier", "beaten"
-RATES = {
-    "judge_and_people": "judge and people",
-    "people": "people only",
-    "final": "final labels (hollow)",
-    "judge": "judge only (hollow)",
-}
 
 
 @dataclass(frozen=True)
@@ -138,199 +110,310 @@ class Report:
     cost: Costs
 
 
-def review_curve_plot(report: Report) -> Plot:
-    curves = report.hitlc
-    rows = [
-        {"beta": beta, "ranking": words} | value_of(point)
-        for name, words in CURVES.items()
-        for beta, point in zip(curves.beta, getattr(curves, name), strict=True)
-        if not isinstance(point, Undefined)
-    ]
-    drawn = list(dict.fromkeys(row["ranking"] for row in rows))
-    line = {
-        "mark": {"type": "line", "point": {"size": 18}},
-        "encoding": {
-            "x": x_axis("beta", "β, percent reviewed"),
-            "y": y_axis("value", "accuracy"),
-            "color": colour("ranking", drawn),
-            "strokeDash": colour("ranking", drawn),
-            "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
-        },
-    }
-    caption = "Reviewed examples count as right, except in the independent curve."
-    return plot("hitlc", "Accuracy after reviewing the top β %", caption, rows, line)
+def alone(report: Report) -> Figure:
+    """Accuracy of the judge's labels, without people."""
+    return report.ties.half.accuracy
 
 
-def distribution_plot(report: Report) -> Plot:
-    rows = [
-        {
-            "bpde": f"{bar.low:.1f}–{bar.high:.1f}" if bar.high else "0",
-            "people": words,
-            "examples": examples,
-        }
-        for bar in report.distribution
-        for words, examples in (("selected", bar.selected), ("not selected", bar.others))
-    ]
-    bars = {
-        "mark": "bar",
-        "encoding": {
-            "x": {"field": "bpde", "type": "ordinal", "sort": None, "title": "BPDE"},
-            "y": {"field": "examples", "type": "quantitative", "title": "examples"},
-            "color": colour("people", ["selected", "not selected"]),
-            "tooltip": tooltip("bpde", "people", "examples"),
-        },
-    }
-    return plot(
-        "bpde",
-        "BPDE of selected and other examples",
-        "In the first bar (BPDE 0), all samples agree.",
-        rows,
-        bars,
-    )
+def after(report: Report) -> Figure | None:
+    """Accuracy of the final labels; None before a review."""
+    done = report.review
+    if isinstance(done, review_gain.NoReview):
+        return None
+    return done.final_accuracy or done.accuracy
 
 
-def cost_plot(report: Report) -> Plot:
-    rows = [
-        {"method": _method(row), "usd": float(row.judge_usd) + float(row.human_usd)}
-        | value_of(row.accuracy)
-        for row in report.methods
-        if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
-    ]
-    for row in rows:
-        beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
-        row["place"] = BEATEN if beaten else FRONTIER
-    points = {
-        "mark": {"type": "point", "filled": True, "size": 60},
-        "encoding": {
-            "x": x_axis("usd", "judge and people, USD"),
-            "y": y_axis("value", "accuracy"),
-            "color": colour("place", [FRONTIER, BEATEN]),
-            "tooltip": tooltip("method", "usd", "value", "low", "high"),
-        },
-    }
-    frontier = {
-        "transform": [{"filter": f"datum.place === '{FRONTIER}'"}],
-        "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
-        "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
-    }
-    caption = "Each point is a method. On the frontier, no cheaper method is as accurate."
-    return plot("cost", "Cost against accuracy", caption, rows, {"layer": [frontier, points]})
+def resting_on(report: Report) -> win_rates.RestingOn:
+    """Say whose the final labels are that the models are ranked by."""
+    n = report.coverage.examples
+    done = (row.m + row.audited for row in report.methods if row.done)
+    m = next(done, 0)
+    if m and m == n:
+        return win_rates.RestingOn("people's labels", "", True)
+    if m:
+        more = f"; people gave {m} of {n}, the judge the others"
+        return win_rates.RestingOn("the final labels", more, False)
+    if report.coverage.basis == "round":
+        return win_rates.RestingOn("the judge's labels", ", which nobody has checked", False)
+    more = "; people's labels are not part of this ranking"
+    return win_rates.RestingOn("the judge's labels", more, False)
 
 
-def score_gap_plot(report: Report) -> Plot:
-    names = {"same_samples": "same samples", "split_samples": "separate samples"}
-    bins = {f"{bin_.low:g}–{bin_.high:g}": bin_ for bin_ in report.conflict_by_gap}
-    rows = [
-        {"gap": gap, "measured": words} | value_of(getattr(bin_, name))
-        for name, words in names.items()
-        for gap, bin_ in bins.items()
-        if not isinstance(getattr(bin_, name), Undefined)
-    ]
-    line = {
-        "mark": {"type": "line", "point": True},
-        "encoding": {
-            "x": {"field": "gap", "type": "ordinal", "sort": list(bins), "title": "score gap"},
-            "y": y_axis("value", "conflict rate"),
-            "color": colour("measured", list(names.values())),
-            "tooltip": tooltip("gap", "measured", "value", "low", "high"),
-        },
-    }
-    caption = "With the same samples, part of the drop is an artefact; with separate ones, none is."
-    return plot("gap", "Conflict by score gap", caption, rows, line)
+def names_of(report: Report) -> tuple[str, str] | None:
+    """Return the two models that the whole project compares, if it does."""
+    return win_rates.pair_names(report.models)
 
 
-def categories_plot(report: Report) -> Plot:
-    rows = [
-        {"category": row.category, "n": row.n} | value_of(row.accuracy)
-        for row in report.by_category
-        if not isinstance(row.accuracy, Undefined)
-    ]
-    rows = rows if len(rows) > 1 else []
-    caption = "The judge's accuracy per category, with its 95 % interval."
-    return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
+def lacks_people(report: Report, part: object) -> bool:
+    """Return True if a part has no figures for the reason that no label by people is known."""
+    known = report.coverage.known
+    lacks = isinstance(known, Undefined) and isinstance(part, Undefined)
+    return lacks and part.reason == known.reason
 
 
-def agreement_plot(report: Report) -> Plot:
-    rows = []
-    for pair in report.people.pairwise:
-        if not isinstance(pair.kappa, Undefined):
-            for first, second in (pair.annotators, pair.annotators[::-1]):
-                rows.append({"first": first, "second": second, "kappa": pair.kappa.value})
-    shared = {
-        "x": {"field": "first", "type": "nominal", "title": None},
-        "y": {"field": "second", "type": "nominal", "title": None},
-        "tooltip": tooltip("first", "second", "kappa"),
-    }
-    shade = {"field": "kappa", "type": "quantitative", "title": "kappa"}
-    # Kappa has a scale of its own: shades over what there is would make small differences large.
-    shade["scale"] = {"domain": [0, 1], "clamp": True}
-    strong = {"condition": {"test": "datum.kappa > 0.55", "value": "white"}, "value": "black"}
-    number = {"field": "kappa", "type": "quantitative", "format": ".2f"}
-    matrix = {
-        "layer": [
-            {"mark": "rect", "encoding": shared | {"color": shade}},
-            {"mark": "text", "encoding": shared | {"text": number, "color": strong}},
-        ]
-    }
-    return plot("people", "Agreement of each pair of people", "Cohen's kappa.", rows, matrix)
+def has_audit(report: Report) -> bool:
+    found = report.certificate
+    return found.issued or bool(found.bounds) or bool(found.looks)
 
 
-def win_rates_plot(report: Report) -> Plot:
-    rates = {words: getattr(report.win_rate, name) for name, words in RATES.items()}
-    rows = [
-        {"by": words, "hollow": isinstance(rate, HollowEstimate)} | value_of(rate)
-        for words, rate in rates.items()
-        if not isinstance(rate, Undefined)
-    ]
-    caption = "Hollow points cover sampling error only, not judge bias."
-    drawing = intervals("by", "win rate")
-    line, points = drawing["layer"]
-    drawing["layer"] = [line] + [
-        points
-        | {"mark": {"type": "point", "size": 70, "strokeWidth": 1.5, "filled": filled}}
-        | {"transform": [{"filter": f"{'!' if filled else ''}datum.hollow"}]}
-        for filled in (True, False)
-        # A layer without a row would have no scale.
-        if any(row["hollow"] != filled for row in rows)
-    ]
-    return plot("win-rate", "Win rate of response 1", caption, rows, drawing)
+@dataclass(frozen=True)
+class Chapter:
+    """A page of the results, and a chapter of the report file.
+
+    answer: its first line. sections: the first one is shown at once, beside its first plot, the
+    others under "More". method: only shown for a run that has its figures.
+    """
+
+    name: str
+    title: str
+    answer: Callable[[Report], Sentence]
+    sections: tuple[Section, ...]
+    method: bool = False
 
 
-def _method(row: sections_methods.MethodRow) -> str:
-    beta = f", β {row.beta:g} %" if row.beta else ""
-    return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"
-
-
-SECTIONS = (
-    Section("methods", "results/_methods.html", plots=(cost_plot,)),
-    Section("position", "results/_position.html", plots=(score_gap_plot,)),
-    Section("portia", "results/_portia.html", read=sections_portia.read_portia),
-    Section(
-        "calibration",
-        "results/_calibration.html",
-        read=sections_calibration.read_calibration,
-        plots=(
-            lambda report: sections_calibration.calibration_accuracy(report.calibration),
-            lambda report: sections_calibration.calibration_curves(report.calibration),
+CHAPTERS = (
+    Chapter(
+        "verdict",
+        "Verdict",
+        lambda report: win_rates.answer(report.win_rate, report.models, report.coverage.basis),
+        (
+            Section(
+                "win_rate",
+                "results/_win_rate.html",
+                plots=(lambda report: win_rates.win_rates_plot(report.win_rate, report.models),),
+                anchor="win-rate",
+            ),
+            Section("shift", "results/_shift.html", "How far do judge errors shift the win rate?"),
+            Section(
+                "categories",
+                "results/_categories.html",
+                "Results by category",
+                has=lambda report: len(report.by_category) > 1,
+                plots=(lambda report: win_rates.categories_plot(report.by_category),),
+            ),
         ),
     ),
-    Section("ablation", "results/_ablation.html"),
-    Section("review", "results/_review.html", plots=(review_curve_plot, distribution_plot)),
-    Section("length", "results/_length.html"),
-    Section("judge_card", "results/_judge_card.html", read=sections_judge_card.read_card),
-    Section("win_rate", "results/_win_rate.html", plots=(win_rates_plot,)),
-    Section("trust", "results/_trust.html"),
-    Section("routing", "results/_routing.html", read=sections_routing.read_routing),
-    Section("models", "results/_models.html"),
-    Section("people", "results/_agreement.html", plots=(agreement_plot,)),
-    Section(
-        sections_people.NAME,
-        "results/_pace.html",
-        read=sections_people.read,
-        plots=(lambda report: sections_people.pace_plot(report.pace),),
+    Chapter(
+        "trust",
+        "Trust",
+        lambda report: trust.answer(
+            alone(report), after(report), report.coverage.basis, report.certificate
+        ),
+        (
+            Section(
+                "accuracy",
+                "results/_accuracy.html",
+                plots=(
+                    lambda report: trust.accuracy_plot(
+                        alone(report), after(report), report.certificate.unchecked_accuracy
+                    ),
+                ),
+            ),
+            Section(
+                "trust",
+                "results/_trust.html",
+                "Can the unreviewed labels be trusted?",
+                has=has_audit,
+            ),
+            Section(
+                "alt-test",
+                "results/_alt_test.html",
+                "Can the judge replace an annotator?",
+                has=lambda report: not lacks_people(report, report.alt_test),
+            ),
+            Section(
+                "methods",
+                "results/_methods.html",
+                "How accurate is each method, and what does it cost?",
+                plots=(lambda report: sections_methods.cost_plot(report.methods),),
+            ),
+            Section("cost", "results/_cost.html", "Costs"),
+        ),
     ),
-    Section("categories", "results/_categories.html", plots=(categories_plot,)),
+    Chapter(
+        "judge",
+        "Judge",
+        lambda report: sections_position.answer(report.position),
+        (
+            Section(
+                "judge_card",
+                "results/_judge_card.html",
+                read=sections_judge_card.read_card,
+                plots=(
+                    lambda report: sections_position.swap_plot(report.orders, names_of(report)),
+                ),
+            ),
+            Section("meanings", "results/_judge_meanings.html", "What does each measure mean?"),
+            Section(
+                "position",
+                "results/_position.html",
+                "Does the judge prefer a position?",
+                plots=(lambda report: sections_position.score_gap_plot(report.conflict_by_gap),),
+            ),
+            Section("length", "results/_length.html", "Does the judge prefer longer responses?"),
+            Section(
+                "ablation",
+                "results/_ablation.html",
+                "Other judge settings",
+                has=lambda report: bool(report.ablation),
+            ),
+        ),
+    ),
+    Chapter(
+        "review",
+        "Review",
+        lambda report: review_gain.answer(report.review, report.hitlc),
+        (
+            Section(
+                "review",
+                "results/_review.html",
+                plots=(lambda report: review_gain.review_plot(report.hitlc),),
+            ),
+            Section(
+                "rankings",
+                "results/_rankings.html",
+                "Which ranking finds the judge's errors?",
+                has=lambda report: bool(report.hitlc.beta),
+                plots=(
+                    lambda report: review_gain.other_rankings_plot(report.hitlc),
+                    lambda report: sections_position.distribution_plot(report.distribution),
+                ),
+            ),
+            Section(
+                "routing",
+                "results/_routing.html",
+                "Does learned routing find more errors?",
+                has=lambda report: (
+                    bool(report.cascades) or not lacks_people(report, report.routing)
+                ),
+                read=sections_routing.read_routing,
+            ),
+            Section(
+                "ties",
+                "results/_ties.html",
+                "Accuracy if the known labels have no ties",
+                has=lambda report: not isinstance(alone(report), Undefined),
+            ),
+        ),
+    ),
+    Chapter(
+        "people",
+        "People",
+        lambda report: sections_people.answer(report.people),
+        (
+            Section(
+                "people",
+                "results/_agreement.html",
+                plots=(lambda report: sections_people.agreement_plot(report.people),),
+            ),
+            Section(
+                "pairs",
+                "results/_people_pairs.html",
+                "Pairs of annotators, and sides",
+                has=lambda report: bool(report.people.annotators),
+            ),
+            Section(
+                sections_people.NAME,
+                "results/_pace.html",
+                "How fast do people vote?",
+                has=lambda report: bool(report.pace),
+                read=sections_people.read,
+                plots=(lambda report: sections_people.pace_plot(report.pace),),
+            ),
+        ),
+    ),
+    Chapter(
+        "models",
+        "Models",
+        lambda report: win_rates.models_answer(report.models, resting_on(report)),
+        (
+            Section(
+                "models",
+                "results/_models.html",
+                plots=(lambda report: win_rates.models_plot(report.models),),
+            ),
+            Section(
+                "ranking",
+                "results/_ranking.html",
+                "Bradley–Terry ranking",
+                has=lambda report: bool(report.models.pairwise),
+            ),
+        ),
+    ),
+    Chapter(
+        "portia",
+        "PORTIA",
+        lambda report: sections_portia.answer(report.portia),
+        (
+            Section(
+                "portia",
+                "results/_portia.html",
+                read=sections_portia.read_portia,
+                plots=(lambda report: sections_portia.consistency_plot(report.portia),),
+            ),
+            Section(
+                "portia-stages",
+                "results/_portia_more.html",
+                "Stages, settings and failures",
+                has=lambda report: not isinstance(report.portia, Undefined),
+            ),
+        ),
+        method=True,
+    ),
+    Chapter(
+        "calibration",
+        "Calibration",
+        lambda report: sections_calibration.answer(report.calibration),
+        (
+            Section(
+                "calibration",
+                "results/_calibration.html",
+                read=sections_calibration.read_calibration,
+                plots=(
+                    lambda report: sections_calibration.calibration_accuracy(report.calibration),
+                    lambda report: sections_calibration.calibration_curves(report.calibration),
+                ),
+            ),
+            Section(
+                "calibration-more",
+                "results/_calibration_more.html",
+                "Each permutation, more data and other settings",
+                has=lambda report: not isinstance(report.calibration, Undefined),
+            ),
+        ),
+        method=True,
+    ),
+    Chapter(
+        "likelihood",
+        "Likelihood",
+        lambda report: sections_judge_card.likelihood_answer(report.judge_card),
+        (
+            Section(
+                "likelihood",
+                "results/_likelihood.html",
+                plots=(lambda report: sections_judge_card.likelihood_plot(report.judge_card),),
+            ),
+        ),
+        method=True,
+    ),
 )
+SECTIONS = tuple(section for chapter in CHAPTERS for section in chapter.sections)
+
+
+def chapters_of(report: Report) -> list[Chapter]:
+    """Return the chapters that this run has figures for, those of methods last."""
+    likelihood = sections_judge_card.entry_of(report.judge_card, "likelihood")
+    has = {
+        "portia": bool(report.run.portia),
+        "calibration": report.run.form == "choice",
+        "likelihood": not isinstance(likelihood.value, Undefined),
+    }
+    return [one for one in CHAPTERS if not one.method or has[one.name]]
+
+
+def drawn(report: Report, section: Section) -> list[Plot]:
+    """Return the section's plots that have something to show."""
+    return [made for made in (draw(report) for draw in section.plots) if made.table]
 
 
 def report(of: Analysis) -> Report:
@@ -431,9 +514,8 @@ def report_json(analysis: Analysis) -> Json:
 
 
 def plots(report: Report) -> list[Plot]:
-    """Those that have something to show, in the order of the sections."""
-    drawn = [draw(report) for section in SECTIONS for draw in section.plots]
-    return [plot for plot in drawn if plot.table]
+    """Those that have something to show, in the order of the chapters."""
+    return [one for section in SECTIONS for one in drawn(report, section)]
 
 
 def described(run: Run) -> RunDescription:

@@ -193,14 +193,24 @@ class Analysis:
 
 @dataclass(frozen=True)
 class Section:
-    """template: its part of the results page and of the HTML file.
+    """A part of a chapter, on the results pages and in the HTML file.
 
+    title: of its heading; empty for the part that a chapter begins with, whose answer is above it.
     read: what it needs besides the analysis' own data, had by `analysis.own(name, read)`; an
     Undefined says why it has none. Packed into the ZIP, and found there again by `verify`.
     plots: each makes a drawing from the whole report; one without rows is left out.
+    anchor: its place on the page, where that differs from the name.
+    has: whether the report has anything to show in it.
     """
 
     name: str
     template: str
+    title: str = ""
     read: Callable[["Analysis"], Data | Undefined] | None = None
     plots: tuple[Callable[[Any], Plot], ...] = ()
+    anchor: str = ""
+    has: Callable[[Any], bool] = bool
+
+    @property
+    def place(self) -> str:
+        return self.anchor or self.name

@@ -9,6 +9,7 @@ from annotation.results.data.figures import (
     Data,
     Json,
     Plot,
+    Sentence,
     colour,
     plot,
     tooltip,
@@ -372,3 +373,11 @@ def across_runs(of: Analysis, data: Data, labels: Signs | Undefined) -> list[Cho
 
 def _figures(row: CalibrationRow) -> ChoiceFigures:
     return ChoiceFigures(row.kappa, row.average.rstd, row.average.accuracy, row.mean.accuracy)
+
+
+def answer(found: CalibrationFigures | Undefined) -> Sentence:
+    """Say which calibration is recommended, and why."""
+    if isinstance(found, Undefined):
+        return Sentence(f"Calibrations can't be compared: {found.reason}.", "calibration")
+    compared = found.comparison
+    return Sentence(f"Recommended: {compared.recommended_title}. {compared.because}", "calibration")

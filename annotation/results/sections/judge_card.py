@@ -6,12 +6,20 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from annotation.results.data.figures import Data
+from annotation.results.data.figures import (
+    Data,
+    Plot,
+    Sentence,
+    intervals,
+    plot,
+    value_of,
+)
 from annotation.results.merge.final_labels import CHUNK, spread
 from annotation.results.sections.analysis import Analysis
 from annotation.results.sections.calibration import own_probabilities, read_calibration
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.win_rates import Preference, preference
+from judging.core.formatting import count, decimals, interval
 from judging.methods.calibration.advantages import advantage, advantage_of
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, wilson
 from judging.methods.verdicts.position import order_labels
@@ -181,7 +189,7 @@ def length_bias(of: Analysis) -> CardEntry:
 def likelihood_bias(of: Analysis) -> CardEntry:
     data = of.own("judge_card", read_card)
     differences = data.arrays["likelihood"]
-    found = Preference(NO_LIKELIHOOD, NO_LIKELIHOOD, NO_LIKELIHOOD)
+    found = Preference(*[NO_LIKELIHOOD] * 4)
     if not np.isnan(differences).all():
         found = preference(of.sheet, differences)
     return of_preference(
@@ -196,7 +204,7 @@ def likelihood_bias(of: Analysis) -> CardEntry:
 
 
 def self_preference(of: Analysis) -> CardEntry:
-    kin, found = kinship(of), Preference(NO_KIN, NO_KIN, NO_KIN)
+    kin, found = kinship(of), Preference(*[NO_KIN] * 4)
     if kin.any():
         found = preference(of.sheet, kin)
     return of_preference(
@@ -292,3 +300,49 @@ ENTRIES: tuple[Callable[[Analysis], CardEntry], ...] = (
     unparsed,
     cost,
 )
+
+
+def entry_of(card: JudgeCard, key: str) -> CardEntry:
+    return next(entry for entry in card.entries if entry.key == key)
+
+
+def likelihood_answer(card: JudgeCard) -> Sentence:
+    """Say whether the judge prefers likely responses more than people do."""
+    entry = entry_of(card, "likelihood")
+    if isinstance(entry.value, Undefined):
+        return Sentence(
+            f"Likelihood bias isn't known: {entry.value.reason}.", "likelihood", warns=True
+        )
+    bias = entry.bias
+    if isinstance(bias, Undefined):
+        return Sentence(
+            f"The judge's preference for likelier responses is γ = {_signed(entry.value)}. "
+            f"Whether people share it isn't known: {bias.reason}.",
+            "likelihood",
+        )
+    than, warns = "There is no clear sign of likelihood bias", False
+    if bias.low is not None and bias.low > 0:
+        than, warns = "The judge prefers likelier responses more than people do", True
+    elif bias.high is not None and bias.high < 0:
+        than, warns = "The judge prefers likelier responses less than people do", True
+    return Sentence(f"{than}: the difference in γ is {_signed(bias)}.", "likelihood", warns)
+
+
+def _signed(figure: Estimate) -> str:
+    text = decimals(figure.value, signed=True)
+    if figure.low is not None and figure.high is not None:
+        text += f" [{interval(figure.low, figure.high, signed=True)}]"
+    return f"{text}, n = {count(figure.n)}"
+
+
+def likelihood_plot(card: JudgeCard) -> Plot:
+    entry = entry_of(card, "likelihood")
+    figures = {"judge": entry.value, "people": entry.human, "bias": entry.bias}
+    rows = [
+        {"whose": words} | value_of(one)
+        for words, one in figures.items()
+        if not isinstance(one, Undefined)
+    ]
+    caption = "γ for the likelier response, with 95 % intervals. The line is at no preference."
+    drawing = intervals("whose", "γ", scale={"zero": True}, line_at=0)
+    return plot("likelihood", "Preference for likely responses", caption, rows, drawing)

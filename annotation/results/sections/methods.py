@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from django.db.models import Sum
 
-from annotation.results.data.figures import optional
+from annotation.results.data.figures import (
+    Plot,
+    colour,
+    optional,
+    plot,
+    tooltip,
+    value_of,
+    x_axis,
+    y_axis,
+)
 from annotation.results.data.runs import Costs, OtherRun, settings_of
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import KnownLabels, Sheet
@@ -435,3 +444,39 @@ def _compare(sheet: Sheet, known: KnownLabels, other: OtherRun, rng: np.random.G
 def _mean_difference(counts: Floats, values: Floats) -> Floats:
     here, there, weight = values.T
     return np.asarray(counts @ (weight * (here - there)) / (counts @ weight))
+
+
+FRONTIER, BEATEN = "on the frontier", "beaten"
+
+
+def cost_plot(found: Sequence[MethodRow]) -> Plot:
+    rows = [
+        {"method": _in_words(row), "usd": float(row.judge_usd) + float(row.human_usd)}
+        | value_of(row.accuracy)
+        for row in found
+        if row.judge_usd is not None and not isinstance(row.accuracy, Undefined)
+    ]
+    for row in rows:
+        beaten = any(other["usd"] <= row["usd"] and other["value"] > row["value"] for other in rows)
+        row["place"] = BEATEN if beaten else FRONTIER
+    points = {
+        "mark": {"type": "point", "filled": True, "size": 60},
+        "encoding": {
+            "x": x_axis("usd", "judge and people, USD"),
+            "y": y_axis("value", "accuracy"),
+            "color": colour("place", [FRONTIER, BEATEN]),
+            "tooltip": tooltip("method", "usd", "value", "low", "high"),
+        },
+    }
+    frontier = {
+        "transform": [{"filter": f"datum.place === '{FRONTIER}'"}],
+        "mark": {"type": "line", "interpolate": "step-after", "opacity": 0.5},
+        "encoding": {"x": x_axis("usd", ""), "y": y_axis("value", "")},
+    }
+    caption = "Each point is a method. On the frontier, no cheaper method is as accurate."
+    return plot("cost", "Cost against accuracy", caption, rows, {"layer": [frontier, points]})
+
+
+def _in_words(row: MethodRow) -> str:
+    beta = f", β {row.beta:g} %" if row.beta else ""
+    return f"{row.name}{beta}" if row.k is None else f"{row.name} (k {row.k}{beta})"

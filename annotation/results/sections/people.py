@@ -12,12 +12,16 @@ from annotation.results.data.figures import (
     Data,
     Number,
     Plot,
+    Sentence,
     colour,
     optional,
     plot,
     tooltip,
     value_of,
     x_axis,
+)
+from annotation.results.data.figures import (
+    share as share_of,
 )
 from annotation.results.data.sheet import Ballots, Sheet
 from annotation.results.sections.analysis import Analysis
@@ -326,3 +330,47 @@ def pace_plot(paces: Sequence[Pace]) -> Plot:
     }
     caption = "Each point is the median of some consecutive votes. Imported votes have no time."
     return plot(NAME, "Annotators' pace", caption, rows, lines)
+
+
+def answer(found: PeopleFigures) -> Sentence:
+    """Say how often two people agree, and whether that is more than chance would give."""
+    agreed, beyond = found.agreement, found.krippendorff_alpha
+    if isinstance(agreed, Undefined):
+        return Sentence(f"How often people agree isn't known yet: {agreed.reason}.", "people")
+    chance = "It isn't clear whether that is more than chance would give."
+    warns = True
+    if not isinstance(beyond, Undefined) and beyond.low is not None and beyond.high is not None:
+        if beyond.low > 0:
+            chance, warns = "That is more than chance would give.", False
+        elif beyond.high < 0:
+            chance = "That is less than chance would give."
+    return Sentence(
+        f"Two people who label the same pair agree on {share_of(agreed, 'pairs')}. {chance}",
+        "people",
+        warns=warns,
+    )
+
+
+def agreement_plot(found: PeopleFigures) -> Plot:
+    rows = []
+    for pair in found.pairwise:
+        if not isinstance(pair.kappa, Undefined):
+            for first, second in (pair.annotators, pair.annotators[::-1]):
+                rows.append({"first": first, "second": second, "kappa": pair.kappa.value})
+    shared = {
+        "x": {"field": "first", "type": "nominal", "title": None},
+        "y": {"field": "second", "type": "nominal", "title": None},
+        "tooltip": tooltip("first", "second", "kappa"),
+    }
+    shade = {"field": "kappa", "type": "quantitative", "title": "kappa"}
+    # Kappa has a scale of its own: shades over what there is would make small differences large.
+    shade["scale"] = {"domain": [0, 1], "clamp": True}
+    number = {"field": "kappa", "type": "quantitative", "format": ".2f"}
+    matrix = {
+        "layer": [
+            {"mark": "rect", "encoding": shared | {"color": shade}},
+            # Text has the ink of the page, and no shade is too dark for it.
+            {"mark": {"type": "text", "fontSize": 13}, "encoding": shared | {"text": number}},
+        ]
+    }
+    return plot("people", "Agreement of each pair of people", "Cohen's kappa.", rows, matrix)

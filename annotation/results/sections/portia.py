@@ -8,7 +8,17 @@ import numpy as np
 from django.db.models import Count, Sum
 from django.db.models.functions import Length
 
-from annotation.results.data.figures import Data, Json, usd
+from annotation.results.data.figures import (
+    Data,
+    Json,
+    Plot,
+    Sentence,
+    intervals,
+    plot,
+    share,
+    usd,
+    value_of,
+)
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.analysis import Analysis
 from judging.dataset.models import frame_of
@@ -464,3 +474,44 @@ def at(stages: StageLabels, rows: Codes) -> StageLabels:
 def _stages(data: Data, name: str) -> tuple[StageLabels, np.ndarray]:
     arrays = {f.name: data.arrays[f"{name}.{f.name}"] for f in fields(StageLabels)}
     return StageLabels(**arrays), data.arrays[f"{name}.done"]
+
+
+def answer(found: PortiaFigures | Undefined) -> Sentence:
+    """Say whether PORTIA makes the judge contradict itself less."""
+    if isinstance(found, Undefined):
+        return Sentence(f"What PORTIA achieves isn't known: {found.reason}.", "portia")
+    unsplit, split, gain = (
+        getattr(found.consistency, name) for name in ("unsplit", "portia", "gain")
+    )
+    if isinstance(split, Undefined):
+        return Sentence(f"What PORTIA achieves isn't known: {split.reason}.", "portia")
+    compared = ""
+    if not isinstance(unsplit, Undefined):
+        compared = f", compared with {share(unsplit)} with whole responses"
+    if not isinstance(gain, Undefined) and gain.low is not None and gain.low > 0:
+        does = "makes the judge more consistent"
+    elif not isinstance(gain, Undefined) and gain.high is not None and gain.high < 0:
+        does = "makes the judge less consistent"
+    else:
+        does = "doesn't clearly change how consistent the judge is"
+    return Sentence(
+        f"PORTIA {does}: both orders agree on {share(split, 'pairs')}{compared}.", "portia"
+    )
+
+
+def consistency_plot(found: PortiaFigures | Undefined) -> Plot:
+    figures = {}
+    if not isinstance(found, Undefined):
+        figures = {
+            "whole responses": found.consistency.unsplit,
+            "with PORTIA": found.consistency.portia,
+            "fixed coverage": found.fixed_coverage.coverage,
+            "fixed coverage by chance": found.fixed_coverage.by_chance,
+        }
+    rows = [
+        {"what": words} | value_of(one)
+        for words, one in figures.items()
+        if not isinstance(one, Undefined)
+    ]
+    caption = "How often both orders agree, and how many contradictions PORTIA removes."
+    return plot("portia", "Consistency", caption, rows, intervals("what", "share of pairs"))

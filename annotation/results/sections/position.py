@@ -5,13 +5,28 @@ from itertools import pairwise
 
 import numpy as np
 
-from annotation.results.data.figures import optional
+from annotation.results.data.figures import (
+    LOSE,
+    OUTCOME_COLOURS,
+    TIE,
+    WIN,
+    Plot,
+    Sentence,
+    colour,
+    optional,
+    plot,
+    share,
+    tooltip,
+    value_of,
+    y_axis,
+)
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.methods import ADAPTIVE, is_adaptive
 from annotation.results.sections.review import label_agreement
+from judging.core.formatting import count, percent
 from judging.methods.arrays import Booleans, Signs
-from judging.methods.intervals.estimates import Figure, Undefined
+from judging.methods.intervals.estimates import Estimate, Figure, Undefined
 from judging.methods.verdicts.position import (
     GapBin,
     conflicts,
@@ -79,10 +94,14 @@ class TwoOrders(Position):
 
 @dataclass(frozen=True, kw_only=True)
 class OrderAccuracy:
-    """Of one order's own label; `accuracy_over_all` counts an example without one as not right."""
+    """Of one order's own label; `accuracy_over_all` counts an example without one as not right.
+
+    labels: how many examples this order labels win, tie and lose.
+    """
 
     accuracy: Figure
     accuracy_over_all: Figure | None = optional()
+    labels: dict[str, int] | None = optional()
 
 
 @dataclass(frozen=True)
@@ -138,7 +157,14 @@ def orders(sheet: Sheet, samples: SampleArrays | Undefined, rng: np.random.Gener
 
 def _order(sheet: Sheet, labels: Signs, there: Booleans, rng: np.random.Generator) -> OrderAccuracy:
     found = label_agreement(sheet.comparison(labels, there), rng)
-    return OrderAccuracy(accuracy=found.accuracy, accuracy_over_all=found.accuracy_over_all)
+    return OrderAccuracy(
+        accuracy=found.accuracy,
+        accuracy_over_all=found.accuracy_over_all,
+        labels={
+            name: int((labels[there] == sign).sum())
+            for name, sign in ((WIN, 1), (TIE, 0), (LOSE, -1))
+        },
+    )
 
 
 def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]:
@@ -150,3 +176,117 @@ def conflict_by_gap(samples: SampleArrays | Undefined, run: Run) -> list[GapBin]
     largest = float(np.abs(samples.difference).max(initial=0)) / samples.scale
     limits = (*edges[:-1], max(edges[-1], largest))
     return by_gap(samples.difference, samples.valid, limits, samples.scale, samples.band)
+
+
+EVEN = 0.5
+
+
+def answer(found: Position) -> Sentence:
+    """Say how often swapping changes the verdict, and which position that favours."""
+    conflict, first = found.conflict_rate, found.first_position_rate
+    if isinstance(conflict, Undefined):
+        return Sentence(f"The judge's position bias isn't known: {conflict.reason}.", "position")
+    lean = ""
+    if (
+        isinstance(first, Estimate)
+        and first.low is not None
+        and not first.low <= EVEN <= first.high
+    ):
+        favoured = max(("first", first.value), ("second", 1 - first.value), key=lambda one: one[1])
+        lean = (
+            f" Position bias: the {favoured[0]} response won {percent(favoured[1])} of the "
+            f"{count(first.n)} verdicts that flipped when swapped."
+        )
+    return Sentence(
+        f"Swapping the two responses changes the verdict on {share(conflict, 'pairs')}.{lean}",
+        "position",
+        warns=bool(lean),
+    )
+
+
+def swap_plot(found: Orders, names: tuple[str, str] | None) -> Plot:
+    """Draw what the judge says in each order. Without a bias, both bars are alike."""
+    first, second = names or ("response 1", "response 2")
+    words = {WIN: f"{first} wins", TIE: "tie", LOSE: f"{second} wins"}
+    orders = {f"{first} shown first": found.original, f"{second} shown first": found.swapped}
+    rows = [
+        {
+            "order": order,
+            "verdict": words[name],
+            "label": name,
+            "examples": n,
+            "share": n / max(sum(labels.values()), 1),
+        }
+        for order, labels in ((name, one.labels or {}) for name, one in orders.items())
+        for name, n in labels.items()
+    ]
+    verdict = colour("verdict", list(words.values()))
+    verdict["scale"]["range"] = [OUTCOME_COLOURS[name] for name in words]
+    bars = {
+        "mark": {"type": "bar", "height": {"band": 0.6}},
+        "encoding": {
+            "y": {"field": "order", "type": "nominal", "sort": None, "title": None}
+            | {"axis": {"labelLimit": 180}},
+            "x": {"field": "examples", "type": "quantitative", "stack": "normalize"}
+            | {"title": "share of the verdicts", "axis": {"format": "%", "tickCount": 5}},
+            "color": verdict,
+            "order": {"field": "place", "type": "quantitative"},
+            "tooltip": tooltip("order", "verdict", "examples", "share"),
+        },
+        # No name of a model goes into an expression.
+        "transform": [
+            {"calculate": f"indexof({[WIN, TIE, LOSE]}, datum.label)", "as": "place"},
+        ],
+    }
+    caption = "If the position didn't matter, both bars would be the same."
+    return plot("swap", "Verdicts in each order", caption, rows, bars)
+
+
+def distribution_plot(found: list[BpdeBar]) -> Plot:
+    rows = [
+        {
+            "bpde": f"{bar.low:.1f}–{bar.high:.1f}" if bar.high else "0",
+            "people": words,
+            "examples": examples,
+        }
+        for bar in found
+        for words, examples in (("selected", bar.selected), ("not selected", bar.others))
+    ]
+    bars = {
+        "mark": "bar",
+        "encoding": {
+            "x": {"field": "bpde", "type": "ordinal", "sort": None, "title": "BPDE"},
+            "y": {"field": "examples", "type": "quantitative", "title": "examples"},
+            "color": colour("people", ["selected", "not selected"]),
+            "tooltip": tooltip("bpde", "people", "examples"),
+        },
+    }
+    return plot(
+        "bpde",
+        "BPDE of selected and other examples",
+        "In the first bar (BPDE 0), all samples agree.",
+        rows,
+        bars,
+    )
+
+
+def score_gap_plot(found: list[GapBin]) -> Plot:
+    names = {"same_samples": "same samples", "split_samples": "separate samples"}
+    bins = {f"{bin_.low:g}–{bin_.high:g}": bin_ for bin_ in found}
+    rows = [
+        {"gap": gap, "measured": words} | value_of(getattr(bin_, name))
+        for name, words in names.items()
+        for gap, bin_ in bins.items()
+        if not isinstance(getattr(bin_, name), Undefined)
+    ]
+    line = {
+        "mark": {"type": "line", "point": True},
+        "encoding": {
+            "x": {"field": "gap", "type": "ordinal", "sort": list(bins), "title": "score gap"},
+            "y": y_axis("value", "conflict rate"),
+            "color": colour("measured", list(names.values())),
+            "tooltip": tooltip("gap", "measured", "value", "low", "high"),
+        },
+    }
+    caption = "With the same samples, part of the drop is an artefact; with separate ones, none is."
+    return plot("gap", "Conflict by score gap", caption, rows, line)

@@ -2,9 +2,21 @@
 
 from dataclasses import dataclass
 
-from annotation.results.data.figures import optional
+from annotation.results.data.figures import (
+    Plot,
+    Sentence,
+    colour,
+    optional,
+    plot,
+    short,
+    tooltip,
+    value_of,
+    x_axis,
+    y_axis,
+)
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.review import Points, band, review_of
+from annotation.results.sections.review import Points, ReviewCurves, band, review_of
+from judging.core.formatting import number_of, p_value
 from judging.methods.agreement.accuracy import Ties
 from judging.methods.intervals.estimates import Figure, Undefined
 
@@ -86,3 +98,99 @@ def _under(analysis: Analysis, convention: Ties) -> TieConvention:
         return TieConvention(accuracy, (), reviewed)
     area = reviewed.auroc_of(reviewed.level)
     return TieConvention(accuracy, band(reviewed, reviewed.band(analysis.rng)), area)
+
+
+def answer(done: ReviewDone | NoReview, curves: ReviewCurves) -> Sentence:
+    """Say what the review found compared with chance; before one, whether BPDE finds errors."""
+    if isinstance(done, ReviewDone) and isinstance(done.errors, ReviewErrors):
+        found, expected = done.errors.found, done.errors.expected
+        than = (
+            "more than" if found > expected else "fewer than" if found < expected else "as many as"
+        )
+        return Sentence(
+            f"People reviewed {number_of(done.m, 'example')} and found "
+            f"{number_of(int(found), 'error') if found == int(found) else f'{found:g} errors'} of "
+            f"the judge, {than} the {expected:.1f} that a random choice would find (one-sided p "
+            f"{p_value(done.errors.p)}).",
+            "review",
+            warns=found <= expected,
+        )
+    ranking = ranking_sentence(curves)
+    if ranking is not None:
+        return ranking
+    missing = done.errors if isinstance(done, ReviewDone) else done
+    reason = getattr(missing, "reason", "") or getattr(curves.auroc, "reason", "")
+    return Sentence(f"What a review achieves isn't known yet: {reason}.", "review")
+
+
+def ranking_sentence(curves: ReviewCurves) -> Sentence | None:
+    """Say whether BPDE finds the judge's errors; None if no error could be found."""
+    area = curves.auroc
+    if isinstance(area, Undefined):
+        return None
+    if curves.bpde_varies is False:
+        return Sentence(
+            "BPDE is the same for every example that this judge labelled, so it can't rank them. "
+            "More samples, or both orders, would show where the judge is unsure.",
+            "review",
+            warns=True,
+        )
+    if curves.no_better_than_chance:
+        return Sentence(
+            f"BPDE finds this judge's errors no better than chance (AUROC {short(area)}). "
+            "Reviewing by rank gains no more than reviewing at random.",
+            "review",
+            warns=True,
+        )
+    if curves.better_than_chance:
+        return Sentence(
+            f"BPDE finds the judge's errors better than chance (AUROC {short(area)}).", "review"
+        )
+    return Sentence(
+        "There is not enough data to tell whether BPDE finds the judge's errors better than "
+        f"chance (AUROC {short(area)}).",
+        "review",
+    )
+
+
+CURVES = {"bpde": "by BPDE", "random": "at random", "oracle": "oracle"}
+OTHER_CURVES = {
+    "bpde": "by BPDE",
+    "one_order": "entropy of one order",
+    "margin": "score margin",
+    "independent": "independent",
+}
+
+
+def review_plot(curves: ReviewCurves) -> Plot:
+    """Draw the accuracy by the share reviewed: by rank, at random, and the best possible."""
+    caption = "Reviewed examples count as right. No ranking can beat the oracle."
+    return _curves("hitlc", "Accuracy after reviewing the top β %", caption, curves, CURVES)
+
+
+def other_rankings_plot(curves: ReviewCurves) -> Plot:
+    caption = "Reviewed examples count as right, except in the independent curve."
+    return _curves("rankings", "Accuracy by other rankings", caption, curves, OTHER_CURVES)
+
+
+def _curves(
+    name: str, title: str, caption: str, curves: ReviewCurves, shown: dict[str, str]
+) -> Plot:
+    rows = [
+        {"beta": beta, "ranking": words} | value_of(point)
+        for key, words in shown.items()
+        for beta, point in zip(curves.beta, getattr(curves, key), strict=True)
+        if not isinstance(point, Undefined)
+    ]
+    drawn = list(dict.fromkeys(row["ranking"] for row in rows))
+    line = {
+        "mark": {"type": "line", "point": {"size": 18}},
+        "encoding": {
+            "x": x_axis("beta", "β, percent reviewed"),
+            "y": y_axis("value", "accuracy"),
+            "color": colour("ranking", drawn),
+            "strokeDash": colour("ranking", drawn),
+            "tooltip": tooltip("ranking", "beta", "value", "low", "high"),
+        },
+    }
+    return plot(name, title, caption, rows, line)

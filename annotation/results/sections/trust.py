@@ -9,9 +9,18 @@ from django.db.models import Min
 from django.db.models.functions import Coalesce
 
 from annotation.models import Item, Round, RoutingScores, Selection, Vote
-from annotation.results.data.figures import optional
+from annotation.results.data.figures import (
+    Plot,
+    Sentence,
+    intervals,
+    optional,
+    plot,
+    share,
+    value_of,
+)
 from annotation.results.data.sheet import Sheet
 from annotation.results.merge.final_labels import HumanLabel, places_of, spread
+from judging.core.formatting import count, decimals, percent
 from judging.methods.agreement.annotators import AnnotatorComparison, alternative_annotator_test
 from judging.methods.arrays import Booleans, Codes, Floats
 from judging.methods.intervals.estimates import Estimate, Figure, Undefined, clopper_pearson
@@ -335,3 +344,59 @@ def _bounds(sheet: Sheet, audit: Audit) -> list[SimultaneousBound]:
         SimultaneousBound(float(t), int(size), int(audited), int(wrong), float(bound))
         for (t, size, audited, wrong), bound in zip(rows, limits, strict=True)
     ]
+
+
+# Whom the judge is compared with, by `Sheet.basis`.
+AGAINST = {
+    "votes": "people's majority",
+    "gold": "the known labels",
+    "round": "people",
+}
+
+
+def answer(alone: Figure, final: Figure | None, basis: str, found: CertificateFigures) -> Sentence:
+    """Say how often the judge alone is right, and the final labels, or what is certified.
+
+    Args:
+        alone: accuracy of the judge's labels.
+        final: accuracy of the final labels; None before a review.
+    """
+    if found.issued:
+        return certified(found)
+    if isinstance(alone, Undefined):
+        return Sentence(
+            f"How far the labels can be trusted isn't known yet: {alone.reason}.",
+            "trust",
+            warns=True,
+        )
+    after = ""
+    if final is not None and not isinstance(final, Undefined):
+        after = f"; after the review, {share(final, 'the final labels')} are right"
+    agrees = f"the judge agrees with {AGAINST[basis]} on {share(alone, 'pairs')}"
+    return Sentence(f"Without review, {agrees}{after}.", "trust")
+
+
+def certified(found: CertificateFigures) -> Sentence:
+    """State the claim of a certificate that was issued."""
+    score = SCORES[str(found.score)]
+    return Sentence(
+        f"Certified: at most {percent(found.epsilon)} of the {count(found.n_from_judge)} labels "
+        f"with {score} of at most {decimals(found.threshold or 0.0)} are wrong, "
+        f"with confidence {percent(found.confidence)}.",
+        "trust",
+    )
+
+
+def accuracy_plot(alone: Figure, final: Figure | None, unchecked: Figure) -> Plot:
+    figures = {
+        "judge alone": alone,
+        "final labels": final,
+        "unreviewed labels": unchecked,
+    }
+    rows = [
+        {"labels": words} | value_of(one)
+        for words, one in figures.items()
+        if one is not None and not isinstance(one, Undefined)
+    ]
+    caption = "The share of right labels, with 95 % intervals. The line is at one half."
+    return plot("trust", "Accuracy", caption, rows, intervals("labels", "accuracy"))

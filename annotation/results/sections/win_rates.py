@@ -5,11 +5,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from annotation.results.data.figures import HollowEstimate, Number, extended, optional
+from annotation.results.data.figures import (
+    HollowEstimate,
+    Number,
+    Plot,
+    Sentence,
+    extended,
+    intervals,
+    optional,
+    plot,
+    share,
+    value_of,
+)
 from annotation.results.data.samples import SampleArrays
 from annotation.results.data.sheet import Sheet
 from annotation.results.sections.position import two_orders
 from annotation.results.sections.review import label_agreement
+from judging.core.formatting import count, set_apart
 from judging.methods.agreement.accuracy import Comparison, credit
 from judging.methods.arrays import Booleans, Codes, Floats, Signs
 from judging.methods.intervals.bootstrap import design_effect
@@ -196,11 +208,16 @@ class PreferenceEffect:
 
 @dataclass(frozen=True)
 class Preference:
-    """`judge` over everything judged; `human` and `bias` over the examples that both labelled."""
+    """The judge's and people's on the examples that both labelled, so that `bias` is the judge's
+    slope less people's. everywhere: the judge's over everything that it judged.
+
+    Without people's labels, `judge` is the same as `everywhere`.
+    """
 
     judge: PreferenceEffect | Undefined
     human: PreferenceEffect | Undefined
     bias: Figure
+    everywhere: PreferenceEffect | Undefined
 
 
 def length(sheet: Sheet) -> Preference:
@@ -214,11 +231,12 @@ def preference(sheet: Sheet, difference: Floats) -> Preference:
     effect = covariate_effect(
         difference[there], (sheet.judge[there] + 1) / 2, question=sheet.question[there]
     )
-    judge = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
+    everywhere = effect and _effect(effect, of_labels(sheet, sheet.judge, there))
     both = _length_bias(sheet, difference, there)
     if isinstance(both, Undefined):
-        return Preference(judge, both, both)
-    return Preference(judge, _effect(both.human, both.human.raw), both.bias)
+        return Preference(everywhere, both, both, everywhere)
+    judge, human = (_effect(one, one.raw) for one in (both.judge, both.human))
+    return Preference(judge, human, both.bias, everywhere)
 
 
 def _length_bias(sheet: Sheet, difference: Floats, there: Booleans) -> CovariateBias | Undefined:
@@ -508,3 +526,151 @@ def _win_rate(sheet: Sheet, rows: Booleans, pair: PairResult) -> Figure:
     signs = np.where(turned, -sheet.final[rows], sheet.final[rows])
     inside = there | turned
     return mean_of(signs[inside], sheet.question[rows][inside])
+
+
+RATES = {
+    "judge_and_people": "judge and people",
+    "people": "people only",
+    "final": "final labels (hollow)",
+    "judge": "judge only (hollow)",
+}
+
+
+def pair_names(found: ModelRanking) -> tuple[str, str] | None:
+    """Where the project compares the same two models throughout, in the same places."""
+    if not found.same_places or len(found.pairwise) != 1:
+        return None
+    return set_apart(found.pairwise[0].model_1), set_apart(found.pairwise[0].model_2)
+
+
+def to_cite(rates: WinRates) -> str | None:
+    """Return the name of the one win rate to cite: about people, and the narrower one."""
+    widths = {name: _width(getattr(rates, name)) for name in ("judge_and_people", "people")}
+    known = {name: width for name, width in widths.items() if width is not None}
+    return min(known, key=lambda name: known[name], default=None)
+
+
+def answer(rates: WinRates, models: ModelRanking, basis: str) -> Sentence:
+    """Say who wins, for people if that is known: the judge's word is no answer by itself."""
+    names, cited = pair_names(models), to_cite(rates)
+    if cited is not None:
+        whose = "the known labels" if basis == "gold" else "people"
+        return Sentence(_verdict(getattr(rates, cited), names, whose), "win-rate")
+    people = rates.people
+    # All examples of one question have a win rate, and no interval to judge it by.
+    reason = people.reason if isinstance(people, Undefined) else people.note
+    if isinstance(rates.judge, Undefined):
+        return Sentence(
+            f"Which model is better isn't known yet ({reason}).", "win-rate", warns=True
+        )
+    return Sentence(
+        f"Which model people prefer isn't known yet ({reason}). The judge alone gives "
+        f"{names[0] if names else 'response 1'} a win rate of {share(rates.judge)}, but its bias "
+        "is unknown.",
+        "win-rate",
+        warns=True,
+    )
+
+
+def _verdict(found: Estimate, names: tuple[str, str] | None, whose: str) -> str:
+    first, second = names or ("Response 1", "Response 2")
+    better = "No clear winner"
+    if found.low is not None and found.low > EVEN:
+        better = f"{first} is better than {names[1] if names else 'response 2'}"
+    elif found.high is not None and found.high < EVEN:
+        better = f"{second} is better than {names[0] if names else 'response 1'}"
+    whom = names[0] if names else "response 1"
+    return f"{better}: {whose} give {whom} a win rate of {share(found)}."
+
+
+@dataclass(frozen=True)
+class RestingOn:
+    """Whose the final labels are, what else is to be said, and whether people gave them all."""
+
+    labels: str
+    more: str
+    checked: bool
+
+
+def models_answer(found: ModelRanking, on: RestingOn) -> Sentence:
+    """Say which model ranks first and whether clearly so; for two models, who won how often."""
+    if len(found.pairwise) == 1 and not found.apart:
+        (pair,) = found.pairwise
+        n = pair.win + pair.tie + pair.lose
+        ties = f"{count(pair.tie)} {'is a tie' if pair.tie == 1 else 'are ties'}"
+        return Sentence(
+            f"Of {count(n)} final labels, {set_apart(pair.model_1)} wins {count(pair.win)} and "
+            f"{set_apart(pair.model_2)} wins {count(pair.lose)}; {ties}.",
+            "models",
+        )
+    if not found.pairwise:
+        return Sentence(
+            "No final label compares two named models yet. To name them, import pairs with the "
+            "columns model_1 and model_2.",
+            "models",
+        )
+    if not found.ranking:
+        return Sentence(f"The models can't be ranked: {found.reason}.", "models", warns=True)
+    first, second = found.ranking[:2]
+    low, high = first.strength.low, second.strength.high
+    apart = None not in (low, high) and low > high
+    more = on.more
+    if others := [one.model for one in found.apart]:
+        more += f"; not yet comparable: {', '.join(map(set_apart, others))}"
+    return Sentence(
+        f"Of {len(found.ranking)} models, {set_apart(first.model)} ranks first by {on.labels}, "
+        f"{'clearly' if apart else 'but not clearly'} ahead of {set_apart(second.model)}{more}.",
+        "models",
+        warns=not on.checked,
+    )
+
+
+def win_rates_plot(found: WinRates, models: ModelRanking) -> Plot:
+    rates = {words: getattr(found, name) for name, words in RATES.items()}
+    rows = [
+        {"by": words, "hollow": isinstance(rate, HollowEstimate)} | value_of(rate)
+        for words, rate in rates.items()
+        if not isinstance(rate, Undefined)
+    ]
+    names = pair_names(models)
+    whose = names[0] if names else "response 1"
+    caption = "Hollow points cover sampling error only, not judge bias. The line is at one half."
+    drawing = intervals("by", f"win rate of {whose}")
+    *lines, points = drawing["layer"]
+    drawing["layer"] = lines + [
+        points
+        | {"mark": {"type": "point", "size": 70, "strokeWidth": 1.5, "filled": filled}}
+        | {"transform": [{"filter": f"{'!' if filled else ''}datum.hollow"}]}
+        for filled in (True, False)
+        # A layer without a row would have no scale.
+        if any(row["hollow"] != filled for row in rows)
+    ]
+    return plot("win-rate", f"Win rate of {whose}", caption, rows, drawing)
+
+
+def categories_plot(found: Sequence[CategoryFigures]) -> Plot:
+    rows = [
+        {"category": row.category, "n": row.n} | value_of(row.accuracy)
+        for row in found
+        if not isinstance(row.accuracy, Undefined)
+    ]
+    rows = rows if len(rows) > 1 else []
+    caption = "The judge's accuracy per category, with its 95 % interval."
+    return plot("category", "By category", caption, rows, intervals("category", "accuracy"))
+
+
+def models_plot(found: ModelRanking) -> Plot:
+    """Of two models one win rate, of more their expected win rates in the order of the ranking."""
+    if len(found.ranking) > 2:
+        rows = [{"model": one.model} | value_of(one.strength) for one in found.ranking]
+        scale = {"zero": False}
+        drawing = intervals("model", "strength (log-odds)", scale=scale, line_at=0)
+        caption = "Bradley–Terry strengths with 95 % intervals. The line is the mean model."
+        return plot("models", "Strength of each model", caption, rows, drawing)
+    rows = [
+        {"model": f"{one.model_1} against {one.model_2}"} | value_of(one.win_rate)
+        for one in found.pairwise
+        if not isinstance(one.win_rate, Undefined)
+    ]
+    caption = "From the final labels, with 95 % intervals. The line is at one half."
+    return plot("models", "Win rate of each pair", caption, rows, intervals("model", "win rate"))

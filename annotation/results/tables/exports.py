@@ -48,7 +48,7 @@ LABEL_COLUMNS = (
     "gold_label", "run", "judge_label", "score_1", "score_2", "bpde", "rank", "routing_score",
     "n_valid", "n_asked", "selection", "probability", "votes_win", "votes_tie", "votes_lose",
     "n_votes", "human_label", "final_label", "source", "rule", "adjudicator", "judge_usd",
-    "human_usd",
+    "human_usd", "winner",
 )  # fmt: skip
 
 
@@ -93,6 +93,7 @@ def _label_row(
         "rule": final.rule,
         "adjudicator": decider or None,
         "human_usd": final.human_usd,
+        "winner": _winner(final),
     }
     if verdict is not None:
         row |= {
@@ -107,6 +108,13 @@ def _label_row(
             "judge_usd": verdict.usd,
         }
     return row
+
+
+def _winner(final: Merged) -> str | None:
+    """Return the name of the model that wins, or `tie`; None without a label or a name."""
+    example = final.example
+    names = {"win": example.model_1, "tie": "tie", "lose": example.model_2}
+    return names.get(final.label or "") or None
 
 
 VOTE_COLUMNS = (

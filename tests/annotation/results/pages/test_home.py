@@ -50,7 +50,7 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
     as_researcher, researcher, project, django_assert_num_queries
 ):
     def queries():
-        with django_assert_num_queries(6):
+        with django_assert_num_queries(7):
             return list(listed(as_researcher))
 
     assert len(queries()) == 1
@@ -59,6 +59,13 @@ def test_the_page_takes_as_many_queries_for_fifty_projects_as_for_one(
         other.memberships.create(user=researcher, role=Role.OWNER)
         make_examples(other, 1)
     assert len(queries()) == 50
+
+
+def test_each_project_has_its_next_action_with_one_button(as_researcher, project):
+    fill(project, 3)
+    page = " ".join(as_researcher.get("/").content.decode().split())
+    assert "6 items wait for votes." in page
+    assert page.count(f'href="/p/{project.slug}/rounds/1"') == 1
 
 
 def test_a_researcher_makes_a_project_and_others_cannot(client, db):

@@ -6,16 +6,20 @@ from decimal import Decimal
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
+from annotation.models import Item
 from annotation.queue.queue import claim_next
 from annotation.results.delivery.verify import verify
 from annotation.rounds.opening import RoundSettings, open_round
 from annotation.votes.imports import import_votes
-from annotation.votes.voting import record_vote
+from annotation.votes.voting import decide, record_vote
 from judging.projects.models import Membership
-from tests.factories import make_annotator, make_examples, make_run, make_verdict
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
 
-PAGES = ["/p/vicuna/", "/p/vicuna/plan", "/p/vicuna/plan/preview", "/p/vicuna/results"]
+CHAPTERS = ["verdict", "trust", "judge", "review", "people", "models", "export"]
+RESULTS = [f"/p/vicuna/results/{name}" for name in CHAPTERS]
+PAGES = ["/p/vicuna/", "/p/vicuna/figures", "/p/vicuna/plan", "/p/vicuna/plan/preview", *RESULTS]
 
 
 @pytest.mark.parametrize("url", PAGES)
@@ -36,8 +40,8 @@ def test_an_annotator_is_led_to_their_work(client, annotator, judged):
 def test_a_run_over_single_responses_leads_to_its_own_page(client, owner, project):
     make_run(project, form="pointwise", ranked_at=None)
     client.force_login(owner)
-    page = client.get("/p/vicuna/results").content.decode()
-    assert "It scored single responses" in page
+    page = client.get("/p/vicuna/results", follow=True).content.decode()
+    assert "This run scored single responses" in page
     assert 'href="/p/vicuna/runs/1"' in page
     assert "still working" not in page
     page = client.post("/p/vicuna/report.zip", {"run": "1"}, follow=True).content.decode()
@@ -48,16 +52,17 @@ def test_results_of_a_run_that_judged_nothing_have_no_empty_head(client, owner, 
     make_examples(project, 2)
     make_run(project)
     client.force_login(owner)
-    page = client.get("/p/vicuna/results").content.decode()
-    assert "no human labels" in page
-    assert "At a glance" not in page
-    assert "People labelled the examples in this run" not in page
+    for url in RESULTS:
+        page = client.get(url).content.decode()
+        assert page.count("<h1") == 1
+        assert "<figure" not in page
+        assert "People labelled the examples in this run" not in page
 
 
 def test_a_new_project_is_told_what_to_do_first(client, owner, project):
     client.force_login(owner)
     page = client.get("/p/vicuna/").content.decode()
-    assert "nothing imported yet" in page
+    assert "Import pairs of responses to begin." in page
     assert "/p/vicuna/imports/" in page
     assert "No worker is running" in page
 
@@ -95,21 +100,26 @@ def test_a_download_goes_on_record_and_unblinds(client, owner, judged):
 def test_where_no_run_is_ranked_results_and_labels_unblind_nobody(client, owner, project):
     make_examples(project, 2)
     client.force_login(owner)
-    assert "No run yet" in client.get("/p/vicuna/results").content.decode()
+    for url in RESULTS[:-1]:
+        assert "No judge has run yet" in client.get(url).content.decode()
     labels = client.post("/p/vicuna/export", {"what": "labels"})
     assert b"".join(labels.streaming_content).count(b"\n") == 3
     make_run(project, ranked_at=None)
-    assert "Not ranked yet" in client.get("/p/vicuna/results").content.decode()
+    assert "not ranked yet" in client.get("/p/vicuna/results/verdict").content.decode()
+    assert client.get("/p/vicuna/export").status_code == 405
     assert Membership.objects.get(user=owner).unblinded_at is None
 
 
-def test_the_results_page_takes_the_same_queries_for_10_and_for_60_examples(client, owner, judged):
+@pytest.mark.parametrize("url", [*RESULTS, "/p/vicuna/figures"])
+def test_a_results_page_takes_the_same_queries_for_10_and_for_60_examples(
+    client, owner, judged, url
+):
     client.force_login(owner)
-    client.get("/p/vicuna/results")
+    client.get(url)
 
     def queries():
         with CaptureQueriesContext(connection) as found:
-            assert client.get("/p/vicuna/results").status_code == 200
+            assert client.get(url).status_code == 200
         return len(found)
 
     warm = queries()
@@ -123,28 +133,73 @@ def test_the_results_page_takes_the_same_queries_for_10_and_for_60_examples(clie
 
 def test_that_nobody_labelled_is_said_once_with_what_to_do_next(client, owner, judged):
     client.force_login(owner)
-    page = client.get("/p/vicuna/results").content.decode()
-    body = re.sub(r'title="[^"]*"', "", page[page.index('<dl class="facts">') :])
-    cells = re.findall(r"<td[^>]*>.*?</td>", body, re.DOTALL)
-    assert not [cell for cell in cells if "no human labels" in cell]
-    assert page.count('title="no human labels yet; open a round or import votes">–<') > 10
-    assert '<a href="/p/vicuna/plan">plan a round</a>' in page
+    for url in RESULTS[:-1]:
+        page = client.get(url).content.decode()
+        body = re.sub(r'title="[^"]*"', "", page[page.index("<main") :])
+        assert body.count("no human labels yet") == 1, url
+        assert '<a href="/p/vicuna/plan">plan a round</a>' in page
     open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(20), votes=1))
-    page = client.get("/p/vicuna/results").content.decode()
+    page = client.get("/p/vicuna/results/verdict").content.decode()
     assert "2 of 2 items still wait for a label" in page
     assert '<a href="/p/vicuna/rounds/">see the rounds</a>' in page
 
 
-def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_path):
-    client.force_login(owner)
-    assert "no human labels" in client.get("/p/vicuna/results").content.decode()
+def voted_on(judged, tmp_path):
     path = tmp_path / "votes.csv"
-    votes = "".join(f"e{n},kim,win\n" for n in range(10))
+    votes = "".join(f"e{n},kim,{'lose' if n < 3 else 'win'}\n" for n in range(10))
     path.write_text("external_id,annotator,label\n" + votes)
     import_votes(judged.project, None, path)
-    page = client.get("/p/vicuna/results").content.decode()
+
+
+def test_a_vote_changes_what_the_results_page_says(client, owner, judged, tmp_path):
+    client.force_login(owner)
+    assert "no human labels" in client.get("/p/vicuna/results/trust").content.decode()
+    voted_on(judged, tmp_path)
+    page = client.get("/p/vicuna/results/trust").content.decode()
     assert "no human labels" not in page
     assert "People voted on every example" in page
+
+
+def test_the_old_address_leads_to_the_first_page(client, owner, outsider, judged):
+    client.force_login(owner)
+    assert client.get("/p/vicuna/results?run=1").url == "/p/vicuna/results/verdict?run=1"
+    assert client.get("/p/vicuna/results/nothing").status_code == 404
+    assert client.get("/p/vicuna/results/portia").status_code == 404
+    client.force_login(outsider)
+    assert client.get("/p/vicuna/results").status_code == 404
+
+
+# The anchors of the one long page, and the page that has each now.
+ANCHORS = {
+    "win-rate": "verdict", "categories": "verdict", "trust": "trust", "methods": "trust",
+    "cost": "trust", "position": "judge", "judge_card": "judge", "length": "judge",
+    "ablation": "judge", "review": "review", "routing": "review", "people": "people",
+    "pace": "people", "models": "models", "export": "export",
+}  # fmt: skip
+
+
+def test_the_rail_knows_every_anchor_of_the_one_long_page(client, owner, judged):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results/verdict").content.decode()
+    found = re.findall(r'href="/p/vicuna/results/(\w+)" data-places="([^"]*)"', page)
+    assert [name for name, _ in found] == CHAPTERS
+    places = {place: name for name, held in found for place in held.split()}
+    assert {anchor: places.get(anchor) for anchor in ANCHORS} == ANCHORS
+
+
+def test_one_win_rate_is_marked_and_can_be_cited(client, owner, judged, tmp_path):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/results/verdict").content.decode()
+    assert "cite this" not in page
+    assert 'id="cite"' not in page
+    voted_on(judged, tmp_path)
+    page = client.get("/p/vicuna/results/verdict").content.decode()
+    assert page.count("cite this") == 1
+    sentence = re.search(r'id="cite-sentence"[^>]*>([^<]*)<', page).group(1)
+    assert sentence.startswith("maple-7b has a win rate of 70")
+    assert "n = 10" in sentence
+    bibtex = re.search(r'id="cite-bibtex"[^>]*>([^<]*)<', page).group(1)
+    assert re.findall(r"@\w+\{(\w+),", bibtex)[0] == "fairjudge"
 
 
 def test_the_whole_report_is_downloaded_and_holds(client, owner, annotator, judged, tmp_path):
@@ -160,33 +215,98 @@ def test_the_whole_report_is_downloaded_and_holds(client, owner, annotator, judg
     assert client.post("/p/vicuna/report.zip", {"run": "1"}).status_code == 403
 
 
-def test_the_results_name_every_section_that_they_show_and_no_other(client, owner, judged):
-    client.force_login(owner)
-    page = client.get("/p/vicuna/results").content.decode()
-    contents = page[page.index('class="contents"') :].partition("</nav>")[0]
-    named = re.findall(r'href="#([^"]+)"', contents)
-    shown = re.findall(r'<section id="([^"]+)"', page)
-    assert named == [one for one in shown if one != "plots"]
-    assert "win-rate" in named
-    assert "portia" not in named
-
-
 def test_the_overview_asks_for_the_decisions_that_votes_leave_open(client, owner, judged):
     round_ = open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(10), votes=2))
     for overall in ("left", "tie"):
         record_vote(claim_next(round_, make_annotator(judged.project)), {"overall": overall})
     client.force_login(owner)
     page = client.get("/p/vicuna/").content.decode()
-    assert re.search(r'href="/p/vicuna/rounds/"[^>]*>Decide 1 item<', page)
+    assert "1 item needs a decision." in page
+    assert re.search(r'href="/p/vicuna/rounds/1/adjudication"[^>]*>Decide 1<', page)
 
 
 def test_with_several_runs_the_overview_says_which_one_its_figures_are_about(client, owner, judged):
     client.force_login(owner)
-    assert f"run; {judged.name}: done" in client.get("/p/vicuna/").content.decode()
     make_run(judged.project, model="another")
     judged.project.primary_run = judged
     judged.project.save()
     page = " ".join(client.get("/p/vicuna/").content.decode().split())
-    assert f"runs; {judged.name}: done" in page
-    assert f"labels by people, for {judged.name}" in page
-    assert f'votes for <span dir="auto">{judged.name}</span>' in page
+    assert f'Judge, <span dir="auto">{judged.name}</span>' in page
+    assert "All runs together" in page
+
+
+def test_the_overview_shows_nothing_of_the_judge_to_who_has_seen_nothing(client, owner, judged):
+    client.force_login(owner)
+    page = client.get("/p/vicuna/").content.decode()
+    assert "marked as unblinded" in page
+    assert "win rate" not in page
+    assert Membership.objects.get(user=owner).unblinded_at is None
+    client.get("/p/vicuna/results/verdict")
+    page = client.get("/p/vicuna/").content.decode()
+    assert "The judge alone gives maple-7b a win rate" in page
+
+
+def test_the_overview_shows_where_people_and_judge_disagree(client, owner, judged, tmp_path):
+    voted_on(judged, tmp_path)
+    client.force_login(owner)
+    page = " ".join(client.get("/p/vicuna/figures").content.decode().split())
+    assert "See all 3</a>" in page
+    assert 'href="/p/vicuna/examples?run=1&amp;people=differs"' in page
+    assert page.count("birch-3b</bdi> wins</span></td></tr>") == 3
+
+
+STEPS = ("Data", "Judge", "Review", "Results")
+
+
+def states(client):
+    page = client.get("/p/vicuna/").content.decode()
+    found = re.findall(r'<li data-state="(\w+)"[^>]*><a href="[^"]*"><b>(\w+)</b>', page)
+    assert tuple(name for _, name in found) == STEPS
+    assert [state for state, _ in found].count("now") == 1
+    return [state for state, _ in found]
+
+
+def test_a_step_is_done_when_nothing_in_it_waits(client, owner, project):
+    client.force_login(owner)
+    assert states(client) == ["now", "later", "later", "later"]
+    examples = make_examples(project, 4)
+    assert states(client) == ["done", "now", "later", "later"]
+    run = make_run(project, state="running", ranked_at=None)
+    assert states(client) == ["done", "now", "later", "later"]
+    for example in examples:
+        make_verdict(run, example, 0.5, rank=example.number + 1)
+    run.state, run.ranked_at = "done", timezone.now()
+    run.save()
+    # Nothing by people is merged, so that the review is what is to be done.
+    assert states(client) == ["done", "done", "now", "later"]
+    round_ = open_round(project, owner, run, RoundSettings(beta=Decimal(25), votes=2))
+    assert states(client) == ["done", "done", "now", "later"]
+    people = [make_annotator(project), make_annotator(project)]
+    for person, overall in zip(people, ("left", "tie"), strict=True):
+        record_vote(claim_next(round_, person), {"overall": overall})
+    assert states(client) == ["done", "done", "now", "later"]
+    item = round_.items.get()
+    decide(item, owner, label="win", reason="")
+    assert states(client) == ["done", "done", "done", "now"]
+    b"".join(client.post("/p/vicuna/export", {"what": "votes"}).streaming_content)
+    assert states(client) == ["done", "done", "done", "now"]
+
+
+def test_a_skipped_vote_does_not_keep_the_review_open(client, owner, judged):
+    """The item is settled by the votes that are left, so that nothing waits."""
+    client.force_login(owner)
+    round_ = open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(10), votes=2))
+    item = round_.items.get()
+    make_vote(item, make_annotator(judged.project), "win")
+    Item.objects.filter(pk=item.pk).update(state=Item.State.COMPLETE)
+    assert states(client) == ["done", "done", "done", "now"]
+    assert "1/1" in client.get("/p/vicuna/").content.decode()
+
+
+def test_the_overview_shows_both_costs_of_people(client, owner, judged):
+    client.force_login(owner)
+    round_ = open_round(judged.project, owner, judged, RoundSettings(beta=Decimal(10), votes=1))
+    make_vote(round_.items.get(), make_annotator(judged.project), "win", active_seconds=36.0)
+    page = " ".join(client.get("/p/vicuna/").content.decode().split())
+    assert "People as assumed: 3 min per vote, 1 vote</dt><dd>$0.38<" in page
+    assert "People as measured: 0.6 min per vote, n = 1</dt><dd>$0.075<" in page

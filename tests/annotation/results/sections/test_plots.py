@@ -3,15 +3,15 @@
 import json
 import re
 from decimal import Decimal
-from types import SimpleNamespace
 
 import pytest
 
 from annotation.results.data.figures import as_png, as_svg, x_axis, y_axis
 from annotation.results.data.figures import plot as plotted
-from annotation.results.report.report import cost_plot, plots, report, score_gap_plot
+from annotation.results.report.report import plots, report
 from annotation.results.sections.analysis import Analysis
-from annotation.results.sections.methods import MethodRow
+from annotation.results.sections.methods import MethodRow, cost_plot
+from annotation.results.sections.position import OrderAccuracy, Orders, score_gap_plot, swap_plot
 from annotation.votes.imports import import_votes
 from judging.methods.intervals.estimates import Estimate, Undefined
 from judging.methods.verdicts.position import GapBin
@@ -40,7 +40,10 @@ def drawn(judged):
 
 
 def test_each_plot_is_drawn_for_a_paper_and_has_its_table(drawn):
-    assert {plot.name for plot in drawn} == {"hitlc", "bpde", "category", "people", "win-rate"}
+    found = {plot.name for plot in drawn}
+    assert found == {
+        "win-rate", "category", "trust", "hitlc", "rankings", "bpde", "people", "models",
+    }  # fmt: skip
     for plot in drawn:
         assert as_svg(plot).startswith("<svg")
         assert as_png(plot).startswith(b"\x89PNG")
@@ -55,7 +58,7 @@ def test_what_is_dearer_and_no_better_is_beaten_by_the_frontier():
         return MethodRow(**row, accuracy=known, kappa=known)
 
     rows = [method(1, 1, 0.6), method(2, 2, 0.5), method(3, 3, 0.7)]
-    plot = cost_plot(SimpleNamespace(methods=rows))
+    plot = cost_plot(rows)
     assert [row["place"] for row in plot.table] == ["on the frontier", "beaten", "on the frontier"]
     assert "on the frontier" in as_svg(plot)
 
@@ -64,7 +67,7 @@ def test_gaps_stand_in_order_where_one_has_no_example():
     known, empty = Estimate(0.5, 10, 0.4, 0.6), Undefined("none")
     bins = [(0, known), (1, empty), (2, known)]
     rows = [GapBin(low, low + 1, same, known) for low, same in bins]
-    plot = score_gap_plot(SimpleNamespace(conflict_by_gap=rows))
+    plot = score_gap_plot(rows)
     assert plot.spec["encoding"]["x"]["sort"] == ["0–1", "1–2", "2–3"]
 
 
@@ -77,8 +80,8 @@ def test_the_first_bar_holds_what_is_certain(drawn):
 
 def test_the_page_holds_the_plots_and_hands_out_files(client, owner, judged):
     client.force_login(owner)
-    page = client.get("/p/vicuna/results").content.decode()
-    assert len(re.findall('<figure class="plot"', page)) == 5
+    page = client.get("/p/vicuna/results/verdict").content.decode()
+    assert re.findall('<figure class="plot" id="plot-([^"]+)"', page) == ["win-rate", "category"]
     assert "</script><b>odd" not in page
     svg = client.get("/p/vicuna/results/win-rate.svg?run=1")
     assert svg["Content-Type"] == "image/svg+xml"
@@ -93,13 +96,29 @@ def test_plots_are_for_researchers(client, annotator, outsider, judged):
     assert client.get("/p/vicuna/results/win-rate.svg").status_code == 404
 
 
-def test_the_ticks_of_an_axis_differ_however_close_its_values_are():
+def test_the_axis_of_a_share_runs_from_0_to_1_however_close_its_values_are():
     rows = [{"beta": n, "value": 0.9982 + n / 10_000} for n in range(19)]
     drawing = {
         "mark": "line",
         "encoding": {"x": x_axis("beta", "β"), "y": y_axis("value", "accuracy")},
     }
     drawn = as_svg(plotted("close", "Close", "", rows, drawing))
-    ticks = re.findall(r">(0\.9\d+|1\.0+)</text>", drawn)
-    assert len(ticks) > 3
+    ticks = re.findall(r">([01]\.\d)</text>", drawn)
+    assert ticks[0] == "0.0"
+    assert ticks[-1] == "1.0"
     assert len(set(ticks)) == len(ticks)
+
+
+def test_the_three_outcomes_have_the_colours_of_paper_in_a_file():
+    order = OrderAccuracy(accuracy=Undefined("none"), labels={"win": 6, "tie": 1, "lose": 3})
+    plot = swap_plot(Orders(order, order, Undefined("none")), ("maple'; alert(1)", "birch"))
+    assert [row["verdict"] for row in plot.table[:3]] == [
+        "maple'; alert(1) wins",
+        "tie",
+        "birch wins",
+    ]
+    (calculated,) = plot.spec["transform"]
+    assert "maple" not in calculated["calculate"]
+    drawn = as_svg(plot)
+    assert "var(--" not in drawn
+    assert "#b04a00" in drawn

@@ -75,6 +75,20 @@ def test_labels_have_the_columns_that_scripts_depend_on(project, judged):
     assert (first["judge_usd"], first["human_usd"], first["votes_win"]) == ("0.0123", "", "")
 
 
+def test_the_winner_has_a_name_at_the_end_of_the_row(project, judged):
+    assert LABEL_COLUMNS[-1] == "winner"
+    project.examples.filter(external_id="e1").update(model_1="")
+    won = {"win": "maple-7b", "tie": "tie", "lose": "birch-3b", "": ""}
+    seen = set()
+    for row in rows_of(read(project, judged)):
+        nameless = row["external_id"] == "e1" and row["final_label"] == "win"
+        assert row["winner"] == ("" if nameless else won[row["final_label"]])
+        seen.add(row["final_label"])
+    assert len(seen) > 1
+    lines = read(project, judged, format="jsonl").decode().splitlines()
+    assert {json.loads(line)["winner"] for line in lines} >= {"maple-7b", None}
+
+
 def test_the_merge_can_be_done_again_from_the_export_alone(project, judged):
     for row in rows_of(read(project, judged)):
         votes = {label: int(row[f"votes_{label}"] or 0) for label in ("win", "tie", "lose")}

@@ -1,0 +1,117 @@
+"""Every page of a project on a phone and at 200 %: nothing sticks out, and nothing heavy comes."""
+
+import gzip
+from decimal import Decimal
+
+import pytest
+from django.urls import reverse
+from playwright.sync_api import expect
+
+from annotation.models import Item
+from annotation.rounds.opening import RoundSettings, open_round
+from tests.browser.conftest import PHONE
+from tests.factories import make_annotator, make_examples, make_run, make_verdict, make_vote
+
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
+
+LONG = "Donaudampfschifffahrtsgesellschaftskapitänsmütze" * 3
+CHAPTERS = ("verdict", "trust", "judge", "review", "people", "models", "export")
+# A window of 1440 pixels that is zoomed to 200 % is laid out as one of 720.
+SCREENS = {"phone": PHONE, "zoomed": {"viewport": {"width": 720, "height": 450}}}
+HEAVIEST = 100_000
+
+
+@pytest.fixture
+def judged(project):
+    """Long names without a space, from right to left, and in Chinese."""
+    project.name = LONG
+    run = make_run(project, name=LONG[:120])
+    names = {"model_1": LONG[:100], "model_2": "نموذج-٢", "category": "数学与逻辑推理" * 8}
+    for example in make_examples(project, 24, **names):
+        make_verdict(run, example, example.number / 24, rank=24 - example.number)
+    project.examples.filter(number=0).update(external_id="e" * 180, category="short")
+    project.primary_run = run
+    project.save()
+    open_round(project, None, run, RoundSettings(beta=Decimal(50), audit=8, votes=2, seed=1))
+    people = [make_annotator(project, "a" * 120), make_annotator(project, "李雷")]
+    for item in Item.objects.select_related("example", "round__protocol"):
+        for person in people:
+            make_vote(item, person, "lose" if item.example.number % 3 else "win")
+    return run
+
+
+def addresses(project):
+    slug = project.slug
+    names = "project examples imports plan rounds runs people settings trail"
+    yield "/"
+    yield from (reverse(name, args=[slug]) for name in names.split())
+    yield from (reverse("results_page", args=[slug, name]) for name in CHAPTERS)
+    yield from (reverse(name, args=[slug, 1]) for name in ("run", "round", "adjudication"))
+    yield reverse("example", args=[slug, project.examples.first().pk]) + "?run=1"
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_no_page_scrolls_sideways(log_in, owner, project, judged, screen):
+    page = log_in(owner, f"/p/{project.slug}/results/verdict", **SCREENS[screen])
+    too_wide = {}
+    for address in addresses(project):
+        answer = page.goto(address)
+        assert answer.status == 200, address
+        page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true })")
+        over = page.evaluate(
+            "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        )
+        if over > 0:
+            too_wide[address] = over
+    assert too_wide == {}
+
+
+def size_of(response):
+    """In bytes as the site sends it: its own files are compressed, and pages are not."""
+    body = response.body()
+    return len(gzip.compress(body)) if "/static/" in response.url else len(body)
+
+
+def test_the_first_paint_of_a_results_page_is_light_and_charts_come_when_in_view(
+    log_in, owner, project, judged
+):
+    page = log_in(owner, f"/p/{project.slug}/results/export")
+    # Without a cache, as somebody comes who was never here.
+    session = page.context.new_cdp_session(page)
+    session.send("Network.enable")
+    session.send("Network.setCacheDisabled", {"cacheDisabled": True})
+    arrived = []
+    page.on("response", lambda one: arrived.append(one))
+    heavy = {}
+    # Too low a window for any chart, even for those that are drawn a little ahead.
+    page.set_viewport_size({"width": 390, "height": 60})
+    for name in CHAPTERS:
+        arrived.clear()
+        page.goto(f"/p/{project.slug}/results/{name}", wait_until="networkidle")
+        sizes = [size_of(one) for one in arrived]
+        if sum(sizes) > HEAVIEST or any("vega" in one.url for one in arrived):
+            heavy[name] = sum(sizes)
+    assert heavy == {}
+    page.set_viewport_size({"width": 1200, "height": 900})
+    page.goto(f"/p/{project.slug}/results/verdict")
+    expect(page.locator("#plot-win-rate svg")).to_be_visible()
+
+
+def test_an_old_link_opens_what_it_means(log_in, owner, project, judged):
+    page = log_in(owner, f"/p/{project.slug}/results/export")
+    page.goto(f"/p/{project.slug}/results?run=1#length")
+    page.wait_for_url("**/results/judge?run=1#length")
+    expect(
+        page.get_by_role("heading", name="Does the judge prefer longer responses?")
+    ).to_be_visible()
+
+
+def test_the_sentence_to_cite_is_copied_by_its_button(log_in, owner, project, judged):
+    page = log_in(owner, f"/p/{project.slug}/results/verdict")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_text("Cite", exact=True).click()
+    page.get_by_role("button", name="Copy the sentence").click()
+    expect(page.get_by_role("status").filter(has_text="Copied.")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "95 % confidence interval" in copied
+    assert "n = 24" in copied
