@@ -56,7 +56,7 @@ def finished_study() -> Project:
         "and GPT-4 in both orders. Nobody was asked on this site.",
         PUBLISHED / "guidelines.md",
     )
-    # The owner comes here to see judges, so the page that warns of it first would only be in the way.
+    # The owner comes here to see judges, so a warning before the first page would be in the way.
     unseen = Membership.objects.filter(project=project, user=owner, unblinded_at=None)
     unseen.update(unblinded_at=timezone.now())
     _import_pairs(project, owner, PUBLISHED / "pairs.jsonl")

@@ -10,24 +10,38 @@ labels look at a limited number of examples per page, and then say where to go o
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 
-from django.db.models import Exists, F, FilteredRelation, OrderBy, OuterRef, Q, QuerySet
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    FilteredRelation,
+    Max,
+    OrderBy,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+)
 from django.db.models.functions import Left
 
 from annotation.models import Adjudication, Item, Round, Vote
 from annotation.results.merge.final_labels import Merged, merged_page
-from judging.dataset.models import Example
+from judging.core.caching import CACHED_SECONDS, report_cache
+from judging.dataset.models import Example, Import
 from judging.methods.agreement.votes import LabelSource
 from judging.projects.models import Project
 from judging.runs.models import Run, Verdict
 
 PAGE = 50
 EXCERPT = 300
-# Of how many examples one page searches the texts. Measured at 100,000: below 100 ms.
-SEARCHED_AT_ONCE = 10_000
+# Of how many examples one page reads texts, names of models and categories to find those that match.
+SEARCHED_AT_ONCE = 5_000
 # How many examples one page merges at most to find those that match, and how many at a time.
 MERGED_AT_MOST = 1_000
-_MERGED_AT_ONCE = 250
+_MERGED_AT_ONCE = 125
 SORTS = {
     "number": "number",
     "id": "external_id",
@@ -80,9 +94,14 @@ class Filter:
         return self.sort.startswith("-")
 
     @property
+    def is_searched(self) -> bool:
+        """True if the examples themselves have to be read, and not only their verdicts."""
+        return bool(self.text or self.category or self.model)
+
+    @property
     def is_counted(self) -> bool:
         """True if counting what matches is about as cheap as finding it."""
-        return not self.text and not self.people
+        return not self.is_searched and not self.people
 
 
 @dataclass(frozen=True)
@@ -161,24 +180,18 @@ def _collect(
     asked: Filter, start: _Place | None, wanted: int, *, backwards: bool
 ) -> tuple[list[Merged], int | None]:
     """Return up to `wanted` rows from a place on, and where to go on if it stopped early."""
+    if not asked.people:
+        keys, edge = _next(asked, start, wanted, backwards=backwards)
+        return [_unmerged(example) for example in _read(keys)], edge
+    keys, edge = _next(asked, start, MERGED_AT_MOST + 1, backwards=backwards)
     rows: list[Merged] = []
-    looked_at, place = 0, start
-    at_once = wanted if not asked.people else _MERGED_AT_ONCE
-    while True:
-        examples, edge = _next(asked, place, at_once, backwards=backwards)
-        if asked.people:
-            merged = merged_page(asked.project, asked.run, examples)
-            rows += [row for row in merged if _matches(row, asked)]
-        else:
-            rows += [_unmerged(example) for example in examples]
-        looked_at += len(examples)
+    for first in range(0, len(keys[:MERGED_AT_MOST]), _MERGED_AT_ONCE):
+        part = keys[first : min(first + _MERGED_AT_ONCE, MERGED_AT_MOST)]
+        merged = merged_page(asked.project, asked.run, _read(part))
+        rows += [row for row in merged if _matches(row, asked)]
         if len(rows) >= wanted:
             return rows[:wanted], None
-        if len(examples) < at_once:
-            return rows, edge
-        if looked_at >= MERGED_AT_MOST:
-            return rows, examples[-1].pk
-        place = _place(asked, examples[-1].pk)
+    return rows, keys[MERGED_AT_MOST - 1] if len(keys) > MERGED_AT_MOST else edge
 
 
 def _unmerged(example: Example) -> Merged:
@@ -187,34 +200,40 @@ def _unmerged(example: Example) -> Merged:
 
 def _next(
     asked: Filter, place: _Place | None, n: int, *, backwards: bool
-) -> tuple[list[Example], int | None]:
-    """Return the next n candidates. If only a part was searched: the last example of that part."""
+) -> tuple[list[int], int | None]:
+    """Return the keys of the next n candidates, and of the last one searched if it stopped early."""
     candidates = _ordered(_matching(asked), asked, backwards=backwards)
     if place is not None:
         candidates = candidates.filter(_beyond(asked, place, backwards=backwards))
-    if not asked.text:
-        return list(_shown(candidates)[:n]), None
-    part = candidates.values("pk")[:SEARCHED_AT_ONCE]
-    searched = Example.objects.filter(pk__in=part).filter(_holds(asked.text))
-    found = list(_shown(_ordered(_with_verdicts(searched, asked), asked, backwards=backwards))[:n])
-    if len(found) == n:
-        return found, None
-    edge = candidates.values_list("pk", flat=True)[SEARCHED_AT_ONCE - 1 : SEARCHED_AT_ONCE + 1]
-    last = list(edge)
-    return found, last[0] if len(last) == 2 else None
+    keys = candidates.values_list("pk", flat=True)
+    if not asked.is_searched:
+        return list(keys[:n]), None
+    part = list(keys[: SEARCHED_AT_ONCE + 1])
+    searched = Example.objects.filter(pk__in=part[:SEARCHED_AT_ONCE])
+    matching = set(searched.filter(_holds(asked)).values_list("pk", flat=True))
+    found = [pk for pk in part[:SEARCHED_AT_ONCE] if pk in matching]
+    stopped = len(found) < n and len(part) > SEARCHED_AT_ONCE
+    return found[:n], part[SEARCHED_AT_ONCE - 1] if stopped else None
 
 
-def _shown(examples: QuerySet[Example]) -> QuerySet[Example]:
-    """Read what a row shows: not the texts, which may be long."""
+def _read(keys: Sequence[int]) -> list[Example]:
+    """Read what a row shows, in this order: not the texts, which may be long."""
     texts = ("question", "response_1", "response_2", "reference")
-    return examples.defer(*texts).annotate(excerpt=Left("question", EXCERPT))
+    rows = Example.objects.defer(*texts).annotate(excerpt=Left("question", EXCERPT))
+    found = rows.in_bulk(keys)
+    return [found[key] for key in keys if key in found]
 
 
-def _holds(text: str) -> Q:
-    fields = ("external_id", "question", "response_1", "response_2")
+def _holds(asked: Filter) -> Q:
     condition = Q()
-    for name in fields:
-        condition |= Q(**{f"{name}__icontains": text})
+    if asked.category:
+        condition &= Q(category=asked.category)
+    if asked.model:
+        condition &= Q(model_1=asked.model) | Q(model_2=asked.model)
+    if asked.text:
+        fields = ("external_id", "question", "response_1", "response_2")
+        texts = (Q(**{f"{name}__icontains": asked.text}) for name in fields)
+        condition &= reduce(or_, texts)
     return condition
 
 
@@ -227,12 +246,8 @@ def _with_verdicts(examples: QuerySet[Example], asked: Filter) -> QuerySet[Examp
 
 
 def _matching(asked: Filter) -> QuerySet[Example]:
-    """Return what matches, except for the text; by people's labels a few more than do."""
-    found = _with_verdicts(Example.objects.filter(project=asked.project).visible(), asked)
-    if asked.category:
-        found = found.filter(category=asked.category)
-    if asked.model:
-        found = found.filter(Q(model_1=asked.model) | Q(model_2=asked.model))
+    """Return what matches by its verdict; by people's labels, a few more than do."""
+    found = _with_verdicts(Example.objects.visible_of(asked.project), asked)
     if asked.run is not None and asked.label:
         found = found.filter(verdict__label=asked.label)
     if asked.run is not None and asked.state:
@@ -327,11 +342,26 @@ def _beyond(asked: Filter, place: _Place, *, backwards: bool) -> Q:
     return beyond if backwards else beyond | empty
 
 
-def names_of(project: Project, most: int) -> tuple[Sequence[str], Sequence[tuple[str, str]]]:
-    """Return the categories and the pairs of models of a project, in alphabetical order."""
-    examples = Example.objects.filter(project=project).visible()
-    categories = examples.exclude(category="").order_by("category")
-    pairs = examples.order_by("model_1", "model_2").values_list("model_1", "model_2")
-    return list(categories.values_list("category", flat=True).distinct()[:most]), list(
-        pairs.distinct()[:most]
-    )
+Names = tuple[list[str], list[tuple[str, str]]]
+
+
+def names_of(project: Project, most: int) -> Names:
+    """Return the categories and the pairs of models of a project, in alphabetical order.
+
+    They change with imports only. Reading them reads every example, so they are kept.
+    """
+    imports = Import.objects.filter(project=project, state=Import.State.DONE)
+    state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
+    last = state["last"].timestamp() if state["last"] else ""
+    key = f"names-{project.pk}-{most}-{state['n']}-{last}-{state['rows']}"
+    kept: Names | None = report_cache.get(key)
+    if kept is None:
+        examples = Example.objects.visible_of(project)
+        categories = examples.exclude(category="").order_by("category")
+        pairs = examples.order_by("model_1", "model_2").values_list("model_1", "model_2")
+        kept = (
+            list(categories.values_list("category", flat=True).distinct()[:most]),
+            list(pairs.distinct()[:most]),
+        )
+        report_cache.set(key, kept, CACHED_SECONDS)
+    return kept
