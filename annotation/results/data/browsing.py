@@ -40,7 +40,7 @@ EXCERPT = 300
 # Of how many examples one page reads texts, names of models and categories to find those that match.
 SEARCHED_AT_ONCE = 5_000
 # How many examples one page merges at most to find those that match, and how many at a time.
-MERGED_AT_MOST = 1_000
+MERGED_AT_MOST = 500
 _MERGED_AT_ONCE = 125
 SORTS = {
     "number": "number",
@@ -261,13 +261,13 @@ def _matching(asked: Filter) -> QuerySet[Example]:
 
 def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
     """Leave out what certainly doesn't match the filter on people's labels."""
-    of_run = Verdict.objects.filter(run=asked.run)
-    if asked.people == People.DIFFERS:
+    if asked.people == People.DIFFERS and asked.run is not None:
         votes = Vote.objects.filter(example=OuterRef("example"))
         decisions = Adjudication.objects.filter(item__example=OuterRef("example"))
-        against = of_run.filter(
+        against = Verdict.objects.filter(
             Exists(votes.exclude(label=OuterRef("label")))
             | Exists(decisions.exclude(label=OuterRef("label"))),
+            run=asked.run,
             label__isnull=False,
         )
         return found.filter(pk__in=against.values("example"))
@@ -283,10 +283,15 @@ def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
         return found.filter(pk__in=settled.values("example"))
     if asked.people == People.UNDECIDED and asked.run is not None:
         waiting = items.filter(state=Item.State.ADJUDICATE)
-        labelled = of_run.filter(label__isnull=False)
+        labelled = Verdict.objects.filter(run=asked.run, label__isnull=False)
         return found.filter(
             Q(pk__in=waiting.values("example")) | ~Q(pk__in=labelled.values("example"))
         )
+    leaves_out = asked.project.leave_out_unblinded
+    if asked.people == People.UNREVIEWED and asked.run is not None and not leaves_out:
+        # With votes left out, a complete item may have no label of people.
+        complete = items.filter(state=Item.State.COMPLETE)
+        return found.exclude(pk__in=complete.values("example"))
     return found
 
 

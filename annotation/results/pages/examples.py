@@ -139,10 +139,21 @@ def examples(request: HttpRequest, slug: str) -> HttpResponse:
         "page": page,
         "rows": [(row, votes_said(row)) for row in page.rows],
         "query": query_of(request, form),
+        "shows": columns_of(page.rows),
         "filtered": any((asked.text, asked.category, asked.model, asked.label, asked.state))
         or bool(asked.people),
     }
     return render(request, "annotation/results/examples.html", context)
+
+
+def columns_of(rows: tuple[Merged, ...]) -> dict[str, bool]:
+    """Say which columns hold anything that differs between rows."""
+    examples = [row.example for row in rows]
+    return {
+        "models": len({(example.model_1, example.model_2) for example in examples}) > 1,
+        "category": any(example.category for example in examples),
+        "gold": any(example.gold_label for example in examples),
+    }
 
 
 def asked_form(request: HttpRequest, access: Access) -> ExampleFilter:
