@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
-from posixpath import dirname, normpath
+from posixpath import dirname, join, normpath
 from typing import NamedTuple
 
 from django.conf import settings
@@ -127,7 +127,7 @@ def _settle_links(token: Token, name: str) -> None:
     for child in token.children or ():
         if child.type == "image":
             source = str(child.attrGet("src") or "")
-            child.attrSet("src", ROOT + normpath(f"{dirname(name)}/{source}").lstrip("/"))
+            child.attrSet("src", ROOT + normpath(join(dirname(name), source)))
             child.attrSet("loading", "lazy")
         if child.type == "link_open":
             address = address_of(str(child.attrGet("href") or ""), name)
@@ -145,7 +145,7 @@ def address_of(link: str, name: str) -> str | None:
     if link.startswith(("https://", "http://", "#", "/")):
         return link
     path, _, anchor = link.partition("#")
-    target = normpath(f"{dirname(name)}/{path}").lstrip("/")
+    target = normpath(join(dirname(name), path))
     if not target.endswith(".md") or target.startswith(".."):
         return None
     return ROOT + target.removesuffix(".md") + (f"#{anchor}" if anchor else "")

@@ -153,7 +153,10 @@ def test_the_docs_are_served_without_a_login_and_load_nothing_from_elsewhere(cli
     assert "script-src 'self'" in response.headers["Content-Security-Policy"]
     html = response.content.decode()
     assert [src for src in re.findall(r'src="([^"]*)"', html) if not src.startswith("/")] == []
-    assert client.get("/docs/images/run.png").headers["Content-Type"] == "image/png"
+    picture = client.get("/docs/images/run.png")
+    assert picture.headers["Content-Type"] == "image/png"
+    assert picture.getvalue().startswith(b"\x89PNG")
+    assert client.get("/docs/images/nothing.png").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import pytest
 
 from annotation.results.demo import (
     RUN_NAME,
+    finished_study,
     live_project,
     open_round_after,
     wait_for_run_and_open_round,
@@ -17,6 +18,7 @@ from tests.factories import make_run, make_user, make_verdict
 @pytest.fixture
 def demo(settings, db):
     settings.FAIRJUDGE_DEMO = True
+    finished_study()
     return live_project()
 
 
@@ -86,7 +88,7 @@ def judged(demo):
 def test_the_invented_votes_fill_the_round_that_follows_the_run(judged):
     assert open_round_after(judged)
     slots = judged.rounds.get().slots
-    assert slots.count() == 15
+    assert slots.count() == 6
     assert not slots.filter(vote=None).exists()
     assert not open_round_after(judged)
 

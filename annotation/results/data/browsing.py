@@ -358,7 +358,8 @@ def names_of(project: Project, most: int) -> Names:
     imports = Import.objects.filter(project=project, state=Import.State.DONE)
     state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
     last = state["last"].timestamp() if state["last"] else ""
-    key = f"names-{project.pk}-{most}-{state['n']}-{last}-{state['rows']}"
+    which = f"{project.pk}-{project.created_at.timestamp()}"
+    key = f"names-{which}-{most}-{state['n']}-{last}-{state['rows']}"
     kept: Names | None = report_cache.get(key)
     if kept is None:
         examples = Example.objects.visible_of(project)
