@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.safestring import SafeString, mark_safe
 from django.views.decorators.http import require_GET
@@ -199,11 +199,11 @@ def docs(request: HttpRequest, name: str = FIRST_HELP) -> HttpResponse:
 
 @login_not_required
 @require_GET
-def picture(request: HttpRequest, name: str) -> FileResponse:
+def picture(request: HttpRequest, name: str) -> HttpResponse:
     path = FOLDER / "images" / f"{name}.png"
     if not path.is_file():
         raise Http404("There is no such picture in the docs.")
-    return FileResponse(path.open("rb"), content_type="image/png")
+    return HttpResponse(path.read_bytes(), content_type="image/png")
 
 
 @login_not_required

@@ -123,6 +123,8 @@ def arguments_of(project, annotator, folder):
     special = {
         "adjudication": numbers["round"],
         **{name: {"signed": address_of(round_).split("/")[-2]} for name in SIGNED},
+        "docs_page": {"name": "files"},
+        "docs_picture": {"name": "run"},
         "example": {"pk": example.pk},
         "flag_settle": numbers["round"] | {"flag": flag.pk},
         "import_refused": numbers["import"] | {"index": 0},
