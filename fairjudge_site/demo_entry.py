@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_POST
 
-from annotation.results.demo import ANNOTATOR, OWNER, SLUG
+from annotation.results.demo import ANNOTATOR, OWNER, STUDY
 
 LONGEST_NAME = 150
 ENTRIES = {"owner": OWNER, "annotator": ANNOTATOR}
@@ -45,4 +45,4 @@ def enter(request: HttpRequest) -> HttpResponse:
     if not settings.FAIRJUDGE_DEMO or user is None or user.is_superuser or not user.is_active:
         raise Http404("There is no demo here.")
     login(request, user, backend=settings.LOGIN_BACKEND)
-    return redirect("annotate") if name == ANNOTATOR else redirect("project", SLUG)
+    return redirect("annotate") if name == ANNOTATOR else redirect("project", STUDY)

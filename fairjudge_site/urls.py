@@ -1,21 +1,15 @@
-"""All addresses of the site: the pages of each app, logging in, and the health check."""
+"""All addresses of the site: the pages of each app, logging in, docs, and the health check."""
 
 from django.contrib.auth import views as auth
-from django.contrib.auth.decorators import login_not_required
 from django.urls import include, path
-from django.views.generic import TemplateView
 
 from annotation.pages.people import ChangePassword, SetPassword
 from fairjudge_site.demo_entry import Login, enter
+from fairjudge_site.docs_pages import docs, glossary, picture
 from fairjudge_site.health import healthz
 from fairjudge_site.requests import look
-from judging.core.glossary import GLOSSARY
 
 handler400 = "fairjudge_site.requests.bad_request"
-
-glossary = login_not_required(
-    TemplateView.as_view(template_name="glossary.html", extra_context={"terms": GLOSSARY.values()})
-)
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
@@ -25,7 +19,10 @@ urlpatterns = [
     path("password/", ChangePassword.as_view(success_url="/"), name="password_change"),
     path("password/<uidb64>/<token>/", SetPassword.as_view(), name="password_reset_confirm"),
     path("p/<slug:slug>/look", look, name="look"),
+    path("docs/", docs, name="docs"),
     path("docs/glossary", glossary, name="glossary"),
+    path("docs/images/<slug:name>.png", picture, name="docs_picture"),
+    path("docs/<path:name>", docs, name="docs_page"),
     path("", include("judging.urls")),
     path("", include("annotation.urls")),
     path("", include("annotation.results.urls")),

@@ -1,12 +1,11 @@
-"""The pages of projects, examples and runs."""
+"""The pages of imports, templates and runs."""
 
 from django.urls import path
 
 from judging.dataset.pages import imports, scores
-from judging.runs.pages import examples, run, runs, templates
+from judging.runs.pages import run, runs, templates
 
 urlpatterns = [
-    path("p/<slug:slug>/examples", examples.examples, name="examples"),
     path("p/<slug:slug>/imports/", imports.imports, name="imports"),
     path("p/<slug:slug>/imports/<int:number>", imports.import_detail, name="import_detail"),
     path("p/<slug:slug>/imports/<int:number>/check", imports.import_check, name="import_check"),

@@ -10,10 +10,11 @@ from playwright.sync_api import Page, sync_playwright
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 ADDRESS = os.environ.get("FAIRJUDGE_URL", "http://127.0.0.1:8000").rstrip("/")
 PAGES = {
-    "overview": "/p/demo/",
-    "run": "/p/demo/runs/1",
-    "plan": "/p/demo/plan",
-    "results": "/p/demo/results/verdict",
+    "overview": "/p/demo-study/",
+    "data": "/p/demo-study/examples?run=1&people=differs&sort=-bpde",
+    "run": "/p/demo-live/runs/1",
+    "plan": "/p/demo-study/plan",
+    "results": "/p/demo-study/results/verdict",
 }
 
 

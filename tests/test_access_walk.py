@@ -39,7 +39,7 @@ LOGIN, UNKNOWN, REFUSED, IN = "log in first", "not found", "refused", "let in"
 
 # By the smallest role that is let in. What an item in hand is about is its holder's alone.
 TABLE = {
-    "anybody": "glossary healthz invite login password_reset_confirm",
+    "anybody": "docs docs_page docs_picture glossary healthz invite login password_reset_confirm",
     "nobody outside the demo": "demo_enter",
     "logged in": "annotate annotate_preferences home logout password_change",
     "annotator": "annotate_leave annotate_own annotate_return annotate_round project project_leave",
@@ -131,6 +131,8 @@ def arguments_of(project, annotator, folder):
             "decision": Adjudication.objects.create(item=draft.item, label="win").pk
         },
         **{name: {"signed": address_of(round_).split("/")[-2]} for name in SIGNED},
+        "docs_page": {"name": "files"},
+        "docs_picture": {"name": "run"},
         "example": {"pk": example.pk},
         "flag_settle": numbers["round"] | {"flag": flag.pk},
         "import_refused": numbers["import"] | {"index": 0},

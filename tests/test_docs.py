@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 from django.core.management import get_commands
+from django.urls import get_resolver
 
 from annotation.results.tables import exports
+from fairjudge_site import docs_pages
+from judging.core.glossary import GLOSSARY
 from judging.dataset.records import ALIASES, plain
 
 ROOT = Path(__file__).parents[1]
@@ -62,3 +65,114 @@ def test_the_names_by_which_columns_are_recognised_are_the_ones_listed():
     lines = re.findall(r"^\| `(\w+)` \| (.+?) \|", table, re.MULTILINE)
     listed = {field: tuple(map(plain, names.split(", "))) for field, names in lines}
     assert listed == ALIASES
+
+
+# Where pages, messages and the code that makes them may name a page of the docs.
+WRITTEN = [
+    path
+    for folder in (*sorted(OURS - {"annotation.results"}), "templates", "static/js")
+    for path in sorted((ROOT / folder).rglob("*"))
+    if path.suffix in (".py", ".html", ".js")
+]
+SERVED = sorted(
+    path.relative_to(ROOT / "docs").with_suffix("").as_posix()
+    for path in (ROOT / "docs").rglob("*.md")
+)
+LINK = re.compile(r'(?:href|src)="([^"]*)"')
+NAMED_ADDRESS = re.compile(r"/docs/[\w/#.-]*")
+
+
+def anchors(html):
+    return set(re.findall(r'id="([^"]*)"', html))
+
+
+@pytest.fixture(scope="module")
+def site():
+    """The HTML of every page of the docs, as anybody gets it, by its address."""
+    from django.test import Client
+
+    client = Client(SERVER_NAME="127.0.0.1")
+    names = [*SERVED, docs_pages.GLOSSARY_NAME]
+    pages = {f"/docs/{name}": client.get(f"/docs/{name}") for name in names}
+    pages["/docs/"] = client.get("/docs/")
+    assert {page.status_code for page in pages.values()} == {200}
+    return {address: page.content.decode() for address, page in pages.items()}
+
+
+def leads_somewhere(link, address, site):
+    path, _, anchor = link.partition("#")
+    if path.startswith("/docs/images/"):
+        return (ROOT / path.removeprefix("/")).is_file()
+    html = site.get(path or address)
+    return html is not None and (not anchor or anchor in anchors(html))
+
+
+def test_every_link_between_served_pages_leads_to_a_page_and_an_anchor(site):
+    dead = [
+        (address, link)
+        for address, html in site.items()
+        for link in LINK.findall(html)
+        if link.startswith(("/docs/", "#")) or not re.match(r"https?:|/|data:", link)
+        if not leads_somewhere(link, address, site)
+    ]
+    assert dead == []
+
+
+def test_every_address_in_pages_messages_and_code_leads_to_a_page(site):
+    named = {
+        (path.name, address.rstrip("."))
+        for path in WRITTEN
+        for address in NAMED_ADDRESS.findall(path.read_text(encoding="utf-8"))
+        if not address.startswith("/docs/images")
+    }
+    assert len(named) >= 3
+    assert [(name, a) for name, a in named if not leads_somewhere(a, "", site)] == []
+
+
+def test_every_word_of_the_glossary_is_at_its_address(site):
+    assert [t.word for t in GLOSSARY.values() if not leads_somewhere(t.address, "", site)] == []
+
+
+def test_help_of_every_page_leads_to_a_section(site):
+    names = {name for name in get_resolver().reverse_dict if isinstance(name, str)} | {None}
+    addresses = {docs_pages.help_of(name) for name in names}
+    assert len(addresses) > 10
+    assert [a for a in addresses if not leads_somewhere(a, "", site)] == []
+    targets = {docs_pages.ROOT + target for target in docs_pages.HELP.values()}
+    assert [a for a in targets if not leads_somewhere(a, "", site)] == []
+
+
+def test_every_page_is_in_one_chapter(site):
+    listed = [name for names in docs_pages.CHAPTERS.values() for name in names]
+    assert sorted(listed) == sorted({*SERVED, docs_pages.GLOSSARY_NAME})
+
+
+def test_the_docs_are_served_without_a_login_and_load_nothing_from_elsewhere(client):
+    response = client.get("/docs/tutorial")
+    assert response.status_code == 200
+    assert "script-src 'self'" in response.headers["Content-Security-Policy"]
+    html = response.content.decode()
+    assert [src for src in re.findall(r'src="([^"]*)"', html) if not src.startswith("/")] == []
+    picture = client.get("/docs/images/run.png")
+    assert picture.headers["Content-Type"] == "image/png"
+    assert picture.getvalue().startswith(b"\x89PNG")
+    assert client.get("/docs/images/nothing.png").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "name", ["nothing", "../README", "%2e%2e/README", "methods", "a/b/c", "x\x00"]
+)
+def test_what_is_no_page_of_the_docs_is_not_found(client, name):
+    assert client.get(f"/docs/{name}").status_code in (400, 404)
+    assert docs_pages.docs_page(name) is None
+
+
+def test_markdown_of_the_docs_makes_anchors_links_and_no_raw_html():
+    text = "# One\n\n## A `b` (c)\n\n## A `b` (c)\n\n[x](files.md#y) [z](../LICENSE) <b onclick=1>"
+    page = docs_pages.render_docs("methods/mec", text)
+    assert page.title == "One"
+    assert page.sections == (("a-b-c", "A b (c)"), ("a-b-c-1", "A b (c)"))
+    assert '<a href="/docs/methods/files#y">x</a>' in page.html
+    assert "LICENSE" not in page.html
+    assert "z" in page.html
+    assert "<b onclick" not in page.html

@@ -2,12 +2,13 @@
 
 from django.urls import path, re_path
 
-from annotation.results.pages import example, overview, plan, results
+from annotation.results.pages import example, examples, overview, plan, results
 
 urlpatterns = [
     path("", overview.home, name="home"),
     path("p/<slug:slug>/", overview.project, name="project"),
     path("p/<slug:slug>/figures", overview.project_figures, name="project_figures"),
+    path("p/<slug:slug>/examples", examples.examples, name="examples"),
     path("p/<slug:slug>/examples/<int:pk>", example.example, name="example"),
     path("p/<slug:slug>/plan", plan.plan, name="plan"),
     path("p/<slug:slug>/plan/preview", plan.plan_preview, name="plan_preview"),

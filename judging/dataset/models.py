@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 import numpy as np
 from django.conf import settings
 from django.db import models
-from django.db.models import F, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet
 from django.db.models.functions import MD5
 from numpy.typing import NDArray
 
@@ -75,6 +75,17 @@ class ImportedQuerySet(models.QuerySet[Imported]):
 
 
 class ExampleQuerySet(ImportedQuerySet["Example"]):
+    def visible_of(self, project: Project) -> Self:
+        """Keep what `visible` keeps of one project, without a join if no import is unfinished.
+
+        In a large project the join reads every row with its texts, for a count or an order.
+        """
+        rows = Exists(Example.objects.filter(source=OuterRef("pk")))
+        unfinished = Import.objects.filter(rows, project=project).exclude(state=Import.State.DONE)
+        hidden = list(unfinished.values_list("pk", flat=True))
+        found = self.filter(project=project)
+        return found.exclude(source__in=hidden) if hidden else found
+
     def judged(self) -> Self:
         """Keep what runs, N, rankings and analysis are about: visible, and no attention check."""
         return self.visible().filter(is_check=False)

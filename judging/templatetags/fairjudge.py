@@ -264,7 +264,8 @@ def sort_header(context: RequestContext, text: str, field: str, css: str = "") -
     current = query.get("sort", "")
     state = {field: "ascending", f"-{field}": "descending"}.get(current, "none")
     query["sort"] = f"-{field}" if state == "ascending" else field
-    query.pop("page", None)
+    for place in ("page", "after", "before"):
+        query.pop(place, None)
     return format_html(
         '<th scope="col" class="{}" aria-sort="{}"><a href="?{}">{}</a></th>',
         css,

@@ -7,7 +7,8 @@ import pytest
 
 from annotation.results.demo import (
     RUN_NAME,
-    demo_project,
+    finished_study,
+    live_project,
     open_round_after,
     wait_for_run_and_open_round,
 )
@@ -17,22 +18,23 @@ from tests.factories import make_run, make_user, make_verdict
 @pytest.fixture
 def demo(settings, db):
     settings.FAIRJUDGE_DEMO = True
-    return demo_project()
+    finished_study()
+    return live_project()
 
 
 def test_without_the_demo_there_is_no_entry(client, db):
-    demo_project()
+    live_project()
     assert client.post("/demo/enter", {"as": "owner"}).status_code == 404
     assert b"demo/enter" not in client.get("/login/").content
 
 
 def test_one_click_opens_the_demo_as_owner_or_as_annotator(client, demo):
     assert b"demo/enter" in client.get("/login/").content
-    assert client.post("/demo/enter", {"as": "owner"}).url == "/p/demo/"
-    assert client.get("/p/demo/").status_code == 200
+    assert client.post("/demo/enter", {"as": "owner"}).url == "/p/demo-study/"
+    assert client.get("/p/demo-study/").status_code == 200
     client.logout()
     assert client.post("/demo/enter", {"as": "annotator"}).url == "/annotate/"
-    assert client.get("/p/demo/plan").status_code == 403
+    assert client.get("/p/demo-live/plan").status_code == 403
 
 
 def test_nobody_else_can_be_entered_as(client, demo):
@@ -72,7 +74,7 @@ def test_a_visitor_finds_something_to_label_at_once(client, demo):
     url = re.search(r'href="(/annotate/r/[^"]+)"', page)[1]
     assert 'data-token="' in client.get(url, follow=True).content.decode()
     # Setting the demo up once more adds nothing.
-    assert demo_project().rounds.count() == demo.rounds.count() == 2
+    assert live_project().rounds.count() == demo.rounds.count() == 2
 
 
 @pytest.fixture
@@ -86,7 +88,7 @@ def judged(demo):
 def test_the_invented_votes_fill_the_round_that_follows_the_run(judged):
     assert open_round_after(judged)
     slots = judged.rounds.get().slots
-    assert slots.count() == 15
+    assert slots.count() == 6
     assert not slots.filter(vote=None).exists()
     assert not open_round_after(judged)
 

@@ -47,11 +47,11 @@ def run(site, cwd, *command):
 def test_a_wheel_holds_every_file_of_the_packages_and_of_the_pages(wheel):
     files = {
         path.relative_to(ROOT).as_posix()
-        for part in (*PARTS, "templates", "static")
+        for part in (*PARTS, "docs", "templates", "static")
         for path in (ROOT / part).rglob("*")
         if path.is_file() and path.suffix != ".pyc"
     }
-    placed = {re.sub("^(templates|static)/", r"fairjudge_site/\1/", name) for name in files}
+    placed = {re.sub("^(docs|templates|static)/", r"fairjudge_site/\1/", name) for name in files}
     assert {name for name in placed if not (wheel / name).exists()} == set()
 
 

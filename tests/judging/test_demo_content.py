@@ -37,8 +37,8 @@ def responses(pairs):
     return [pair[name] for pair in pairs for name in ("response_1", "response_2")]
 
 
-def test_there_are_24_pairs_by_two_models_in_at_least_six_categories(pairs):
-    assert len(pairs) == 24
+def test_there_are_ten_pairs_by_two_models_in_at_least_six_categories(pairs):
+    assert len(pairs) == 10
     assert {(pair["model_1"], pair["model_2"]) for pair in pairs} == {("maple-7b", "birch-3b")}
     assert len({pair["category"] for pair in pairs}) >= 6
 
@@ -91,19 +91,19 @@ def test_three_annotators_vote_once_on_every_pair(pairs, votes):
 
 def test_votes_use_the_labels_and_some_carry_a_comment(votes):
     assert {vote["label"] for vote in votes} == {"win", "tie", "lose"}
-    assert 10 <= sum(bool(vote["comment"]) for vote in votes) <= 40
+    assert 5 <= sum(bool(vote["comment"]) for vote in votes) <= 40
 
 
-def test_one_pair_in_four_is_disputed_and_one_has_no_majority(labels):
+def test_two_pairs_are_disputed_and_one_has_no_majority(labels):
     disputed = [external_id for external_id, given in labels.items() if len(set(given)) > 1]
-    assert len(disputed) == 6
+    assert len(disputed) == 2
     assert sum(len(set(given)) == 3 for given in labels.values()) == 1
 
 
 def test_neither_model_wins_nearly_everything(labels):
     unanimous = Counter(given[0] for given in labels.values() if len(set(given)) == 1)
-    assert unanimous["win"] >= 7
-    assert unanimous["lose"] >= 7
+    assert unanimous["win"] >= 3
+    assert unanimous["lose"] >= 3
     assert unanimous["tie"] >= 1
 
 

@@ -1,9 +1,9 @@
 """The final label of each example: people's if they were asked for it, the judge's otherwise.
 
 `merge` is the only place of that rule. `merged` streams every example with its final label, and the
-exports, the demo and the lists on the terminal read it; `merged_one` is the same for one example's
-page. The report needs arrays, so that its `Sheet` calls `merge` itself for the examples that people
-were asked about. What the votes on one item come to is `judging.methods.agreement.votes.outcome`.
+exports, the demo and the lists on the terminal read it; `merged_page` is the same for pages. The
+report needs arrays, so that its `Sheet` calls `merge` itself for the examples that people were
+asked about. What the votes on one item come to is `judging.methods.agreement.votes.outcome`.
 
 People's labels have two readings. For a run, they are the labels of items that a round of that run
 selected: these votes enter final labels. Everywhere, they are the labels under the newest protocol
@@ -173,10 +173,13 @@ def merged(project: Project, run: Run | None) -> Iterator[Merged]:
         number, pk = chunk[-1].number, chunk[-1].pk
 
 
-def merged_one(example: Example, run: Run) -> Merged:
-    """Return one example merged for a run, as `merged` does."""
-    everywhere, asked = human_labels(example.project, run, example=example)
-    return next(_merge_chunk([example], run, everywhere, asked))
+def merged_page(project: Project, run: Run | None, examples: list[Example]) -> list[Merged]:
+    """Return some examples merged as `merged` does, by as many queries for one as for many."""
+    if not examples:
+        return []
+    ids = [example.pk for example in examples]
+    everywhere, asked = human_labels(project, run, example__in=ids)
+    return list(_merge_chunk(examples, run, everywhere, asked))
 
 
 HumanLabels = dict[int, HumanLabel]
@@ -202,7 +205,7 @@ def _merge_chunk(
 
 
 def human_labels(
-    project: Project, run: Run | None, **only: Example | Run
+    project: Project, run: Run | None, **only: Example | Run | list[int]
 ) -> tuple[HumanLabels, HumanLabels]:
     """Read people's labels, by example id: everywhere, and those asked for a run.
 

@@ -76,7 +76,7 @@ DISARMED = "\u00b7"
 _GAP = r"[ \t*_`]+"
 _NUMBER = r"[ \t*_`]*#?([12ab])(?![^\W_\u7684\u306e\uc758])"
 # "Assistant" in languages that judges reply in.
-_ASSISTANT = (
+ASSISTANT = (
     r"(?:as(?<![^\W_]as)(?:sist(?:ant|ente?)|istente?|ystenta?|istan)"
     r"|ассистент(?<![^\W_]ассистент)а?|помощник(?<![^\W_]помощник)а?"
     r"|助手|助理|アシスタント|어시스턴트|المساعد|सहायक)"
@@ -88,7 +88,7 @@ _SCORE_WORD = r"[ \t]*(?:(?:的|の|의)[ \t]*)?(?:得分|分数|分數|评分|�
 ASIDE = r"(?:[ \t]*\([^()\n]{1,40}\))?"
 STRONG_LABEL = rf"scores?{_GAP}(?:of|for){_GAP}(?:the{_GAP})?(?:assistant|response|answer){_NUMBER}"
 WEAK_LABEL = (
-    rf"{_ASSISTANT}{_NUMBER}(?:{_SCORE_WORD})?(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
+    rf"{ASSISTANT}{_NUMBER}(?:{_SCORE_WORD})?(?:['\u2019]s)?(?:{_GAP}(?:response|answer))?"
     rf"(?:{_GAP}(?:overall{_GAP})?(?:score|rating))?"
 )
 SCORE_KEY = (

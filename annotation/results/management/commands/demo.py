@@ -1,4 +1,4 @@
-"""demo: the demo project, judged by the local model; in a browser, or headless on the terminal."""
+"""demo: a finished study and a live run of the local judge; in a browser, or on the terminal."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandParser
 
 from annotation.results.data.runs import project_costs
-from annotation.results.demo import demo_project, demo_run, open_round_after
+from annotation.results.demo import finished_study, live_project, live_run, open_round_after
 from annotation.results.merge.final_labels import merged
 from annotation.results.report.text import cost_table, label_table
 from judging.core.commands import FairJudgeCommand
@@ -17,7 +17,7 @@ from judging.runs.models import Run
 
 
 class Command(FairJudgeCommand):
-    help = "Set up the demo project, and open it in a browser or run it on the terminal."
+    help = "Set up the demo's two projects, and open them in a browser or run them on the terminal."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument(
@@ -27,12 +27,13 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        project = demo_project()
+        finished_study()
+        project = live_project()
         if options["no_serve"]:
             self._headless(project)
             return
-        demo_run(project, background=True)
-        self.stdout.write(f"The demo project is ready. It opens at {settings.FAIRJUDGE_URL}")
+        live_run(project, background=True)
+        self.stdout.write(f"The demo is ready. It opens at {settings.FAIRJUDGE_URL}")
         self.stdout.flush()
         # Settings are read from the environment once, so that a new process must serve the login
         # page with the demo's entry.
@@ -40,7 +41,7 @@ class Command(FairJudgeCommand):
         os.execv(sys.executable, [sys.executable, "-m", "fairjudge_site", "runall"])
 
     def _headless(self, project: Any) -> None:
-        run = demo_run(project, background=False)
+        run = live_run(project, background=False)
         if run.state != Run.State.DONE:
             call_command("judge", project.slug, resume=str(run.number), stdout=self.stdout)
         run.refresh_from_db()

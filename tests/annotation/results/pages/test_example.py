@@ -3,6 +3,7 @@ from decimal import Decimal
 import pytest
 from django.urls import reverse
 
+from annotation.models import Adjudication
 from annotation.results.tables.exports import label_rows
 from annotation.rounds.opening import RoundSettings, open_round
 from judging.projects.models import Membership
@@ -58,13 +59,13 @@ def test_without_a_run_the_judge_is_not_shown_and_only_names_of_models_unblind(
     if not named:
         project.examples.update(model_1="", model_2="")
     run = make_run(project)
-    record(run, example, "original", 0, evidence="Response 1 is better.", outcome="win")
+    record(run, example, "original", 0, evidence="It is the better one.", outcome="win")
     html = page(run="")
     assert "First response to 1." in html
-    assert "Response 1 is better." not in html
+    assert "It is the better one." not in html
     assert ("This page names the models" in html) == named
     assert (Membership.objects.get(user=researcher).unblinded_at is not None) == named
-    assert "Response 1 is better." in page(run="1")
+    assert "It is the better one." in page(run="1")
     assert Membership.objects.get(user=researcher).unblinded_at is not None
 
 
@@ -147,6 +148,45 @@ def test_neighbours_keep_the_run(page, project, example):
         assert f"{reverse('example', args=[project.slug, neighbour])}?run=1" in html
 
 
+def test_neighbours_keep_the_filter_and_its_order(page, project, example):
+    run = make_run(project)
+    for other, bpde in zip(project.examples.order_by("number"), (0.5, 0.1, 0.3), strict=True):
+        make_verdict(run, other, bpde, label="win" if bpde < 0.4 else "lose")
+    html = page(run="1", label="win", sort="-bpde")
+    assert 'rel="next"' not in html
+    (before,) = [line for line in html.splitlines() if 'rel="prev"' in line]
+    address = reverse("example", args=[project.slug, example.pk + 1])
+    assert f"{address}?run=1&amp;label=win&amp;sort=-bpde" in before
+
+
+def test_names_in_the_evidence_say_which_response_they_mean_in_each_order(page, project, example):
+    run = make_run(project)
+    hostile = f"Assistant 1 wins. {HOSTILE}"
+    record(run, example, "original", 0, outcome="win", evidence=hostile)
+    record(run, example, "swapped", 0, outcome="lose", evidence=hostile)
+    html = page(run="1")
+    meant = '<span class="meant"> <span class="visually-hidden">means </span><bdi>{}</bdi></span>'
+    first, second = html.split("Response 2 shown first")
+    assert "Assistant 1" + meant.format("maple-7b") + " wins. &lt;script&gt;" in first
+    assert "Assistant 1" + meant.format("birch-3b") + " wins. &lt;script&gt;" in second
+    assert HOSTILE not in html
+
+
+def test_votes_and_decisions_are_listed(page, project, example):
+    run = make_run(project)
+    make_verdict(run, example, 0.5, rank=1)
+    round_ = open_round(project, None, run, RoundSettings(beta=Decimal(100), votes=2))
+    item = round_.items.get(example=example)
+    make_vote(item, make_annotator(project), "tie", comment=HOSTILE)
+    make_vote(item, make_annotator(project), "win")
+    Adjudication.objects.create(item=item, label="lose", decider="ada", reason="both are wrong")
+    html = page(run="1")
+    assert "from adjudicated" in html
+    assert "both are wrong" in html
+    assert HOSTILE not in html
+    assert html.count("annotator-") == 2
+
+
 @pytest.mark.parametrize("samples", [1, 50])
 def test_as_many_queries_for_fifty_samples_as_for_one(
     as_researcher, project, example, django_assert_num_queries, samples
@@ -157,5 +197,5 @@ def test_as_many_queries_for_fifty_samples_as_for_one(
         record(run, example, "original", slot, outcome="win")
     url = reverse("example", args=[project.slug, example.pk]) + "?run=1"
     as_researcher.get(url)
-    with django_assert_num_queries(17):
+    with django_assert_num_queries(26):
         as_researcher.get(url)

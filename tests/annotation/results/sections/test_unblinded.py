@@ -14,7 +14,7 @@ from annotation.results.merge.final_labels import (
     human_labels,
     human_labels_for_run,
     merged,
-    merged_one,
+    merged_page,
 )
 from annotation.results.report.cache import current_report, fingerprint
 from annotation.results.report.page import in_short
@@ -101,7 +101,7 @@ def test_every_reading_of_people_follows(run):
     run = leave_out(run)
     asked, alone = human_labels_for_run(run), human_labels(run.project, None)[0]
     for one in merged(run.project, run):
-        again = merged_one(one.example, run)
+        (again,) = merged_page(run.project, run, [one.example])
         assert (again.label, again.source, again.rule) == (one.label, one.source, one.rule)
         pk = one.example.pk
         assert asked[pk].votes == alone[pk].votes == (one.people.votes if one.people else ())

@@ -1,0 +1,373 @@
+"""The examples of a project that match a filter, in an order, a page at a time.
+
+The data browser shows these pages, and the example's page takes its neighbours from the same filter.
+A page starts after an example (or before one) and never counts rows up to it, so that the last page
+costs as much as the first. Filters on people's labels are decided by `merge`, which owns that rule:
+SQL only narrows down what `merge` has to look at. Both a search in texts and a filter on people's
+labels look at a limited number of examples per page, and then say where to go on.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import reduce
+from operator import or_
+
+from django.db.models import (
+    Count,
+    Exists,
+    F,
+    FilteredRelation,
+    Max,
+    OrderBy,
+    OuterRef,
+    Q,
+    QuerySet,
+    Sum,
+)
+from django.db.models.functions import Left
+
+from annotation.models import Adjudication, Item, Round, Vote
+from annotation.results.merge.final_labels import Merged, merged_page
+from judging.core.caching import CACHED_SECONDS, report_cache
+from judging.dataset.models import Example, Import
+from judging.methods.agreement.votes import LabelSource
+from judging.projects.models import Project
+from judging.runs.models import Run, Verdict
+
+PAGE = 50
+EXCERPT = 300
+# Of how many examples one page reads texts, names of models and categories to find those that match.
+SEARCHED_AT_ONCE = 5_000
+# How many examples one page merges at most to find those that match, and how many at a time.
+MERGED_AT_MOST = 500
+_MERGED_AT_ONCE = 125
+SORTS = {
+    "number": "number",
+    "id": "external_id",
+    "bpde": "verdict__bpde",
+    "rank": "verdict__rank",
+    "gap": "verdict__gap",
+}
+_OF_THE_JUDGE = frozenset({"bpde", "rank", "gap"})
+
+
+class People(StrEnum):
+    """What people say about an example, as a filter."""
+
+    ANY = ""
+    DIFFERS = "differs"
+    UNDECIDED = "undecided"
+    REVIEWED = "reviewed"
+    UNREVIEWED = "unreviewed"
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which examples are shown, and in which order.
+
+    Attributes:
+        run: The run whose verdicts are shown. None for people's labels alone, or texts alone.
+        with_people: Votes and final labels may be shown.
+        state: A state of the verdict, or `conflict` if the two orders disagree.
+        sort: A key of `SORTS`, with `-` in front to turn it round.
+    """
+
+    project: Project
+    run: Run | None = None
+    with_people: bool = False
+    text: str = ""
+    category: str = ""
+    model: str = ""
+    label: str = ""
+    state: str = ""
+    people: People = People.ANY
+    sort: str = ""
+
+    @property
+    def column(self) -> str:
+        name = self.sort.removeprefix("-")
+        return SORTS["number" if self.run is None and name in _OF_THE_JUDGE else name]
+
+    @property
+    def descending(self) -> bool:
+        return self.sort.startswith("-")
+
+    @property
+    def is_searched(self) -> bool:
+        """True if the examples themselves have to be read, and not only their verdicts."""
+        return bool(self.text or self.category or self.model)
+
+    @property
+    def is_counted(self) -> bool:
+        """True if counting what matches is about as cheap as finding it."""
+        return not self.is_searched and not self.people
+
+
+@dataclass(frozen=True)
+class Browsed:
+    """One page of what matches.
+
+    Attributes:
+        rows: The examples, merged with the judge's and people's labels.
+        first, last: Where the page begins and ends: previous and next pages start there.
+        go_on: If the page stopped before it was full, the last example that was looked at.
+    """
+
+    rows: tuple[Merged, ...] = ()
+    has_before: bool = False
+    has_after: bool = False
+    go_on: int | None = None
+    total: int | None = None
+    first: int | None = field(default=None)
+    last: int | None = field(default=None)
+
+
+def browse(asked: Filter, *, after: int | None = None, before: int | None = None) -> Browsed:
+    """Return the page after the example with the key `after`, or before the one of `before`.
+
+    An example that is gone or of another project starts from the first page.
+    """
+    backwards = before is not None
+    start = _place(asked, before if backwards else after)
+    backwards = backwards and start is not None
+    found, go_on = _collect(asked, start, PAGE + 1, backwards=backwards)
+    rows, more = found[:PAGE], len(found) > PAGE
+    if backwards:
+        rows = rows[::-1]
+    if asked.with_people and not asked.people:
+        rows = merged_page(asked.project, asked.run, [row.example for row in rows])
+    total = _matching(asked).count() if asked.is_counted else None
+    return Browsed(
+        rows=tuple(rows),
+        has_before=(more or go_on is not None) if backwards else start is not None,
+        has_after=backwards or more,
+        go_on=go_on,
+        total=total,
+        first=rows[0].example.pk if rows else None,
+        last=rows[-1].example.pk if rows else None,
+    )
+
+
+def neighbours(asked: Filter, example: Example) -> tuple[Example | None, Example | None]:
+    """Return the examples before and after this one within the filter."""
+    place = _place(asked, example.pk)
+    if place is None:
+        return None, None
+    found = (_collect(asked, place, 1, backwards=backwards)[0] for backwards in (True, False))
+    before, after = ([row.example for row in rows] for rows in found)
+    return (before[0] if before else None), (after[0] if after else None)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where an example stands in the order. `value` is None if it has none in this column."""
+
+    pk: int
+    number: int
+    value: object
+
+
+def _place(asked: Filter, pk: int | None) -> _Place | None:
+    if pk is None:
+        return None
+    rows = _with_verdicts(Example.objects.filter(project=asked.project, pk=pk), asked)
+    row = rows.values_list("pk", "number", asked.column).first()
+    return _Place(*row) if row else None
+
+
+def _collect(
+    asked: Filter, start: _Place | None, wanted: int, *, backwards: bool
+) -> tuple[list[Merged], int | None]:
+    """Return up to `wanted` rows from a place on, and where to go on if it stopped early."""
+    if not asked.people:
+        keys, edge = _next(asked, start, wanted, backwards=backwards)
+        return [_unmerged(example) for example in _read(keys)], edge
+    keys, edge = _next(asked, start, MERGED_AT_MOST + 1, backwards=backwards)
+    rows: list[Merged] = []
+    for first in range(0, len(keys[:MERGED_AT_MOST]), _MERGED_AT_ONCE):
+        part = keys[first : min(first + _MERGED_AT_ONCE, MERGED_AT_MOST)]
+        merged = merged_page(asked.project, asked.run, _read(part))
+        rows += [row for row in merged if _matches(row, asked)]
+        if len(rows) >= wanted:
+            return rows[:wanted], None
+    return rows, keys[MERGED_AT_MOST - 1] if len(keys) > MERGED_AT_MOST else edge
+
+
+def _unmerged(example: Example) -> Merged:
+    return Merged(example, None, None, None, LabelSource.NONE, "", None)
+
+
+def _next(
+    asked: Filter, place: _Place | None, n: int, *, backwards: bool
+) -> tuple[list[int], int | None]:
+    """Return the keys of the next n candidates, and of the last one searched if it stopped early."""
+    candidates = _ordered(_matching(asked), asked, backwards=backwards)
+    if place is not None:
+        candidates = candidates.filter(_beyond(asked, place, backwards=backwards))
+    keys = candidates.values_list("pk", flat=True)
+    if not asked.is_searched:
+        return list(keys[:n]), None
+    part = list(keys[: SEARCHED_AT_ONCE + 1])
+    searched = Example.objects.filter(pk__in=part[:SEARCHED_AT_ONCE])
+    matching = set(searched.filter(_holds(asked)).values_list("pk", flat=True))
+    found = [pk for pk in part[:SEARCHED_AT_ONCE] if pk in matching]
+    stopped = len(found) < n and len(part) > SEARCHED_AT_ONCE
+    return found[:n], part[SEARCHED_AT_ONCE - 1] if stopped else None
+
+
+def _read(keys: Sequence[int]) -> list[Example]:
+    """Read what a row shows, in this order: not the texts, which may be long."""
+    texts = ("question", "response_1", "response_2", "reference")
+    rows = Example.objects.defer(*texts).annotate(excerpt=Left("question", EXCERPT))
+    found = rows.in_bulk(keys)
+    return [found[key] for key in keys if key in found]
+
+
+def _holds(asked: Filter) -> Q:
+    condition = Q()
+    if asked.category:
+        condition &= Q(category=asked.category)
+    if asked.model:
+        condition &= Q(model_1=asked.model) | Q(model_2=asked.model)
+    if asked.text:
+        fields = ("external_id", "question", "response_1", "response_2")
+        texts = (Q(**{f"{name}__icontains": asked.text}) for name in fields)
+        condition &= reduce(or_, texts)
+    return condition
+
+
+def _with_verdicts(examples: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
+    """Join the run's verdicts, if the filter or the order asks about them."""
+    if asked.run is None or not (asked.label or asked.state or "verdict" in asked.column):
+        return examples
+    of_run = Q(verdicts__run=asked.run)
+    return examples.annotate(verdict=FilteredRelation("verdicts", condition=of_run))
+
+
+def _matching(asked: Filter) -> QuerySet[Example]:
+    """Return what matches by its verdict; by people's labels, a few more than do."""
+    found = _with_verdicts(Example.objects.visible_of(asked.project), asked)
+    if asked.run is not None and asked.label:
+        found = found.filter(verdict__label=asked.label)
+    if asked.run is not None and asked.state:
+        conflict = asked.state == "conflict"
+        wanted = {"verdict__conflict": True} if conflict else {"verdict__state": asked.state}
+        found = found.filter(**wanted)
+    if asked.people:
+        found = _narrowed(found.filter(is_check=False), asked)
+    return found
+
+
+def _narrowed(found: QuerySet[Example], asked: Filter) -> QuerySet[Example]:
+    """Leave out what certainly doesn't match the filter on people's labels."""
+    if asked.people == People.DIFFERS and asked.run is not None:
+        votes = Vote.objects.filter(example=OuterRef("example"))
+        decisions = Adjudication.objects.filter(item__example=OuterRef("example"))
+        against = Verdict.objects.filter(
+            Exists(votes.exclude(label=OuterRef("label")))
+            | Exists(decisions.exclude(label=OuterRef("label"))),
+            run=asked.run,
+            label__isnull=False,
+        )
+        return found.filter(pk__in=against.values("example"))
+    items = Item.objects.filter(round__project=asked.project)
+    if asked.run is not None:
+        items = items.filter(round__run=asked.run, round__kind=Round.Kind.ROUTED)
+    if asked.people == People.REVIEWED:
+        settled = items.filter(
+            Q(state=Item.State.COMPLETE)
+            | Q(round__state=Round.State.CLOSED)
+            | Exists(Adjudication.objects.filter(item=OuterRef("pk")))
+        )
+        return found.filter(pk__in=settled.values("example"))
+    if asked.people == People.UNDECIDED and asked.run is not None:
+        waiting = items.filter(state=Item.State.ADJUDICATE)
+        labelled = Verdict.objects.filter(run=asked.run, label__isnull=False)
+        return found.filter(
+            Q(pk__in=waiting.values("example")) | ~Q(pk__in=labelled.values("example"))
+        )
+    leaves_out = asked.project.leave_out_unblinded
+    if asked.people == People.UNREVIEWED and asked.run is not None and not leaves_out:
+        # With votes left out, a complete item may have no label of people.
+        complete = items.filter(state=Item.State.COMPLETE)
+        return found.exclude(pk__in=complete.values("example"))
+    return found
+
+
+def _matches(row: Merged, asked: Filter) -> bool:
+    judge = row.verdict.label if row.verdict else None
+    by_people = row.source not in (LabelSource.JUDGE, LabelSource.NONE)
+    match asked.people:
+        case People.DIFFERS:
+            return bool(judge and row.human_label and judge != row.human_label)
+        case People.UNDECIDED:
+            return row.label is None
+        case People.REVIEWED:
+            return by_people
+        case People.UNREVIEWED:
+            return not by_people
+    return True
+
+
+def _ordered(found: QuerySet[Example], asked: Filter, *, backwards: bool) -> QuerySet[Example]:
+    """Order by one column, empty values last, then in import order; or all of it reversed."""
+    return found.order_by(*_orders(asked, backwards=backwards))
+
+
+def _orders(asked: Filter, *, backwards: bool) -> Iterator[OrderBy | str]:
+    sign = "-" if backwards else ""
+    if asked.column == "number":
+        yield "-number" if asked.descending != backwards else "number"
+    else:
+        column = F(asked.column)
+        nulls = {"nulls_first": True} if backwards else {"nulls_last": True}
+        down = asked.descending != backwards
+        yield column.desc(**nulls) if down else column.asc(**nulls)
+        yield f"{sign}number"
+    yield f"{sign}pk"
+
+
+def _beyond(asked: Filter, place: _Place, *, backwards: bool) -> Q:
+    """Return what comes after a place in the order, or before it."""
+    step = "lt" if backwards else "gt"
+    by_pk = Q(**{f"pk__{step}": place.pk})
+    larger = "lt" if asked.descending != backwards else "gt"
+    if asked.column == "number":
+        # The bound on the number alone lets the database begin at that place of its index.
+        bound = Q(**{f"number__{larger}e": place.number})
+        return bound & (Q(**{f"number__{larger}": place.number}) | by_pk)
+    by_number = Q(**{f"number__{step}": place.number}) | (Q(number=place.number) & by_pk)
+    empty = Q(**{f"{asked.column}__isnull": True})
+    if place.value is None:
+        among_empty = empty & by_number
+        return Q(**{f"{asked.column}__isnull": False}) | among_empty if backwards else among_empty
+    beyond = Q(**{f"{asked.column}__{larger}": place.value})
+    beyond |= Q(**{asked.column: place.value}) & by_number
+    return beyond if backwards else beyond | empty
+
+
+Names = tuple[list[str], list[tuple[str, str]]]
+
+
+def names_of(project: Project, most: int) -> Names:
+    """Return the categories and the pairs of models of a project, in alphabetical order.
+
+    They change with imports only. Reading them reads every example, so they are kept.
+    """
+    imports = Import.objects.filter(project=project, state=Import.State.DONE)
+    state = imports.aggregate(n=Count("pk"), last=Max("finished_at"), rows=Sum("n_written"))
+    last = state["last"].timestamp() if state["last"] else ""
+    which = f"{project.pk}-{project.created_at.timestamp()}"
+    key = f"names-{which}-{most}-{state['n']}-{last}-{state['rows']}"
+    kept: Names | None = report_cache.get(key)
+    if kept is None:
+        examples = Example.objects.visible_of(project)
+        categories = examples.exclude(category="").order_by("category")
+        pairs = examples.order_by("model_1", "model_2").values_list("model_1", "model_2")
+        kept = (
+            list(categories.values_list("category", flat=True).distinct()[:most]),
+            list(pairs.distinct()[:most]),
+        )
+        report_cache.set(key, kept, CACHED_SECONDS)
+    return kept
