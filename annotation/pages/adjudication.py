@@ -11,7 +11,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from annotation.models import Adjudication, FirstChoice, Item, Round, Skip, Slot, Vote
+from annotation.models import (
+    Adjudication,
+    FirstChoice,
+    Item,
+    Protocol,
+    Round,
+    Skip,
+    Slot,
+    Vote,
+)
 from annotation.pages.forms import DecisionForm
 from annotation.pages.rounds import managed_round
 from annotation.queue.drafts import side_of
@@ -20,6 +29,7 @@ from annotation.rendering import render as rendered
 from annotation.votes.voting import choose_first, decide, sides_for, withdraw
 from judging.core.errors import UserError
 from judging.core.queries import count_of
+from judging.core.text import hide_names
 from judging.projects.access import Access, version_of
 from judging.projects.models import Project
 
@@ -88,7 +98,7 @@ def round_item(request: HttpRequest, slug: str, number: int, item: int) -> HttpR
         "chosen": _chosen(request, first, left),
         "decision_options": _OPTIONS,
         "following": _following(round_, row),
-        **_texts(row, round_.protocol.rendering, left),
+        **_texts(row, round_.protocol, left),
         "form": form,
         "version": version_of(decisions[0].pk if decisions else None),
         **({} if is_blind else _said(row, decisions, left)),
@@ -183,9 +193,13 @@ def _chosen(request: HttpRequest, first: FirstChoice | None, left: int) -> str:
     return sent or (side_of(first.label, left) if first and first.label else "")
 
 
-def _texts(item: Item, how: str, left: int) -> dict[str, object]:
-    example = item.example
-    first, second = (rendered(text, how) for text in (example.response_1, example.response_2))
+def _texts(item: Item, protocol: Protocol, left: int) -> dict[str, object]:
+    """Return what annotators saw too: names of models are hidden here if they were for them."""
+    example, how = item.example, protocol.rendering
+    texts = [example.response_1, example.response_2]
+    if protocol.hide_models:
+        texts = [hide_names(text, example.model_1, example.model_2) for text in texts]
+    first, second = (rendered(text, how) for text in texts)
     sides = (first, second) if left == 1 else (second, first)
     return {
         "question": rendered(example.question, how),

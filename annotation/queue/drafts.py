@@ -112,7 +112,9 @@ def label_of(value: str, left_response: int) -> str:
 
 
 def side_of(label: str, left_response: int) -> str:
-    """Return left, tie or right: where the response is that a label calls better."""
+    """Return left, tie or right: where the response is that a label calls better; "" for none."""
+    if not label:
+        return ""
     if label == Label.TIE:
         return "tie"
     return "left" if (label == Label.WIN) == (left_response == 1) else "right"

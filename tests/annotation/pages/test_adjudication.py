@@ -4,7 +4,9 @@ import pytest
 from django.urls import reverse
 
 from annotation.models import Adjudication, FirstChoice, Item
+from annotation.queue.drafts import CANT_JUDGE
 from annotation.rounds.opening import RoundSettings, open_round
+from judging.core.text import HIDDEN_NAME
 from judging.projects.models import AuditEvent, Role
 from tests.factories import make_annotator, make_examples, make_member, make_vote
 
@@ -72,6 +74,33 @@ def test_a_decision_is_blind_until_a_first_choice_and_both_are_on_record(
     assert decision[0] == "adjudicated"
     assert decision[1]["first_choice"] == first.label
     assert decision[1]["label"] == decided.label
+
+
+def test_a_vote_without_a_label_prefers_no_side(as_researcher, project):
+    project.cant_judge = True
+    project.save()
+    make_examples(project, 1)
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=1, seed=5))
+    item = round_.items.select_related("example", "round__protocol").get()
+    make_vote(item, make_annotator(project, "ana"), "", answer={"overall": CANT_JUDGE})
+    url = page_of(round_, item)
+    as_researcher.post(url, {"first": "1", "choice": "left"})
+    row = as_researcher.get(url).text.partition(">ana<")[2].partition("</tr>")[0]
+    assert "<td>can't judge" in row
+    assert "<td>right<" not in row
+
+
+def test_names_that_annotators_do_not_see_are_hidden_here_too(as_researcher, project):
+    project.hide_models = True
+    project.save()
+    make_examples(project, 1, response_1="I am maple-7b, a large model.")
+    round_ = open_round(project, None, None, RoundSettings(everything=True, votes=2, seed=5))
+    item = round_.items.select_related("example", "round__protocol").get()
+    for name, label in (("ana", "win"), ("ben", "lose")):
+        make_vote(item, make_annotator(project, name), label)
+    page = as_researcher.get(page_of(round_, item)).text
+    assert "maple-7b" not in page
+    assert HIDDEN_NAME in page
 
 
 def test_a_first_choice_is_never_changed(as_researcher, round_, split):
