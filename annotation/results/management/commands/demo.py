@@ -11,6 +11,7 @@ from django.core.management.base import CommandParser
 from annotation.results.data.runs import project_costs
 from annotation.results.demo import finished_study, live_project, live_run, open_round_after
 from annotation.results.merge.final_labels import merged
+from annotation.results.report.cache import current_report
 from annotation.results.report.text import cost_table, label_table
 from judging.core.commands import FairJudgeCommand
 from judging.runs.models import Run
@@ -27,7 +28,10 @@ class Command(FairJudgeCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        finished_study()
+        study = finished_study()
+        for run in study.runs.filter(state=Run.State.DONE):
+            # The first page to open shows these figures, so nobody waits for them.
+            current_report(study, run)
         project = live_project()
         if options["no_serve"]:
             self._headless(project)
