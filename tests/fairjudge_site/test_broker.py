@@ -113,7 +113,7 @@ SEE = """
 client = Client(SERVER_NAME="localhost")
 client.force_login(owner)
 plan = f"plan/preview?run={run.pk}&how=beta&beta=20&votes=1&audit=0"
-for page in ("results", "results", plan):
+for page in ("results/verdict", "results/verdict", plan):
     answer = client.get("/p/large/" + page)
     text = answer.content.decode()
     print(answer.status_code, "The queue does not answer" in text)

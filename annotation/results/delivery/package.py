@@ -303,8 +303,9 @@ def as_html(run: Run, figures: Report, *, with_drawings: bool = True) -> str:
     body = render_to_string("results/report_file.html", file_context(run, figures))
     styles = Path(str(finders.find("css/report.css"))).read_text(encoding="utf-8")
     body = _LINK.sub(r"\1", body)
-    for one in plots(figures) if with_drawings else ():
-        body = body.replace(f"<!-- drawing:{one.name} -->", _drawing(one))
+    for one in plots(figures):
+        drawing = _drawing(one) if with_drawings else ""
+        body = body.replace(f"<!-- drawing:{one.name} -->", drawing)
     return f'<!doctype html>\n<html lang="en">\n<style>\n{styles}</style>\n{body}</html>\n'
 
 

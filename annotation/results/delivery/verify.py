@@ -7,18 +7,17 @@ reading it raises goes further.
 import csv
 import json
 import math
-import multiprocessing
+import os
 import re
+import subprocess
+import sys
 import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import islice
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
-
-import django
 
 from annotation.results.data.figures import Json, to_json
 from annotation.results.delivery.comparing import (
@@ -116,39 +115,44 @@ def verify_within(path: Path, seconds: float) -> list[str]:
 
     A ZIP that was made to be slow may keep NumPy busy where nothing in this process could stop it.
     """
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_verified, args=(path, theirs), daemon=True)
-    process.start()
-    theirs.close()
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", _CHILD, str(path)]
     try:
-        found = ours.recv() if ours.poll(seconds) else None
-    except EOFError:
-        raise UserError(
-            f"{path} can't be verified: the process that computed it ended early, perhaps because "
-            "it needed more memory than there is."
-        ) from None
-    finally:
-        process.kill()
-        process.join()
-        ours.close()
-    if found is None:
+        done = subprocess.run(
+            command, env=environment, stdout=subprocess.PIPE, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
         raise UserError(
             f"{path} can't be verified within {duration(seconds)}. Nothing can be said about it. "
             "Very large reports may need longer: --time-limit SECONDS."
+        ) from None
+    if done.returncode:
+        raise UserError(
+            f"{path} can't be verified: the process that computed it ended early, perhaps because "
+            "it needed more memory than there is."
         )
+    found: list[str] | str = json.loads(done.stdout)
     if isinstance(found, str):
         raise UserError(found)
-    problems: list[str] = found
-    return problems
+    return found
 
 
-def _verified(path: Path, results: Connection) -> None:
-    django.setup()
+# Django has to be ready before the module is imported.
+_CHILD = f"""
+import sys, django
+django.setup()
+from {__name__} import print_verified
+print_verified(sys.argv[1])
+"""
+
+
+def print_verified(path: str) -> None:
+    """Print what is wrong with the file as a JSON list, or why it is no report as a string."""
     try:
-        results.send(verify(path))
+        found: list[str] | str = verify(Path(path))
     except UserError as error:
-        results.send(str(error))
+        found = str(error)
+    sys.stdout.write(json.dumps(found))
 
 
 def _hashes(files: Files, hashes: dict[str, str]) -> Iterator[str]:

@@ -191,7 +191,7 @@ def test_accuracy_is_shown_only_where_there_are_labels(
     if not labelled:
         project.examples.update(gold_label="")
     client.force_login(owner)
-    page = client.get(f"/p/{project.slug}/results?run={run.number}").content.decode()
+    page = client.get(f"/p/{project.slug}/results/calibration?run={run.number}").content.decode()
     assert "choice with permutations X0" in page
     assert "Fleiss’ kappa" in page
     assert ("Gain over the plain mean" in page) is labelled
