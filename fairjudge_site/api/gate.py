@@ -5,6 +5,7 @@ operation can forget it. `once` keeps the answer to a POST with an idempotency k
 """
 
 import hashlib
+import json
 import logging
 from collections.abc import Callable
 from datetime import timedelta
@@ -22,9 +23,10 @@ from django.utils.crypto import constant_time_compare
 from django.utils.http import quote_etag
 from django.views.decorators.csrf import csrf_exempt
 from ninja import Schema
+from ninja.responses import NinjaJSONEncoder
 from ninja.security import HttpBearer
 
-from fairjudge_site.api.problems import CONTENT_TYPE, CODES, Refusal
+from fairjudge_site.api.problems import CODES, CONTENT_TYPE, Refusal
 from judging.core.errors import Overtaken, UserError
 from judging.core.incidents import incident
 from judging.core.text import unstorable
@@ -164,12 +166,14 @@ class _Repeated(Exception):
     """Another request with this key was first."""
 
 
-def answer(
-    body: Schema, status: int = 200, *, location: str = "", **headers: str
-) -> HttpResponse:
+def answer(body: Schema, status: int = 200, *, location: str = "", **headers: str) -> HttpResponse:
     """Return a body as the response that can be kept for a repeat."""
     response = HttpResponse(
-        body.model_dump_json(), status=status, content_type="application/json", headers=headers
+        # As django-ninja writes the answers to reads.
+        json.dumps(body.model_dump(), cls=NinjaJSONEncoder),
+        status=status,
+        content_type="application/json",
+        headers=headers,
     )
     if location:
         response.headers["Location"] = location
@@ -207,7 +211,10 @@ def once(
 
 
 def once_made(
-    request: HttpRequest, work: Callable[[Callable[[HttpResponse], None]], object]
+    request: HttpRequest,
+    work: Callable[[Callable[[HttpResponse], None]], object],
+    *,
+    body_digest: str = "",
 ) -> HttpResponse:
     """As `once`, for work that may not be in one transaction, since it asks an endpoint first.
 
@@ -216,14 +223,15 @@ def once_made(
             was asked for.
     """
     key = _key_of(request)
-    digest = _digest_of(request, "") if key else ""
+    digest = _digest_of(request, body_digest) if key else ""
     if key and (kept := _kept(request, key, digest)):
         return kept
     answers: list[HttpResponse] = []
 
     def keep(response: HttpResponse) -> None:
         if key:
-            _keep(_claim(request, key, digest), response)
+            with transaction.atomic():
+                _keep(_claim(request, key, digest), response)
         answers.append(response)
 
     try:

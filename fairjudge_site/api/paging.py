@@ -37,7 +37,8 @@ Text = Annotated[str, AfterValidator(storable)]
 Number = Annotated[int, Field(ge=1, le=LARGEST_NUMBER)]
 Limit = Annotated[int, Query(ge=1, le=MOST, description="How many rows the page has at most.")]
 Cursor = Annotated[
-    str, Query(max_length=200, description="`next_cursor` of the page before; empty: from the start.")
+    str,
+    Query(max_length=200, description="`next_cursor` of the page before; empty: from the start."),
 ]
 
 
@@ -55,7 +56,9 @@ def decoded(cursor: str) -> int | None:
         text = ""
     if not text.startswith("k") or not text[1:].isdecimal() or len(text) > 19:
         wrong = FieldError(field="query.cursor", detail="It is no cursor of this list.")
-        raise Refusal("field_unusable", "query.cursor: It is no cursor of this list.", errors=[wrong])
+        raise Refusal(
+            "field_unusable", "query.cursor: It is no cursor of this list.", errors=[wrong]
+        )
     return int(text[1:])
 
 

@@ -96,7 +96,7 @@ def of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
 
 
 def _place(location: Sequence[Any]) -> list[Any]:
-    """`("body", "body", "name")` has the name of the function's parameter in it, which says less."""
+    """Leave out the name of the function's parameter, as in `("body", "body", "name")`."""
     kept = list(location)
     return [kept[0], *kept[2:]] if kept[:1] == ["body"] and len(kept) > 2 else kept
 

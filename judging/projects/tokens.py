@@ -25,8 +25,8 @@ from django.utils import timezone
 
 from judging.core.errors import UserError
 from judging.core.text import unstorable
-from judging.projects.access import record_event
-from judging.projects.models import ApiToken, Membership, Project
+from judging.projects.access import projects_of, record_event
+from judging.projects.models import ApiToken, Project
 
 # What each scope allows, in the order of the page. Judge calls cost money.
 SCOPES = {
@@ -70,11 +70,10 @@ def make_token(
         raise UserError(f"A token works for 1 to {MOST_DAYS} days. No token was made.")
     if not user.is_active:
         raise UserError(f"The login {user.get_username()} is inactive. No token was made.")
-    if project is not None and not user.is_superuser:
-        if not Membership.objects.filter(project=project, user=user.pk).exists():
-            raise UserError(
-                f"{user.get_username()} is not a member of {project.slug}. No token was made."
-            )
+    if project is not None and not projects_of(user).filter(pk=project.pk).exists():
+        raise UserError(
+            f"{user.get_username()} is not a member of {project.slug}. No token was made."
+        )
     prefix = _MARK + "".join(secrets.choice(_ALPHABET) for _ in range(_VISIBLE))
     text = f"{prefix}_{secrets.token_urlsafe(32)}"
     with transaction.atomic():

@@ -1,4 +1,4 @@
-"""`manage.py token`: make, list and revoke the tokens with which programs use the REST interface."""
+"""`manage.py token`: make, list and revoke the tokens of the REST interface."""
 
 from typing import Any
 

@@ -28,7 +28,9 @@ def test_a_project_is_made_listed_and_shown(token_for, outsider):
     assert [row["slug"] for row in one.get("projects").json()["items"]] == ["new-pairs"]
 
 
-def test_a_refusal_has_a_code_the_pages_sentence_and_the_field(token_for, owner, outsider):
+def test_a_refusal_has_a_code_the_pages_sentence_and_the_field(
+    token_for, project, annotator, outsider
+):
     one = token_for(outsider)
     taken = one.post("projects", {"name": "Vicuna"})
     assert (taken.status_code, taken.json()["code"]) == (422, "refused")
@@ -38,10 +40,13 @@ def test_a_refusal_has_a_code_the_pages_sentence_and_the_field(token_for, owner,
     assert [error["field"] for error in wrong["errors"]] == ["body.name", "body.slug"]
     odd = one.post("projects", {"name": "a\0b"}).json()
     assert odd["errors"][0]["field"] == "body.name"
-    assert one.post("projects", b"{no json", **{"Content-Type": "application/json"}).status_code == 400
+    assert (
+        one.post("projects", b"{no json", **{"Content-Type": "application/json"}).status_code == 400
+    )
     assert one.ask("PATCH", "projects").json()["code"] == "method_not_allowed"
     assert one.get("nothing/here").json()["code"] == "not_found"
-    assert "researcher" in token_for(owner).post("projects", {"name": "mine"}).json()["detail"]
+    refused = token_for(annotator).post("projects", {"name": "mine"})
+    assert "researcher" in refused.json()["detail"]
 
 
 def test_pages_follow_each_other_whatever_is_added(token_for, outsider):
