@@ -38,7 +38,7 @@ CHAPTERS = {
         "methods/calibration",
         "methods/likelihood",
     ),
-    "Reference": ("files", "report", "api", "environment", "operators"),
+    "Reference": ("files", "report", "api", "environment", "operators", "security"),
     "Evidence": ("faireval", "validation"),
     "Code": ("architecture",),
 }

@@ -41,7 +41,7 @@ class InvitationIn(Schema):
 
 class InvitationOut(Schema):
     id: int
-    link: str = Field(description="Whoever has it can join. Send it to nobody else.")
+    link: str = Field(description="Anybody who has it can join.")
     role: str
     uses: int
     most_uses: int
